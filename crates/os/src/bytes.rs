@@ -1,0 +1,180 @@
+//! Views of memory that somebody else may touch meanwhile.
+//!
+//! A message's payload lies in a user's buffer, which another thread of the program may (wrongly) write, or in a
+//! segment that another process maps. A `&[u8]` would promise the compiler that nobody does. [`Bytes`] and
+//! [`BytesMut`] promise only that the memory stays mapped for their lifetime; they can be sliced and copied.
+
+use std::marker::PhantomData;
+
+/// Readable memory of `len` bytes that stays mapped for `'a`. Its content may change at any time.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    ptr: *const u8,
+    len: usize,
+    _lent: PhantomData<&'a u8>,
+}
+
+/// Writable memory of `len` bytes that stays mapped for `'a`.
+#[derive(Debug)]
+pub struct BytesMut<'a> {
+    ptr: *mut u8,
+    len: usize,
+    _lent: PhantomData<&'a mut u8>,
+}
+
+impl<'a> Bytes<'a> {
+    /// A view of `len` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// The bytes must be readable for all of `'a` (`ptr` may be anything if `len` is 0).
+    #[inline]
+    pub const unsafe fn from_raw(ptr: *const u8, len: usize) -> Self {
+        Bytes { ptr, len, _lent: PhantomData }
+    }
+
+    /// A view of nothing.
+    #[inline]
+    pub const fn empty() -> Self {
+        Bytes { ptr: std::ptr::null(), len: 0, _lent: PhantomData }
+    }
+
+    /// Where the bytes begin.
+    #[inline]
+    pub const fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The `len` bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
+    #[inline]
+    pub fn slice(&self, offset: usize, len: usize) -> Bytes<'a> {
+        assert!(offset <= self.len && len <= self.len - offset, "slice of {len} at {offset} in {}", self.len);
+        Bytes { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
+    }
+
+    /// Copies all bytes to `to`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_to(&self, to: BytesMut<'_>) {
+        assert_eq!(self.len, to.len, "copy between views of different lengths");
+        // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
+        // a program may send from and receive into overlapping memory, which is its error, not ours.
+        unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
+    }
+
+    /// The bytes as a new vector.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = vec![0; self.len];
+        self.copy_to(BytesMut::from(&mut out[..]));
+        out
+    }
+}
+
+impl<'a> BytesMut<'a> {
+    /// A view of `len` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// The bytes must be writable for all of `'a` (`ptr` may be anything if `len` is 0), and no `&` or `&mut` of
+    /// Rust code may point there meanwhile.
+    #[inline]
+    pub const unsafe fn from_raw(ptr: *mut u8, len: usize) -> Self {
+        BytesMut { ptr, len, _lent: PhantomData }
+    }
+
+    /// Where the bytes begin.
+    #[inline]
+    pub const fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same bytes for a shorter time.
+    #[inline]
+    pub const fn reborrow(&mut self) -> BytesMut<'_> {
+        BytesMut { ptr: self.ptr, len: self.len, _lent: PhantomData }
+    }
+
+    /// The `len` bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
+    #[inline]
+    pub fn slice(&mut self, offset: usize, len: usize) -> BytesMut<'_> {
+        assert!(offset <= self.len && len <= self.len - offset, "slice of {len} at {offset} in {}", self.len);
+        BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
+    }
+
+    /// The same bytes, to read.
+    #[inline]
+    pub const fn as_bytes(&self) -> Bytes<'_> {
+        Bytes { ptr: self.ptr, len: self.len, _lent: PhantomData }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Bytes<'a> {
+    #[inline]
+    fn from(s: &'a [u8]) -> Self {
+        Bytes { ptr: s.as_ptr(), len: s.len(), _lent: PhantomData }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Bytes<'a> {
+    #[inline]
+    fn from(s: &'a [u8; N]) -> Self {
+        Bytes::from(&s[..])
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for BytesMut<'a> {
+    #[inline]
+    fn from(s: &'a mut [u8]) -> Self {
+        BytesMut { ptr: s.as_mut_ptr(), len: s.len(), _lent: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_copies_to_its_place() {
+        let from = [1u8, 2, 3, 4];
+        let mut to = [0u8; 4];
+        Bytes::from(&from).slice(1, 2).copy_to(BytesMut::from(&mut to[..]).slice(2, 2));
+        assert_eq!(to, [0, 0, 2, 3]);
+        assert_eq!(Bytes::from(&from).slice(4, 0).to_vec(), []);
+    }
+
+    #[test]
+    #[should_panic(expected = "slice of 2 at 3 in 4")]
+    fn a_slice_past_the_end_is_refused() {
+        let _ = Bytes::from(&[0u8; 4]).slice(3, 2);
+    }
+}
