@@ -168,10 +168,8 @@ impl State {
             _ => -1,
         };
         let fault = (length > room).then_some(Fault::Truncated { length, room });
-        self.requests.complete(
-            receive,
-            Completion { source, tag, bytes: length.min(room), cancelled: false, fault },
-        );
+        self.requests
+            .complete(receive, Completion { source, tag, bytes: length.min(room), cancelled: false, fault });
     }
 
     /// Completes everything that a lost process would have taken part in.
@@ -374,8 +372,7 @@ impl Sink for State {
         let base = offset as usize;
         let ours = self.requests.receive_mut(request).is_some_and(|w| w.from == Some(from));
         if first.len() < total {
-            let target =
-                if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
+            let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
             self.peer(from).body = Some(target);
         }
         if !ours {

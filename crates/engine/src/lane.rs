@@ -4,12 +4,13 @@ use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Contexts, Message as Waits, Unexpected, Wanted};
 use crate::peer::{BodyTarget, Waiting};
 use crate::request::{
-    Completion, Fault, Found, Mode, Phase, ReceiveWork, RequestId, Requests, SendWork, Source, Started, TagMatch,
-    Work,
+    Completion, Fault, Found, Mode, Phase, ReceiveWork, RequestId, Requests, SendWork, Source, Started,
+    TagMatch, Work,
 };
 use crate::team::{RankMap, Team};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
-use oxmpi_mem::{Owned, UserBuf};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context as Name, ContextId, Frame};
 use std::collections::VecDeque;
@@ -128,16 +129,25 @@ impl<F: Fabric> Lane<F> {
                 Sent::Full => {}
                 Sent::Later => {
                     let buffered = mode == Mode::Buffered;
-                    let kept = buffer.clone();
-                    let work = self.new_send(context, mode, kept, to, tag, Phase::Leaving, 1);
-                    return Ok(self.started(work, if buffered { Some(len) } else { None }));
+                    let work = SendWork {
+                        buffer: buffer.clone(),
+                        to,
+                        context,
+                        tag,
+                        mode,
+                        phase: Phase::Leaving,
+                        leaving: 1,
+                    };
+                    let request = self.state.requests.insert(Work::Send(work));
+                    return Ok(self.started(request, if buffered { Some(len) } else { None }));
                 }
             }
         }
         if mode == Mode::Buffered {
             buffer = copy_of(&buffer);
         }
-        let request = self.new_send(context, mode, buffer, to, tag, Phase::Waiting, 0);
+        let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, leaving: 0 };
+        let request = self.state.requests.insert(Work::Send(work));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
         self.state.peer(to).waiting.push_back(Waiting::Start(request));
         self.flush(to);
@@ -148,19 +158,6 @@ impl<F: Fabric> Lane<F> {
             },
             complete => complete,
         })
-    }
-
-    fn new_send(
-        &mut self,
-        context: u32,
-        mode: Mode,
-        buffer: UserBuf,
-        to: u32,
-        tag: i32,
-        phase: Phase,
-        leaving: u32,
-    ) -> RequestId {
-        self.state.requests.insert(Work::Send(SendWork { buffer, to, context, tag, mode, phase, leaving }))
     }
 
     /// A buffered send is complete for its user as soon as the lane has the data.
@@ -207,7 +204,8 @@ impl<F: Fabric> Lane<F> {
 
     /// Sends an answer, or lets it wait for room.
     fn answer(&mut self, to: u32, frame: Frame) {
-        if !self.state.peer(to).listed && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
+        if !self.state.peer(to).listed
+            && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
         {
             return;
         }
@@ -326,7 +324,8 @@ impl<F: Fabric> Lane<F> {
             buffer.pack(0, BytesMut::from(&mut data[..]));
             (Waits::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
         } else {
-            let request = self.new_send(context, mode, buffer, me, tag, Phase::Announced, 0);
+            let work = SendWork { buffer, to: me, context, tag, mode, phase: Phase::Announced, leaving: 0 };
+            let request = self.state.requests.insert(Work::Send(work));
             (Waits::Own { request, length: len }, Started::Pending(request))
         };
         if let Some(own) = self.state.contexts.get_mut(context) {
@@ -418,7 +417,12 @@ impl<F: Fabric> Lane<F> {
     ///
     /// # Errors
     /// If it could only come from a process that is lost.
-    pub fn probe(&mut self, context: u32, source: Source, tag: TagMatch) -> Result<Option<Completion>, Fault> {
+    pub fn probe(
+        &mut self,
+        context: u32,
+        source: Source,
+        tag: TagMatch,
+    ) -> Result<Option<Completion>, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Ok(None) };
         match own.find_unexpected(Wanted::new(source, tag)).and_then(|key| own.unexpected.get(key)) {
             Some(u) => Ok(Some(Completion {
@@ -467,7 +471,7 @@ impl<F: Fabric> Lane<F> {
         let Fetch { receive, from, request, address, wanted } = fetch;
         let readable = wanted == 0 || (address != 0 && self.fabric.can_read(from));
         if readable && let Some(work) = self.state.requests.receive_mut(receive) {
-            let mut buffer = work.buffer.clone();
+            let buffer = work.buffer.clone();
             if let Some(mut into) = buffer.as_contiguous_mut()
                 && (wanted == 0 || self.fabric.read(from, address, into.slice(0, wanted)).is_ok())
             {

@@ -26,10 +26,6 @@ impl<T> Default for List<T> {
 }
 
 impl<T> List<T> {
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first == NONE
@@ -121,7 +117,7 @@ mod tests {
         assert_eq!(list.remove(keys[4]), Some(4));
         let again = list.push(7);
         assert_eq!(list.find(|v| *v > 3), Some(again));
-        assert_eq!(list.len(), 3);
+        assert_eq!(list.len, 3);
         assert_eq!(list.drain(), [1, 3, 7]);
         assert!(list.is_empty());
     }

@@ -153,9 +153,8 @@ impl Context {
     /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
-        let key = self.posted.find(|p| {
-            Wanted { source: p.source, tag: p.tag, mask: p.mask }.fits(from, tag)
-        })?;
+        let key =
+            self.posted.find(|p| Wanted { source: p.source, tag: p.tag, mask: p.mask }.fits(from, tag))?;
         self.posted.remove(key).map(|p| p.request)
     }
 

@@ -1,6 +1,6 @@
 //! Operations that are not complete yet, and what is known of them when they are.
 
-use oxmpi_mem::UserBuf;
+use oxmpi_mem::buffer::UserBuf;
 
 /// Mode of a send (MPI-5.0 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

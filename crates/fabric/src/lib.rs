@@ -21,7 +21,7 @@
 pub mod shm;
 pub mod sim;
 
-use oxmpi_mem::UserBuf;
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{ContextId, Envelope, Frame, Received};
 
