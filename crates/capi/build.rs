@@ -69,7 +69,7 @@ fn signatures() -> Result<String, Box<dyn Error>> {
 }
 
 /// The compiler's own version script exports the `PMPI_` functions only, for the weak `MPI_` names exist in assembler alone.
-/// A second, anonymous script adds them.
+/// A second, anonymous script adds them: lld, the toolchain's linker here, joins the two; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
     fs::write(&script, "{ global: MPI_*; PMPI_*; };\n")?;

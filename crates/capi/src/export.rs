@@ -1,14 +1,17 @@
 //! How a function gets out of this library under its two names.
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The function that the program called last, by its number in the table ([`oxmpi_abi::FuncId`]).
-static LAST_CALL: AtomicU16 = AtomicU16::new(u16::MAX);
+/// The function that the program called last, by its number in the table ([`oxmpi_abi::FuncId`]); all ones before
+/// the first call.
+///
+/// 32 bits for a number of 16: a store of a 16-bit constant is slow to decode on some processors.
+static LAST_CALL: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Notes that the program has entered a function. One plain store: it is on the path of every call.
 #[inline(always)]
 pub(crate) fn entered(id: u16) {
-    LAST_CALL.store(id, Ordering::Relaxed);
+    LAST_CALL.store(u32::from(id), Ordering::Relaxed);
 }
 
 /// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any number of them.
