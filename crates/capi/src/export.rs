@@ -18,7 +18,7 @@ pub(crate) fn entered(id: u16) {
 ///
 /// The body becomes an `unsafe extern "C"` function, exported as `PMPI_X` with the weak name `MPI_X`; inside the crate it is
 /// called `MPI_X`. It starts by noting the call ([`entered`]). Its type must be that of the standard, with the aliases of
-/// [`oxmpi_abi::types`]; any other type is an error of the compiler, which points at the function's name. Pointers are
+/// [`oxmpi_abi::types`]; any other type is an error of the compiler that names the function. Pointers are
 /// nullable, callbacks are `Option<...>`.
 ///
 /// Write `fn MPI_X(` at the start of a line: the build script looks for it there ([`oxmpi_abi::coverage`]).

@@ -5,7 +5,7 @@
 //! chapter on tool support, "Profiling Interface").
 //!
 //! A function here checks its arguments, makes one call into the floors below and runs the callbacks that are due. It is
-//! written inside [`mpi!`](export), anywhere in this crate:
+//! written inside `mpi!` (module `export`), anywhere in this crate:
 //!
 //! ```ignore
 //! mpi! {
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! The build script finds the functions that nobody wrote and makes stubs for them, which report
-//! `MPI_ERR_UNSUPPORTED_OPERATION` ([`unsupported`]): every program links, and says clearly what it misses.
+//! `MPI_ERR_UNSUPPORTED_OPERATION` (module `unsupported`): every program links, and says clearly what it misses.
 //!
 //! Invariants: the exports are exactly those of the standard, the signatures are those of the standard (the compiler checks each
 //! against the table in `oxmpi-abi`), and no panic crosses into C: an `extern "C"` function that panics ends the process with
