@@ -20,3 +20,4 @@ mod copy;
 pub mod layout;
 pub mod memory;
 mod program;
+pub mod table;
