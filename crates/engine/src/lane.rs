@@ -527,6 +527,13 @@ impl<F: Fabric> Lane<F> {
         withdrawn
     }
 
+    /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.
+    pub fn abandon(&mut self, request: RequestId) {
+        self.state.withdraw(request);
+        self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
+        self.state.requests.forget(request);
+    }
+
     /// A request for something above the lane, which says by [`Lane::complete_external`] when it is over.
     pub fn open_external(&mut self) -> RequestId {
         self.state.requests.insert(Work::External)

@@ -180,6 +180,25 @@ impl UserBuf {
         UserBuf { base, count: len, ..self.clone() }
     }
 
+    /// Packed bytes `start..start + len` as a buffer of their own, if they lie in one piece or are whole elements.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
+        let all = self.packed_len();
+        assert!(start <= all && len <= all - start, "packed bytes {start}+{len} of {all}");
+        if start == 0 && len == all {
+            return Some(self.clone());
+        }
+        if let Some(first) = if len == 0 { Some(self.base) } else { self.one_piece() } {
+            let base = first.wrapping_add(if len == 0 { 0 } else { start });
+            return Some(UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, ..self.clone() });
+        }
+        let size = self.element_size();
+        (start.is_multiple_of(size) && len.is_multiple_of(size))
+            .then(|| self.elements(start / size, len / size))
+    }
+
     /// The same memory seen as `count` elements of `layout`, the first at the same address.
     ///
     /// # Errors
