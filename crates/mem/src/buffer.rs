@@ -252,8 +252,16 @@ impl UserBuf {
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
     }
 
+    /// Whether the elements are structs of `extent` bytes with data in just these (offset, length) blocks.
+    pub(crate) fn is_array_of(&self, blocks: &[(isize, usize)], extent: usize) -> bool {
+        match &self.shape {
+            Shape::Contiguous { .. } => false,
+            Shape::Strided(l) => l.extent() == extent.cast_signed() && l.has_blocks(blocks),
+        }
+    }
+
     #[inline]
-    fn assert_writable(&self) {
+    pub(crate) fn assert_writable(&self) {
         assert!(!self.read_only, "a buffer lent for reading is written");
     }
 

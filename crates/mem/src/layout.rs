@@ -198,6 +198,13 @@ impl Layout {
             .collect()
     }
 
+    /// Whether the data are just these (offset, length) blocks, in this order and at no regular pattern.
+    pub(crate) fn has_blocks(&self, blocks: &[(isize, usize)]) -> bool {
+        let is = |item: &Item, &(offset, block): &(isize, usize)| matches!(item, Item::Run(r) if r.count == 1 && (r.offset, r.block) == (offset, block));
+        let items = self.program.items();
+        items.len() == blocks.len() && items.iter().zip(blocks).all(|(item, block)| is(item, block))
+    }
+
     /// The packed bytes of `count` elements.
     ///
     /// # Errors

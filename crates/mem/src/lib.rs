@@ -17,6 +17,7 @@
 pub mod buffer;
 mod copy;
 
+pub mod kernels;
 pub mod layout;
 pub mod memory;
 mod program;
