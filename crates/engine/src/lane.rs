@@ -120,7 +120,7 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        let eager = len <= self.fabric.eager_limit();
+        let eager = len <= self.fabric.eager_limit(to);
         if eager && mode != Mode::Synchronous && free {
             // Two-stage initialisation (row L5): no request unless the message stays.
             let token = self.state.requests.next_id();
@@ -251,7 +251,7 @@ impl<F: Fabric> Lane<F> {
         let len = buffer.packed_len();
         let Some(envelope) = self.state.envelope(context, to, tag) else { return Ok(Sent::Done) };
         let raw = request.raw();
-        let (frame, body, phase) = if len > self.fabric.eager_limit() {
+        let (frame, body, phase) = if len > self.fabric.eager_limit(to) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
             (frame, Body::NONE, Phase::Announced)
@@ -277,7 +277,7 @@ impl<F: Fabric> Lane<F> {
     fn flush_streams(&mut self, to: u32) {
         for _ in 0..PIECES_IN_A_ROW {
             let Some(&request) = self.state.peer(to).streams.front() else { return };
-            let piece_limit = self.fabric.piece_limit();
+            let piece_limit = self.fabric.piece_limit(to);
             let Some(SendWork { phase: Phase::Streaming { receiver, wanted, sent }, buffer, .. }) =
                 self.state.requests.send_mut(request)
             else {
@@ -318,7 +318,7 @@ impl<F: Fabric> Lane<F> {
             self.state.copy_own(receive, &buffer);
             return Started::Complete(Completion::EMPTY);
         }
-        let eager = len <= self.fabric.eager_limit() && mode != Mode::Synchronous;
+        let eager = len <= self.fabric.eager_limit(me) && mode != Mode::Synchronous;
         let (what, started) = if eager || mode == Mode::Buffered {
             let mut data = vec![0; len];
             buffer.pack(0, BytesMut::from(&mut data[..]));

@@ -114,11 +114,11 @@ pub struct Unreachable {
 
 /// A way to all peers of a process.
 pub trait Fabric {
-    /// Longest body of an eager frame, bytes.
-    fn eager_limit(&self) -> usize;
+    /// Longest body of an eager frame to a peer, bytes.
+    fn eager_limit(&self, to: u32) -> usize;
 
-    /// Longest body of one [`Frame::Data`], bytes.
-    fn piece_limit(&self) -> usize;
+    /// Longest body of one [`Frame::Data`] to a peer, bytes.
+    fn piece_limit(&self, to: u32) -> usize;
 
     /// Sends a message, or says that it cannot now.
     ///

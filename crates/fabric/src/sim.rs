@@ -250,12 +250,12 @@ impl Sim {
 }
 
 impl Fabric for Sim {
-    fn eager_limit(&self) -> usize {
+    fn eager_limit(&self, _to: u32) -> usize {
         self.network.borrow().weather.eager_limit
     }
 
-    fn piece_limit(&self) -> usize {
-        self.eager_limit().max(1)
+    fn piece_limit(&self, to: u32) -> usize {
+        self.eager_limit(to).max(1)
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {

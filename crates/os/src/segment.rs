@@ -20,9 +20,11 @@
 
 use crate::{
     barrier::BarrierKind,
+    bytes::{Bytes, BytesMut},
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     ring::{RingArea, RingShape},
+    single_copy::RemoteProcess,
 };
 use std::{
     io,
@@ -30,7 +32,7 @@ use std::{
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicU16, AtomicU32, Ordering},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -145,6 +147,8 @@ pub struct Status {
     pid: AtomicU32,
     state: AtomicU32,
     last_call: AtomicU16,
+    /// Where the owner has mapped this segment, 0 if it has not said.
+    mapped_at: AtomicU64,
 }
 
 impl Status {
@@ -376,6 +380,25 @@ impl Segment {
         let base =
             NonNull::new(base.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
         Ok(Arc::new(Segment { base, boot }))
+    }
+
+    /// Says where the caller, who must be the owner, has mapped its segment, so that others can find out whether they
+    /// may read its memory.
+    pub fn advertise(&self) {
+        self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
+    }
+
+    /// Whether we may read the memory of the owner, which is `process`: what we read there, where the owner has
+    /// mapped this segment, must be the boot record that we see here. A process number of another namespace, a
+    /// forbidden call and a stranger's memory all fail.
+    pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
+        let address = self.status().mapped_at.load(Ordering::Acquire);
+        let mut there = [0; STATUS_AT];
+        if address == 0 || process.read(address, BytesMut::from(&mut there[..])).is_err() {
+            return false;
+        }
+        // SAFETY: the boot record is the first `STATUS_AT` bytes of the mapping.
+        unsafe { Bytes::from_raw(self.base.as_ptr(), STATUS_AT) }.to_vec() == there
     }
 
     /// The boot record.
