@@ -43,7 +43,7 @@ fn main() -> Result<(), ScratchError> {
     let (double, int, char) = (Layout::basic(8, 8), Layout::basic(4, 4), Layout::basic(1, 1));
     let padded = Layout::structure([(1, 0, &double), (1, 8, &char)])?;
     let irregular: Result<Layout, LayoutError> = Layout::hindexed(
-        (0..1000).map(|i| (1 + i % 3, (i * 40 + i * i % 17 * 2).cast_signed() * 2)),
+        (0..1000usize).map(|i| (1 + i % 3, (i * 40 + i * i % 17 * 2).cast_signed() * 2)),
         &double,
     );
     let irregular = irregular?;
