@@ -1,3 +1,5 @@
 //! To be written.
 
 pub mod bytes;
+#[cfg(not(loom))]
+pub mod spawn;
