@@ -1,1 +1,55 @@
-//! To be written.
+//! `libmpi_abi.so.1`: the MPI-5.0 standard ABI, the face that C, C++, Fortran and Python programs see.
+//!
+//! Each of the 664 functions is exported twice, `PMPI_X` as an ordinary symbol and `MPI_X` as a weak name of the same code.
+//! So a tool that defines its own `MPI_Send` gets the program's calls and passes them on to `PMPI_Send` (MPI-5.0, the
+//! chapter on tool support, "Profiling Interface").
+//!
+//! A function here checks its arguments, makes one call into the floors below and runs the callbacks that are due. It is
+//! written inside `mpi!` (module `export`), anywhere in this crate:
+//!
+//! ```ignore
+//! mpi! {
+//!     /// MPI-5.0, "Communicator Accessors".
+//!     fn MPI_Comm_size(comm: Comm, size: *mut c_int) -> c_int {
+//!         ...
+//!     }
+//! }
+//! ```
+//!
+//! The build script finds the functions that nobody wrote and makes stubs for them, which report
+//! `MPI_ERR_UNSUPPORTED_OPERATION` (module `unsupported`): every program links, and says clearly what it misses.
+//!
+//! Invariants: the exports are exactly those of the standard, the signatures are those of the standard (the compiler checks each
+//! against the table in `oxmpi-abi`), and no panic crosses into C: an `extern "C"` function that panics ends the process with
+//! a message.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[macro_use]
+mod export;
+mod trivial;
+mod unsupported;
+
+/// The functions that are not written yet: generated, one stub for each.
+mod stubs {
+    #![allow(non_snake_case, unused_imports)]
+
+    use std::ffi::{c_char, c_int, c_void};
+
+    use oxmpi_abi::FuncId;
+    use oxmpi_abi::types::*;
+
+    use crate::unsupported::{self, On};
+
+    include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
+}
+
+/// The type of each function: generated, for `mpi!` to check.
+mod signatures {
+    #![allow(non_camel_case_types, dead_code)]
+
+    use std::ffi::{c_char, c_int, c_void};
+
+    use oxmpi_abi::types::*;
+
+    include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+}

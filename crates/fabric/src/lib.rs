@@ -1,2 +1,228 @@
-//! To be written.
+//! The way to a peer.
+//!
+//! A [`Fabric`] moves frames between processes. It knows nothing of communicators, matching or requests: the engine
+//! above gives it a [`Message`] (a frame and a body) for a peer, and polls it for what has come, which the fabric
+//! hands up through a [`Sink`], one entry for each kind of frame. Peers are named by their process index in the job.
+//!
+//! What a fabric promises:
+//!
+//! 1. Frames that match carry the sequence number the engine gave them. They may arrive in any order when several
+//!    paths lead to a peer; the engine puts them back. At most 127 may be under way to one peer at a time.
+//! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a private buffer that
+//!    waits for credits; no callback follows. [`Sent::Later`] means that it will be, and that [`Sink::sent`] says
+//!    when. [`Sent::Full`] means that nothing was taken.
+//! 3. A long body may come up in parts: the entry of its frame has the first, [`Sink::more`] has the others, in order.
+//!    Until the last part has come nothing else with a body comes from the same peer.
+//! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
+//!
+//! Modules: [`shm`] for processes of one node, [`sim`] for a virtual network with a seed.
 #![forbid(unsafe_code)]
+
+pub mod shm;
+pub mod sim;
+
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{ContextId, Envelope, Frame, Received};
+
+/// The user data that follow a frame.
+#[derive(Clone, Copy)]
+pub enum Body<'a> {
+    /// They lie in one piece.
+    Bytes(Bytes<'a>),
+    /// They are the packed bytes `offset..offset + len` of a buffer of any layout.
+    Packed {
+        /// The buffer.
+        buffer: &'a UserBuf,
+        /// First packed byte.
+        offset: usize,
+        /// Number of packed bytes.
+        len: usize,
+    },
+}
+
+impl<'a> Body<'a> {
+    /// No data.
+    pub const NONE: Body<'static> = Body::Bytes(Bytes::empty());
+
+    /// The packed bytes `offset..offset + len` of `buffer`, in one piece if they lie so.
+    #[inline]
+    pub fn of(buffer: &'a UserBuf, offset: usize, len: usize) -> Body<'a> {
+        match buffer.as_contiguous() {
+            Some(bytes) => Body::Bytes(bytes.slice(offset, len)),
+            None => Body::Packed { buffer, offset, len },
+        }
+    }
+
+    /// Number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Body::Bytes(b) => b.len(),
+            Body::Packed { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies the bytes from `from` on into `to`, which they fill.
+    #[inline]
+    pub fn fill(&self, from: usize, to: BytesMut<'_>) {
+        match self {
+            Body::Bytes(b) => b.slice(from, to.len()).copy_to(to),
+            Body::Packed { buffer, offset, .. } => buffer.pack(offset + from, to),
+        }
+    }
+}
+
+/// One frame to be sent, with its body.
+pub struct Message<'a> {
+    /// Sequence number modulo 256, for frames that match.
+    pub sequence: u8,
+    /// The frame.
+    pub frame: Frame,
+    /// The data behind it.
+    pub body: Body<'a>,
+    /// What [`Sink::sent`] is told if the answer is [`Sent::Later`].
+    pub token: u64,
+}
+
+/// What became of a message (row L2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// It is gone, the body may be changed; no callback follows.
+    Done,
+    /// It was taken; the body may not be changed before [`Sink::sent`] says so.
+    Later,
+    /// Nothing was taken: there is no room now.
+    Full,
+}
+
+/// A peer that cannot be reached.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("process {peer} cannot be reached: {why}")]
+pub struct Unreachable {
+    /// Its index.
+    pub peer: u32,
+    /// The reason, for a person.
+    pub why: String,
+}
+
+/// A way to all peers of a process.
+pub trait Fabric {
+    /// Longest body of an eager frame to a peer, bytes.
+    fn eager_limit(&self, to: u32) -> usize;
+
+    /// Longest body of one [`Frame::Data`] to a peer, bytes.
+    fn piece_limit(&self, to: u32) -> usize;
+
+    /// Sends a message, or says that it cannot now.
+    ///
+    /// # Errors
+    /// If the peer cannot be reached at all.
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
+
+    /// Sends a short contiguous eager message if that needs no thought: the path is warm, there is room, and `context`
+    /// is the receiver's index. `false`: nothing happened, use [`Fabric::send`] (row L6).
+    #[inline]
+    fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
+        false
+    }
+
+    /// Hands up what has come. Returns whether anything had.
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;
+
+    /// Whether this process may read the peer's memory: found out by a real read between the two.
+    fn can_read(&mut self, _peer: u32) -> bool {
+        false
+    }
+
+    /// Reads the peer's memory at `address` (single copy).
+    ///
+    /// # Errors
+    /// If the kernel refuses; nothing can be said then of the content of `into`.
+    fn read(&mut self, peer: u32, _address: u64, _into: BytesMut<'_>) -> Result<(), Unreachable> {
+        Err(Unreachable { peer, why: "this path has no access to another process's memory".into() })
+    }
+
+    /// The engine is about to let its process sleep while messages wait for room to these peers: asks them to wake
+    /// it when there is. Returns whether they will; otherwise the sleep must be short.
+    fn announce_waiting(&mut self, _peer: u32) -> bool {
+        false
+    }
+}
+
+/// Where a fabric hands up what has come; one entry for each kind of frame, so that nobody asks twice (row L3).
+///
+/// `total` is the length of the whole body, `first` the part that is here.
+pub trait Sink {
+    /// [`Frame::Eager`].
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);
+    /// [`Frame::EagerSync`].
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    );
+    /// [`Frame::Rendezvous`].
+    fn rendezvous(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        length: u64,
+        address: u64,
+    );
+    /// [`Frame::SyncAck`].
+    fn sync_ack(&mut self, from: u32, request: u64);
+    /// [`Frame::Pull`].
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64);
+    /// [`Frame::Fin`].
+    fn fin(&mut self, from: u32, request: u64);
+    /// [`Frame::Data`].
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
+    /// [`Frame::Learn`].
+    fn learn(&mut self, from: u32, id: ContextId, index: u32);
+    /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
+    /// A message for which the answer was [`Sent::Later`] is gone.
+    fn sent(&mut self, token: u64);
+    /// The peer is gone; nothing more comes from it.
+    fn lost(&mut self, peer: u32);
+}
+
+/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`) are given back.
+#[inline]
+pub fn dispatch<S: Sink>(
+    from: u32,
+    got: &Received,
+    total: usize,
+    first: Bytes<'_>,
+    sink: &mut S,
+) -> Option<Frame> {
+    match got.frame {
+        Frame::Eager { envelope } => sink.eager(from, got.sequence, envelope, total, first),
+        Frame::EagerSync { envelope, request } => {
+            sink.eager_sync(from, got.sequence, envelope, request, total, first)
+        }
+        Frame::Rendezvous { envelope, request, length, address } => {
+            sink.rendezvous(from, got.sequence, envelope, request, length, address)
+        }
+        Frame::SyncAck { request } => sink.sync_ack(from, request),
+        Frame::Pull { request, receiver, length } => sink.pull(from, request, receiver, length),
+        Frame::Fin { request } => sink.fin(from, request),
+        Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
+        Frame::Learn { id, index } => sink.learn(from, id, index),
+        own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. }) => return Some(own),
+    }
+    None
+}

@@ -1,1 +1,24 @@
-//! To be written.
+//! The memory that users hand over, and what is done to it.
+//!
+//! A call such as `MPI_Send(buf, count, type, ...)` names memory by an address, a count and a datatype. This crate
+//! turns the three into values that the safe floors above can carry, cut, pack and reduce:
+//!
+//! - [`layout`]: a [`Layout`](layout::Layout) says where the bytes of one element of a datatype lie. It is kept as a
+//!   short copy program, so that a vector of a million doubles is one line and not a million.
+//! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
+//!   elements in type-map order without gaps; it can pack or unpack any range of that.
+//! - [`memory`]: memory that comes from safe Rust: a slice lent for a call, a vector moved in, scratch space.
+//! - [`kernels`]: `right <- left op right` for the predefined operations.
+//! - [`table`]: user handles (64 bits, never pointers) and the objects behind them.
+//!
+//! This is one of the few crates with unsafe code. The promise all of it rests on is made once, by whoever calls
+//! [`UserBuf::new`](buffer::UserBuf::new): the memory is there as long as the `UserBuf` or any copy of it.
+
+pub mod buffer;
+mod copy;
+
+pub mod kernels;
+pub mod layout;
+pub mod memory;
+mod program;
+pub mod table;

@@ -1,5 +1,40 @@
-//! To be written.
+//! The kernel and the shared memory: all that lies below the protocols, with its `unsafe`.
+//!
+//! Processes of one node talk through memory that both map. Each process owns one [`segment::Segment`]; in it lie
+//!
+//! - an [`inbox`], where any peer may leave a frame (for peers that seldom talk),
+//! - [`ring`]s, one for each peer that talks often: the fast way,
+//! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
+//!
+//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
+//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded process), [`bytes`] (views of
+//! memory that somebody else may write).
+//!
+//! The algorithms of ring, inbox and door know only atomics from the internal module `sync`, and run alike between
+//! processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os
+//! --release --test loom --target-dir target/loom`), where everything that calls the kernel is left out. Each of
+//! their pages opens with the protocol as numbered rules; the code and the tests cite them.
 
+pub mod barrier;
 pub mod bytes;
+pub mod door;
+mod hint;
+pub mod inbox;
+pub mod line;
+pub mod ring;
+mod sync;
+
+#[cfg(not(loom))]
+pub mod clock;
+#[cfg(not(loom))]
+pub mod cpus;
+#[cfg(not(loom))]
+pub mod fdpass;
+#[cfg(not(loom))]
+pub mod lock;
+#[cfg(not(loom))]
+pub mod segment;
+#[cfg(not(loom))]
+pub mod single_copy;
 #[cfg(not(loom))]
 pub mod spawn;

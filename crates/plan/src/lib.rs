@@ -1,2 +1,41 @@
-//! To be written.
+//! Collectives as plans.
+//!
+//! A *plan* is what one rank does in one collective call: sends, receives, copies and reductions in a certain order.
+//! An algorithm is written once, as a [`Generator`] that yields [`Step`]s one by one, and serves the blocking, the
+//! nonblocking and the persistent form of its collective, the verifier, and a simulator. It is pure: it knows its
+//! rank, the size of the team, the root and the counts, and nothing of memory, networks or time.
+//!
+//! ```
+//! use oxmpi_plan::{Call, Generator, Member, Parameters, Shared, choose, make};
+//!
+//! let call = Call::Bcast { root: 0, bytes: Shared(100) };
+//! let algorithm = choose(call.collective(), 4, Shared(100), true);
+//! let mut plan = make(algorithm, Member { rank: 3, size: 4 }, &call, &Parameters::default())?;
+//! while let Some(step) = plan.next() {
+//!     println!("{step:?}");
+//! }
+//! # Ok::<(), oxmpi_plan::PlanError>(())
+//! ```
+//!
+//! # Where to look
+//!
+//! - [`ir`]: the instruction set and the rules between a generator and its executor. Read this first.
+//! - [`call`]: what a plan is made from.
+//! - [`knowledge`]: values all ranks share, and values only a root has.
+//! - [`table`]: the one table of algorithms, their restrictions, and how one is made or chosen.
 #![forbid(unsafe_code)]
+
+mod algorithms;
+mod burst;
+pub mod call;
+pub mod ir;
+pub mod knowledge;
+mod plan;
+mod shape;
+pub mod table;
+
+pub use call::{Call, Collective, Member};
+pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
+pub use knowledge::{RootOnly, Shared};
+pub use plan::AnyPlan;
+pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, choose, make};

@@ -1,0 +1,205 @@
+//! The types of the functions that a program hands to the library.
+//!
+//! [`CALLBACKS`] is the table from which the header takes the C types; the aliases are the same as Rust function pointers.
+//! In a prototype they stand as `Option<Alias>`, since a null pointer is legal in many places. Some predefined values are
+//! small integers that must never be called (`MPI_COMM_DUP_FN` is 1): compare the address with
+//! [`crate::constants`] before calling.
+
+use std::ffi::{c_int, c_void};
+
+use crate::types::{
+    Aint, Comm, Count, Datatype, File, Offset, Session, Status, TCbSafety, TEventInstance,
+    TEventRegistration, Win,
+};
+
+/// One callback type of the C interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Callback {
+    /// The C name of the type: a function type, not a pointer.
+    pub name: &'static str,
+    /// The C result type; empty for an older name of another type.
+    pub result: &'static str,
+    /// The C parameters; for an older name, the type that it stands for.
+    pub params: &'static str,
+}
+
+/// All 27 callback types, an older name always after the type that it stands for.
+pub static CALLBACKS: [Callback; 27] = [
+    Callback {
+        name: "MPI_User_function",
+        result: "void",
+        params: "void *invec, void *inoutvec, int *len, MPI_Datatype *datatype",
+    },
+    Callback {
+        name: "MPI_User_function_c",
+        result: "void",
+        params: "void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype",
+    },
+    Callback {
+        name: "MPI_Grequest_query_function",
+        result: "int",
+        params: "void *extra_state, MPI_Status *status",
+    },
+    Callback { name: "MPI_Grequest_free_function", result: "int", params: "void *extra_state" },
+    Callback {
+        name: "MPI_Grequest_cancel_function",
+        result: "int",
+        params: "void *extra_state, int complete",
+    },
+    Callback {
+        name: "MPI_Copy_function",
+        result: "int",
+        params: "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
+    },
+    Callback {
+        name: "MPI_Delete_function",
+        result: "int",
+        params: "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Comm_copy_attr_function",
+        result: "int",
+        params: "MPI_Comm comm, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
+    },
+    Callback {
+        name: "MPI_Comm_delete_attr_function",
+        result: "int",
+        params: "MPI_Comm comm, int keyval, void *attribute_val, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Type_copy_attr_function",
+        result: "int",
+        params: "MPI_Datatype datatype, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
+    },
+    Callback {
+        name: "MPI_Type_delete_attr_function",
+        result: "int",
+        params: "MPI_Datatype datatype, int keyval, void *attribute_val, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Win_copy_attr_function",
+        result: "int",
+        params: "MPI_Win win, int keyval, void *extra_state, void *attribute_val_in, void *attribute_val_out, int *flag",
+    },
+    Callback {
+        name: "MPI_Win_delete_attr_function",
+        result: "int",
+        params: "MPI_Win win, int keyval, void *attribute_val, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Datarep_extent_function",
+        result: "int",
+        params: "MPI_Datatype datatype, MPI_Aint *extent, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Datarep_conversion_function",
+        result: "int",
+        params: "void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Datarep_conversion_function_c",
+        result: "int",
+        params: "void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf, MPI_Offset position, void *extra_state",
+    },
+    Callback {
+        name: "MPI_Comm_errhandler_function",
+        result: "void",
+        params: "MPI_Comm *comm, int *error_code, ...",
+    },
+    Callback {
+        name: "MPI_File_errhandler_function",
+        result: "void",
+        params: "MPI_File *file, int *error_code, ...",
+    },
+    Callback {
+        name: "MPI_Win_errhandler_function",
+        result: "void",
+        params: "MPI_Win *win, int *error_code, ...",
+    },
+    Callback {
+        name: "MPI_Session_errhandler_function",
+        result: "void",
+        params: "MPI_Session *session, int *error_code, ...",
+    },
+    Callback {
+        name: "MPI_T_event_cb_function",
+        result: "void",
+        params: "MPI_T_event_instance event_instance, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data",
+    },
+    Callback {
+        name: "MPI_T_event_free_cb_function",
+        result: "void",
+        params: "MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety, void *user_data",
+    },
+    Callback {
+        name: "MPI_T_event_dropped_cb_function",
+        result: "void",
+        params: "MPI_Count count, MPI_T_event_registration event_registration, int source_index, MPI_T_cb_safety cb_safety, void *user_data",
+    },
+    Callback { name: "MPI_Comm_errhandler_fn", result: "", params: "MPI_Comm_errhandler_function" },
+    Callback { name: "MPI_File_errhandler_fn", result: "", params: "MPI_File_errhandler_function" },
+    Callback { name: "MPI_Win_errhandler_fn", result: "", params: "MPI_Win_errhandler_function" },
+    Callback { name: "MPI_Session_errhandler_fn", result: "", params: "MPI_Session_errhandler_function" },
+];
+
+/// `MPI_User_function`.
+pub type UserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);
+/// `MPI_User_function_c`.
+pub type UserFunctionC = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Count, *mut Datatype);
+/// `MPI_Grequest_query_function`.
+pub type GrequestQueryFunction = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
+/// `MPI_Grequest_free_function`.
+pub type GrequestFreeFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// `MPI_Grequest_cancel_function`.
+pub type GrequestCancelFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+/// `MPI_Copy_function`.
+pub type CopyFunction =
+    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Delete_function`.
+pub type DeleteFunction = unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+/// `MPI_Comm_copy_attr_function`.
+pub type CommCopyAttrFunction =
+    unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Comm_delete_attr_function`.
+pub type CommDeleteAttrFunction = unsafe extern "C" fn(Comm, c_int, *mut c_void, *mut c_void) -> c_int;
+/// `MPI_Type_copy_attr_function`.
+pub type TypeCopyAttrFunction =
+    unsafe extern "C" fn(Datatype, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Type_delete_attr_function`.
+pub type TypeDeleteAttrFunction = unsafe extern "C" fn(Datatype, c_int, *mut c_void, *mut c_void) -> c_int;
+/// `MPI_Win_copy_attr_function`.
+pub type WinCopyAttrFunction =
+    unsafe extern "C" fn(Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Win_delete_attr_function`.
+pub type WinDeleteAttrFunction = unsafe extern "C" fn(Win, c_int, *mut c_void, *mut c_void) -> c_int;
+/// `MPI_Datarep_extent_function`.
+pub type DatarepExtentFunction = unsafe extern "C" fn(Datatype, *mut Aint, *mut c_void) -> c_int;
+/// `MPI_Datarep_conversion_function`.
+pub type DatarepConversionFunction =
+    unsafe extern "C" fn(*mut c_void, Datatype, c_int, *mut c_void, Offset, *mut c_void) -> c_int;
+/// `MPI_Datarep_conversion_function_c`.
+pub type DatarepConversionFunctionC =
+    unsafe extern "C" fn(*mut c_void, Datatype, Count, *mut c_void, Offset, *mut c_void) -> c_int;
+/// `MPI_Comm_errhandler_function`.
+pub type CommErrhandlerFunction = unsafe extern "C" fn(*mut Comm, *mut c_int, ...);
+/// `MPI_File_errhandler_function`.
+pub type FileErrhandlerFunction = unsafe extern "C" fn(*mut File, *mut c_int, ...);
+/// `MPI_Win_errhandler_function`.
+pub type WinErrhandlerFunction = unsafe extern "C" fn(*mut Win, *mut c_int, ...);
+/// `MPI_Session_errhandler_function`.
+pub type SessionErrhandlerFunction = unsafe extern "C" fn(*mut Session, *mut c_int, ...);
+/// `MPI_T_event_cb_function`.
+pub type TEventCbFunction = unsafe extern "C" fn(TEventInstance, TEventRegistration, TCbSafety, *mut c_void);
+/// `MPI_T_event_free_cb_function`.
+pub type TEventFreeCbFunction = unsafe extern "C" fn(TEventRegistration, TCbSafety, *mut c_void);
+/// `MPI_T_event_dropped_cb_function`.
+pub type TEventDroppedCbFunction =
+    unsafe extern "C" fn(Count, TEventRegistration, c_int, TCbSafety, *mut c_void);
+/// Older name of [`CommErrhandlerFunction`] (`MPI_Comm_errhandler_fn`).
+pub type CommErrhandlerFn = CommErrhandlerFunction;
+/// Older name of [`FileErrhandlerFunction`] (`MPI_File_errhandler_fn`).
+pub type FileErrhandlerFn = FileErrhandlerFunction;
+/// Older name of [`WinErrhandlerFunction`] (`MPI_Win_errhandler_fn`).
+pub type WinErrhandlerFn = WinErrhandlerFunction;
+/// Older name of [`SessionErrhandlerFunction`] (`MPI_Session_errhandler_fn`).
+pub type SessionErrhandlerFn = SessionErrhandlerFunction;

@@ -1,0 +1,161 @@
+//! The 664 functions and their numbers.
+
+use std::fmt;
+
+/// One function of the C interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// The C name, `MPI_Send`; it is exported as `PMPI_Send` too.
+    pub name: &'static str,
+    /// The C result type.
+    pub result: &'static str,
+    /// The C parameters between the parentheses: types and names, separated by commas, or `void`.
+    pub params: &'static str,
+}
+
+/// The number of functions, which are exported twice each.
+pub const FUNCTION_COUNT: usize = 664;
+
+/// A function by its place in the alphabetical table.
+///
+/// Small enough to be stored at each call, so that a report about a process that died can name its last MPI call. The
+/// numbers hold within one build of the library; they are not part of the interface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FuncId(u16);
+
+impl FuncId {
+    /// The place in the table, less than [`FUNCTION_COUNT`].
+    #[inline]
+    pub const fn index(self) -> u16 {
+        self.0
+    }
+
+    /// The function at a place in the table, or nothing when the number is not one.
+    pub const fn from_index(index: u16) -> Option<FuncId> {
+        if (index as usize) < FUNCTION_COUNT { Some(FuncId(index)) } else { None }
+    }
+
+    /// The function with this C name (`MPI_Send`; not `PMPI_Send`).
+    pub fn from_name(name: &str) -> Option<FuncId> {
+        let (mut low, mut high) = (0, FUNCTION_COUNT as u16);
+        while low < high {
+            let middle = FuncId(low + (high - low) / 2);
+            match middle.name().cmp(name) {
+                std::cmp::Ordering::Less => low = middle.0 + 1,
+                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Greater => high = middle.0,
+            }
+        }
+        None
+    }
+
+    /// The C name.
+    pub fn name(self) -> &'static str {
+        let at = usize::from(self.0);
+        &table::NAMES[usize::from(table::STARTS[at])..usize::from(table::STARTS[at + 1]) - 1]
+    }
+
+    /// All functions in order.
+    pub fn all() -> impl ExactSizeIterator<Item = FuncId> {
+        (0..FUNCTION_COUNT as u16).map(FuncId)
+    }
+
+    /// The prototype. Whoever calls this links the whole table (about 90 kB).
+    pub fn function(self) -> &'static Function {
+        &table::FUNCTIONS[usize::from(self.0)]
+    }
+}
+
+impl fmt::Display for FuncId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for FuncId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where each name starts in a text of names that end in a newline, and where the last one ends.
+///
+/// The names are kept as one text with 16-bit places, not as a table of string slices: slices are pointers, which the
+/// loader would have to relocate one by one each time a program starts.
+const fn starts(names: &str) -> [u16; FUNCTION_COUNT + 1] {
+    let bytes = names.as_bytes();
+    assert!(bytes.len() <= u16::MAX as usize);
+    let mut starts = [0; FUNCTION_COUNT + 1];
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        if bytes[at] == b'\n' {
+            count += 1;
+            starts[count] = at as u16 + 1;
+        }
+        at += 1;
+    }
+    assert!(count == FUNCTION_COUNT);
+    starts
+}
+
+macro_rules! prototypes {
+    ($($result:ident $name:ident($params:literal);)*) => {
+        pub(super) const NAMES: &str = concat!($(stringify!($name), "\n"),*);
+        pub(super) static STARTS: [u16; super::FUNCTION_COUNT + 1] = starts(NAMES);
+        pub(super) static FUNCTIONS: [Function; super::FUNCTION_COUNT] = [
+            $(Function { name: stringify!($name), result: stringify!($result), params: $params }),*
+        ];
+
+        /// The numbers again as an enumeration: the compiler does the counting.
+        #[allow(non_camel_case_types)]
+        enum Place { $($name),* }
+
+        /// The functions by name.
+        #[allow(non_upper_case_globals)]
+        impl FuncId {
+            $(
+                #[doc = concat!("`", stringify!($result), " ", stringify!($name), "(", $params, ")`")]
+                pub const $name: FuncId = FuncId(Place::$name as u16);
+            )*
+        }
+    };
+}
+
+mod table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_numbers_and_prototypes_agree() {
+        assert_eq!(FuncId::all().len(), 664);
+        for id in FuncId::all() {
+            assert_eq!(id.name(), id.function().name);
+            assert_eq!(FuncId::from_name(id.name()), Some(id));
+            assert_eq!(FuncId::from_index(id.index()), Some(id));
+        }
+        assert_eq!(FuncId::MPI_Send.name(), "MPI_Send");
+        assert_eq!(FuncId::from_name("PMPI_Send"), None);
+        assert_eq!(FuncId::from_index(664), None);
+    }
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        let names: Vec<_> = FuncId::all().map(FuncId::name).collect();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn partitioned_forms_differ_in_count_only() {
+        for (plain, large) in [
+            (FuncId::MPI_Psend_init, FuncId::MPI_Psend_init_c),
+            (FuncId::MPI_Precv_init, FuncId::MPI_Precv_init_c),
+        ] {
+            assert_eq!(
+                plain.function().params.replace("int count", "MPI_Count count"),
+                large.function().params
+            );
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Reading a C prototype: its parameters, and how each is written in Rust.
+//!
+//! This is no C parser. It reads the table of [`crate::functions`], in which a parameter is an optional `const`, one type
+//! name, stars, a name and brackets.
+
+use crate::callbacks::CALLBACKS;
+
+/// One parameter of a prototype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param<'a> {
+    /// Whether the text starts with `const`: the pointed-to data is only read.
+    pub constant: bool,
+    /// The type name, without stars.
+    pub base: &'a str,
+    /// The name of the parameter.
+    pub name: &'a str,
+    /// How many stars stand before the name.
+    pub stars: usize,
+    /// The brackets after the name: empty, `[]` or `[][3]`.
+    pub brackets: &'a str,
+}
+
+/// The parameters in order. A trailing `...` is left out: no function of the interface reads such arguments.
+pub fn params(text: &str) -> impl Iterator<Item = Param<'_>> {
+    text.split(',').map(str::trim).filter(|part| !matches!(*part, "void" | "...")).map(param)
+}
+
+fn param(text: &str) -> Param<'_> {
+    let (constant, text) = match text.strip_prefix("const ") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (text, brackets) = text.split_at(text.find('[').unwrap_or(text.len()));
+    let (base, declarator) = text.split_once(' ').unwrap_or((text, ""));
+    let name = declarator.trim_start_matches('*');
+    Param { constant, base, name, stars: declarator.len() - name.len(), brackets }
+}
+
+impl Param<'_> {
+    /// Whether the argument is a value, not the address of one.
+    pub fn by_value(&self) -> bool {
+        self.stars == 0 && self.brackets.is_empty()
+    }
+
+    /// The type in Rust, with the aliases of [`crate::types`] and `std::ffi`.
+    pub fn rust_type(&self) -> String {
+        let base = rust_base(self.base);
+        if CALLBACKS.iter().any(|callback| callback.name == self.base) {
+            return format!("Option<{base}>");
+        }
+        let star = if self.constant { "*const " } else { "*mut " };
+        let stars = star.repeat(self.stars);
+        match self.brackets {
+            "" => stars + &base,
+            "[]" => format!("{star}{stars}{base}"),
+            rows => {
+                format!("{star}{stars}[{base}; {}]", rows.trim_start_matches("[][").trim_end_matches(']'))
+            }
+        }
+    }
+}
+
+/// The Rust name of a C type name: `MPI_Comm_copy_attr_function` is `CommCopyAttrFunction`.
+pub fn rust_base(c: &str) -> String {
+    match c.strip_prefix("MPI_") {
+        None if c == "double" => "f64".to_owned(),
+        None => format!("c_{c}"),
+        Some(name) => name
+            .split('_')
+            .map(|word| {
+                let (first, rest) = word.split_at(usize::from(!word.is_empty()));
+                first.to_uppercase() + rest
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FuncId;
+
+    #[test]
+    fn parameters_become_rust_types() {
+        let types = |id: FuncId| -> Vec<String> {
+            params(id.function().params).map(|param| param.rust_type()).collect()
+        };
+        assert_eq!(types(FuncId::MPI_Send), ["*const c_void", "c_int", "Datatype", "c_int", "c_int", "Comm"]);
+        assert_eq!(types(FuncId::MPI_Init), ["*mut c_int", "*mut *mut *mut c_char"]);
+        assert_eq!(types(FuncId::MPI_Group_range_incl), ["Group", "c_int", "*mut [c_int; 3]", "*mut Group"]);
+        assert_eq!(types(FuncId::MPI_Op_create_c), ["Option<UserFunctionC>", "c_int", "*mut Op"]);
+        assert_eq!(types(FuncId::MPI_Pcontrol), ["c_int"]);
+        assert!(types(FuncId::MPI_Wtime).is_empty());
+        assert_eq!(types(FuncId::MPI_Comm_spawn)[1], "*mut *mut c_char");
+    }
+
+    #[test]
+    fn every_parameter_has_a_type_and_a_name() {
+        for id in FuncId::all() {
+            for param in params(id.function().params) {
+                assert!(!param.base.is_empty() && !param.name.is_empty(), "{id}: {param:?}");
+                assert!(matches!(param.brackets, "" | "[]" | "[][3]"), "{id}: {param:?}");
+            }
+        }
+    }
+}

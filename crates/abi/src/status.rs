@@ -1,0 +1,31 @@
+//! `MPI_Status`: 32 bytes that the library fills and the program may read directly.
+
+use std::ffi::c_int;
+use std::mem::{align_of, offset_of, size_of};
+
+/// What a receive or a wait tells of the message: `MPI_Status`.
+///
+/// The first three fields are public in C, under the names `MPI_SOURCE`, `MPI_TAG` and `MPI_ERROR`. What the library keeps
+/// in `internal` is its own affair; a program may copy a status as a whole, and a tool may move one between two libraries
+/// only through `MPI_Status_get_*` and `MPI_Status_set_*`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The rank of the sender (`MPI_SOURCE`).
+    pub source: c_int,
+    /// The tag of the message (`MPI_TAG`).
+    pub tag: c_int,
+    /// An error code (`MPI_ERROR`), written only by the calls that complete several requests.
+    pub error: c_int,
+    /// Room for the library: byte count, cancelled flag.
+    pub internal: [c_int; 5],
+}
+
+const _: () = {
+    assert!(size_of::<Status>() == 32);
+    assert!(align_of::<Status>() == 4);
+    assert!(offset_of!(Status, source) == 0);
+    assert!(offset_of!(Status, tag) == 4);
+    assert!(offset_of!(Status, error) == 8);
+    assert!(offset_of!(Status, internal) == 12);
+};

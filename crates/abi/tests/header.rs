@@ -1,0 +1,138 @@
+//! The generated `mpi.h` against real compilers and against `tests/c/abi_assert.c`, which states the same facts
+//! independently.
+
+#![allow(clippy::unwrap_used)] // all of this is test code
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oxmpi_abi::FuncId;
+
+/// A directory of its own for one test, with `mpi.h` in it, removed at the end.
+struct Include(PathBuf);
+
+impl Include {
+    fn new(name: &str) -> Include {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("mpi.h"), oxmpi_abi::header()).unwrap();
+        Include(path)
+    }
+
+    /// Compiles a file without output and returns what the compiler says when it refuses.
+    fn check(&self, compiler: &str, options: &[&str], file: &Path) -> Result<(), String> {
+        let output = Command::new(compiler)
+            .args(options)
+            .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(&self.0)
+            .arg(file)
+            .output()
+            .unwrap();
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    fn check_text(&self, compiler: &str, options: &[&str], name: &str, text: &str) -> Result<(), String> {
+        let file = self.0.join(name);
+        fs::write(&file, text).unwrap();
+        self.check(compiler, options, &file)
+    }
+}
+
+impl Drop for Include {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn assertions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/c/abi_assert.c")
+}
+
+/// Uses of constants that the standard promises: in `#if`, `case`, sizes and static initialisers.
+const USES: &str = r"
+#include <mpi.h>
+#if MPI_VERSION < 5 || MPI_ERR_LASTCODE < 100
+#error
+#endif
+static MPI_Comm comm = MPI_COMM_WORLD;
+static MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE, MPI_C_COMPLEX};
+static char name[MPI_MAX_PROCESSOR_NAME];
+enum { ANY = MPI_ANY_SOURCE };
+static int which(int code) {
+    switch (code) {
+    case MPI_ERR_RANK: return 1;
+    case MPI_PROC_NULL: return 2;
+    default: return ANY;
+    }
+}
+int main(int argc, char **argv) {
+    MPI_Status status;
+    int length;
+    MPI_Init(&argc, &argv);
+    MPI_Get_processor_name(name, &length);
+    PMPI_Recv(MPI_BOTTOM, 0, types[0], which(argc), MPI_ANY_TAG, comm, &status);
+    MPI_Allreduce(MPI_IN_PLACE, &length, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+    return status.MPI_SOURCE + status.MPI_TAG + status.MPI_ERROR + MPI_Finalize();
+}
+";
+
+#[test]
+fn the_header_says_what_the_standard_says() {
+    let include = Include::new("assert");
+    include.check("cc", &["-std=gnu11"], &assertions()).unwrap();
+}
+
+#[test]
+fn a_wrong_header_is_found_out() {
+    let include = Include::new("wrong");
+    let right = oxmpi_abi::header();
+    for (from, to) in [
+        ("((MPI_Comm) 0x101)", "((MPI_Comm) 0x103)"),
+        ("int PMPI_Send(const void *buf, int count", "int PMPI_Send(const void *buf, MPI_Count count"),
+        ("int MPI_TAG;\n    int MPI_ERROR;", "int MPI_ERROR;\n    int MPI_TAG;"),
+        (
+            "typedef void (MPI_User_function)(void *invec",
+            "typedef void (MPI_User_function)(const void *invec",
+        ),
+        ("typedef int64_t MPI_Count", "typedef int32_t MPI_Count"),
+    ] {
+        assert_eq!(right.matches(from).count(), 1, "{from}");
+        fs::write(include.0.join("mpi.h"), right.replace(from, to)).unwrap();
+        assert!(include.check("cc", &["-std=gnu11"], &assertions()).is_err(), "not noticed: {to}");
+    }
+}
+
+#[test]
+fn c99_programs_compile() {
+    let include = Include::new("c99");
+    include.check_text("cc", &["-std=c99", "-pedantic"], "uses.c", USES).unwrap();
+}
+
+#[test]
+fn cxx_programs_compile() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        eprintln!("no g++ here: the header is not tested with C++");
+        return;
+    }
+    let include = Include::new("cxx");
+    for standard in ["-std=c++11", "-std=c++17"] {
+        include.check_text("g++", &[standard, "-pedantic"], "uses.cpp", USES).unwrap();
+    }
+}
+
+#[test]
+fn all_functions_stand_twice_and_fortran_integers_are_absent() {
+    let header = oxmpi_abi::header();
+    for id in FuncId::all() {
+        for prefix in ["", "P"] {
+            let start = format!("\n{} {prefix}{id}(", id.function().result);
+            assert_eq!(header.matches(&start).count(), 1, "{prefix}{id}");
+        }
+    }
+    assert!(!header.contains("MPI_Fint"));
+}

@@ -1,0 +1,305 @@
+//! Functions that need no state: versions, clocks, address arithmetic, the fields of a status, handles as integers.
+//!
+//! They work before `MPI_Init` and after `MPI_Finalize`, from any thread.
+
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use oxmpi_abi::constants::{
+    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_ERR_ARG, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION,
+};
+use oxmpi_abi::errors::{MPI_ERR_LASTCODE, error_class};
+use oxmpi_abi::types::*;
+
+/// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
+const LIBRARY_VERSION: &str =
+    concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
+
+/// Writes a result where the program wants it.
+///
+/// Returns `MPI_ERR_ARG` and writes nothing when the place is null.
+///
+/// # Safety
+/// A place that is not null must be valid for writing and aligned, which the caller of the C function answers for.
+unsafe fn give<T>(place: *mut T, value: T) -> c_int {
+    if place.is_null() {
+        return MPI_ERR_ARG;
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    unsafe { place.write(value) };
+    MPI_SUCCESS
+}
+
+mpi! {
+    /// MPI-5.0, "Version Inquiries".
+    fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+        if version.is_null() || subversion.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes places for two integers.
+        unsafe {
+            version.write(MPI_VERSION);
+            subversion.write(MPI_SUBVERSION);
+        }
+        MPI_SUCCESS
+    }
+
+    /// MPI-5.0, the chapter on the application binary interface.
+    fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
+        if abi_major.is_null() || abi_minor.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes places for two integers.
+        unsafe {
+            abi_major.write(MPI_ABI_VERSION);
+            abi_minor.write(MPI_ABI_SUBVERSION);
+        }
+        MPI_SUCCESS
+    }
+
+    /// MPI-5.0, "Version Inquiries". The length does not count the closing zero.
+    fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
+        if version.is_null() || resultlen.is_null() {
+            return MPI_ERR_ARG;
+        }
+        let length = LIBRARY_VERSION.len();
+        // SAFETY: the C program passes room for MPI_MAX_LIBRARY_VERSION_STRING characters, more than the text has, and a
+        // place for an integer.
+        unsafe {
+            version.copy_from_nonoverlapping(LIBRARY_VERSION.as_ptr().cast(), length);
+            version.add(length).write(0);
+            give(resultlen, length as c_int)
+        }
+    }
+}
+
+/// The moment from which `MPI_Wtime` counts: the first call.
+static EPOCH: OnceLock<Instant> = OnceLock::new();
+
+mpi! {
+    /// Seconds since some moment in the past that stays the same (MPI-5.0, "Timers and Synchronization").
+    fn MPI_Wtime() -> f64 {
+        EPOCH.get_or_init(Instant::now).elapsed().as_secs_f64()
+    }
+
+    /// The resolution of `MPI_Wtime` in seconds: the monotonic clock counts nanoseconds.
+    fn MPI_Wtick() -> f64 {
+        1e-9
+    }
+
+    /// MPI-5.0, "Address and Size Functions".
+    fn MPI_Aint_add(base: Aint, disp: Aint) -> Aint {
+        base.wrapping_add(disp)
+    }
+
+    /// MPI-5.0, "Address and Size Functions".
+    fn MPI_Aint_diff(addr1: Aint, addr2: Aint) -> Aint {
+        addr1.wrapping_sub(addr2)
+    }
+
+    /// The class of an error code (MPI-5.0, "Error Codes and Classes").
+    fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+        let Some(class) = class_of(errorcode) else { return MPI_ERR_ARG };
+        // SAFETY: the C program passes a place for an integer.
+        unsafe { give(errorclass, class) }
+    }
+}
+
+/// The class of an error code, or nothing if the code does not exist.
+///
+/// A code of the standard is its own class. Codes above `MPI_ERR_LASTCODE` are added by programs (`MPI_Add_error_code`); they
+/// are looked up here once they exist.
+fn class_of(code: c_int) -> Option<c_int> {
+    (code == MPI_ERR_LASTCODE || error_class(code).is_some()).then_some(code)
+}
+
+mpi! {
+    /// MPI-5.0, "Return Status".
+    fn MPI_Status_get_source(status: *const Status, source: *mut c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        unsafe { give(source, (&raw const (*status).source).read()) }
+    }
+
+    /// MPI-5.0, "Return Status".
+    fn MPI_Status_get_tag(status: *const Status, tag: *mut c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        unsafe { give(tag, (&raw const (*status).tag).read()) }
+    }
+
+    /// MPI-5.0, "Return Status".
+    fn MPI_Status_get_error(status: *const Status, error: *mut c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        unsafe { give(error, (&raw const (*status).error).read()) }
+    }
+
+    /// MPI-5.0, "Associating Information with Status".
+    fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        unsafe { give(&raw mut (*status).source, source) }
+    }
+
+    /// MPI-5.0, "Associating Information with Status".
+    fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        unsafe { give(&raw mut (*status).tag, tag) }
+    }
+
+    /// MPI-5.0, "Associating Information with Status".
+    fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
+        if status.is_null() {
+            return MPI_ERR_ARG;
+        }
+        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        unsafe { give(&raw mut (*status).error, error) }
+    }
+}
+
+/// Handles below this are predefined: their values are fixed by the standard and need no table.
+const FIRST_USER_HANDLE: usize = 4096;
+
+/// A handle as a Fortran integer: the low 32 bits, which are all of a predefined handle and the index of another.
+fn to_int(handle: usize) -> c_int {
+    handle as u32 as c_int
+}
+
+/// The handle that a Fortran integer stands for.
+fn from_int(value: c_int) -> usize {
+    let index = value as u32;
+    if (index as usize) < FIRST_USER_HANDLE { index as usize } else { user_handle(index) }
+}
+
+/// The handle of the object with this index: the index and, in the high half, the generation that its slot has now.
+///
+/// To be filled when the handle table is there. Until then the generation is zero, which no live object has, so a use of
+/// the handle is reported as a stale handle.
+fn user_handle(index: u32) -> usize {
+    index as usize
+}
+
+mpi! {
+    /// MPI-5.0, the chapter on the application binary interface.
+    fn MPI_Comm_toint(comm: Comm) -> c_int {
+        to_int(comm)
+    }
+
+    /// The inverse of [`MPI_Comm_toint`].
+    fn MPI_Comm_fromint(comm: c_int) -> Comm {
+        from_int(comm)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Errhandler_toint(errhandler: Errhandler) -> c_int {
+        to_int(errhandler)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
+        from_int(errhandler)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_File_toint(file: File) -> c_int {
+        to_int(file)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_File_fromint(file: c_int) -> File {
+        from_int(file)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Group_toint(group: Group) -> c_int {
+        to_int(group)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Group_fromint(group: c_int) -> Group {
+        from_int(group)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Info_toint(info: Info) -> c_int {
+        to_int(info)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Info_fromint(info: c_int) -> Info {
+        from_int(info)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Message_toint(message: Message) -> c_int {
+        to_int(message)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Message_fromint(message: c_int) -> Message {
+        from_int(message)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Op_toint(op: Op) -> c_int {
+        to_int(op)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Op_fromint(op: c_int) -> Op {
+        from_int(op)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Request_toint(request: Request) -> c_int {
+        to_int(request)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Request_fromint(request: c_int) -> Request {
+        from_int(request)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Session_toint(session: Session) -> c_int {
+        to_int(session)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Session_fromint(session: c_int) -> Session {
+        from_int(session)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Type_toint(datatype: Datatype) -> c_int {
+        to_int(datatype)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Type_fromint(datatype: c_int) -> Datatype {
+        from_int(datatype)
+    }
+
+    /// As [`MPI_Comm_toint`].
+    fn MPI_Win_toint(win: Win) -> c_int {
+        to_int(win)
+    }
+
+    /// As [`MPI_Comm_fromint`].
+    fn MPI_Win_fromint(win: c_int) -> Win {
+        from_int(win)
+    }
+}

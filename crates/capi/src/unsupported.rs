@@ -1,0 +1,33 @@
+//! What a function does that this library does not provide (yet).
+
+use std::ffi::c_int;
+
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants::MPI_ERR_UNSUPPORTED_OPERATION;
+use oxmpi_abi::types::{Comm, File, Session, Win};
+
+/// The object of a call on which an error of the call is raised: its error handler decides what happens.
+///
+/// It is the first argument of such a type that the function takes by value. The handle comes from the program unchecked.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code)] // read once errors go through the handlers
+pub(crate) enum On {
+    /// A communicator.
+    Comm(Comm),
+    /// A window.
+    Win(Win),
+    /// A file.
+    File(File),
+    /// A session.
+    Session(Session),
+}
+
+/// Reports that a function is not provided, and returns the error code that its caller gets.
+///
+/// `on` is nothing when no argument has an error handler: then that of `MPI_COMM_SELF` counts (MPI-5.0, "Error Handling").
+#[cold]
+#[inline(never)]
+pub(crate) fn raise(function: FuncId, on: Option<On>) -> c_int {
+    let _ = (function, on);
+    MPI_ERR_UNSUPPORTED_OPERATION
+}

@@ -1,0 +1,349 @@
+//! One collective call of one rank, in execution.
+
+use oxmpi_engine::{Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::{Kernel, ReduceError};
+use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::{Scratch, ScratchError};
+use oxmpi_plan::{Action, After, AnyPlan, Generator, Place, Span, Step, Unit};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The memory of a collective call.
+#[derive(Debug, Clone)]
+pub struct Buffers {
+    /// What this rank contributes; not used in place.
+    pub input: UserBuf,
+    /// Where the result goes; a broadcast's one buffer.
+    pub output: UserBuf,
+    /// One element of the datatype of a reduction, from which temporaries are made.
+    pub element: Option<Arc<Layout>>,
+}
+
+/// How contributions are combined.
+#[derive(Debug, Clone, Copy)]
+pub enum Combine {
+    /// Nothing is.
+    Nothing,
+    /// By a kernel.
+    Kernel(Kernel),
+    /// By the user's function, outside ([`Progress::NeedCallback`]).
+    User,
+}
+
+/// What the user's function has to do: `right <- left op right`, for all elements of both buffers.
+#[derive(Debug, Clone)]
+pub struct UserReduction {
+    /// The left operand (`invec`).
+    pub left: UserBuf,
+    /// The right operand and the result (`inoutvec`).
+    pub right: UserBuf,
+}
+
+/// Where a collective stands.
+#[derive(Debug)]
+pub enum Progress {
+    /// It waits for messages.
+    Waiting,
+    /// The user's function is due; nothing goes on before [`Run::callback_done`].
+    NeedCallback(UserReduction),
+    /// It is over.
+    Done(Result<(), CollError>),
+}
+
+/// Why a collective failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CollError {
+    /// A message failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// There is no temporary space.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// The operation cannot work on these buffers.
+    #[error(transparent)]
+    Reduce(#[from] ReduceError),
+}
+
+/// A step that was issued and is not complete.
+#[derive(Debug)]
+struct Outstanding {
+    number: u64,
+    request: RequestId,
+    /// Received data that must still be unpacked into a place which is neither contiguous nor whole elements.
+    staged: Option<Staged>,
+}
+
+#[derive(Debug)]
+struct Staged {
+    from: UserBuf,
+    into: UserBuf,
+    at: usize,
+}
+
+/// One collective call of one rank, in execution.
+#[derive(Debug)]
+pub struct Run {
+    plan: AnyPlan,
+    team: Arc<Team>,
+    tag: i32,
+    unit: Unit,
+    buffers: Buffers,
+    temporaries: [Option<UserBuf>; 4],
+    combine: Combine,
+    outstanding: VecDeque<Outstanding>,
+    /// A step that had to wait for its turn.
+    held: Option<Step>,
+    issued: u64,
+    window: usize,
+    in_callback: bool,
+}
+
+impl Run {
+    /// Prepares a call. `tag` tells it from the other collectives of the team, in the order in which they are called.
+    ///
+    /// # Errors
+    /// If there is no temporary space.
+    pub fn new(
+        plan: AnyPlan,
+        team: Arc<Team>,
+        tag: i32,
+        buffers: Buffers,
+        combine: Combine,
+    ) -> Result<Run, CollError> {
+        let unit = plan.unit();
+        let mut temporaries = [const { None }; 4];
+        for (place, &len) in temporaries.iter_mut().zip(plan.temporaries()) {
+            let scratch = match (&buffers.element, unit) {
+                (Some(element), Unit::Elements) => Scratch::new(len, element)?,
+                _ => Scratch::bytes(len)?,
+            };
+            *place = Some(scratch.buf().clone());
+        }
+        Ok(Run {
+            window: plan.window(),
+            plan,
+            team,
+            tag,
+            unit,
+            buffers,
+            temporaries,
+            combine,
+            outstanding: VecDeque::new(),
+            held: None,
+            issued: 0,
+            in_callback: false,
+        })
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Progress {
+        if self.in_callback {
+            return Progress::Waiting;
+        }
+        match self.go_on(lane) {
+            Ok(progress) => progress,
+            Err(error) => {
+                self.abandon(lane);
+                Progress::Done(Err(error))
+            }
+        }
+    }
+
+    /// The function that [`Progress::NeedCallback`] asked for has returned.
+    pub fn callback_done(&mut self) {
+        self.in_callback = false;
+    }
+
+    /// Gives up: nothing of the user's memory is used any more.
+    pub fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        for step in self.outstanding.drain(..) {
+            lane.abandon(step.request);
+        }
+    }
+
+    fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<Progress, CollError> {
+        self.collect(lane)?;
+        loop {
+            let Some(step) = self.held.take().or_else(|| self.plan.next()) else {
+                let over = self.outstanding.is_empty();
+                return Ok(if over { Progress::Done(Ok(())) } else { Progress::Waiting });
+            };
+            if self.outstanding.len() >= self.window || !self.is_due(step.after) {
+                self.held = Some(step);
+                return Ok(Progress::Waiting);
+            }
+            let number = self.issued;
+            self.issued += 1;
+            match step.action {
+                Action::Send { to, what } => self.send(lane, number, to, what)?,
+                Action::Receive { from, into } => self.receive(lane, number, from, into)?,
+                Action::Copy { from, into } => self.copy(from, into),
+                Action::Reduce { left, right } => {
+                    let (left, right) = (self.elements(left), self.elements(right));
+                    match self.combine {
+                        Combine::Nothing => {}
+                        Combine::Kernel(kernel) => kernel.reduce(&left, &right)?,
+                        Combine::User => {
+                            self.in_callback = true;
+                            return Ok(Progress::NeedCallback(UserReduction { left, right }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the steps that are complete off the list.
+    fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<(), CollError> {
+        let mut at = 0;
+        while let Some(step) = self.outstanding.get(at) {
+            match lane.test(step.request) {
+                Some(None) => at += 1,
+                answer => {
+                    let step = self.outstanding.remove(at);
+                    if let Some(Some(completion)) = answer
+                        && let Some(fault) = completion.fault
+                    {
+                        return Err(fault.into());
+                    }
+                    if let Some(Staged { from, into, at }) = step.and_then(|s| s.staged) {
+                        into.copy_from(at, &from, 0, from.packed_len());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_due(&self, after: After) -> bool {
+        match after {
+            After::None => true,
+            After::All => self.outstanding.is_empty(),
+            After::One(back) => self.is_complete(back),
+            After::Two(one, two) => self.is_complete(one) && self.is_complete(two),
+        }
+    }
+
+    fn is_complete(&self, back: u32) -> bool {
+        let number = self.issued.wrapping_sub(u64::from(back));
+        !self.outstanding.iter().any(|o| o.number == number)
+    }
+
+    fn send<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        number: u64,
+        to: u32,
+        what: Span,
+    ) -> Result<(), CollError> {
+        let to = self.process(to)?;
+        let context = self.team.collective;
+        let buffer = match self.piece(what) {
+            Some(piece) => {
+                if let Some(bytes) = piece.as_contiguous()
+                    && lane.send_now(context, to, self.tag, bytes)
+                {
+                    return Ok(());
+                }
+                piece
+            }
+            None => {
+                let (buffer, at) = self.whole(what);
+                let copy = Scratch::bytes(what.len)?.buf().clone();
+                copy.copy_from(0, &buffer, at, what.len);
+                copy
+            }
+        };
+        let started = lane.start_send(context, Mode::Standard, buffer, to, self.tag)?;
+        self.note(number, started, None)
+    }
+
+    fn receive<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        number: u64,
+        from: u32,
+        into: Span,
+    ) -> Result<(), CollError> {
+        let from = self.process(from)?;
+        let (buffer, staged) = match self.piece(into) {
+            Some(piece) => (piece, None),
+            None => {
+                let (whole, at) = self.whole(into);
+                let copy = Scratch::bytes(into.len)?.buf().clone();
+                (copy.clone(), Some(Staged { from: copy, into: whole, at }))
+            }
+        };
+        let context = self.team.collective;
+        let started = lane.start_receive(context, buffer, Source::Process(from), TagMatch::Is(self.tag))?;
+        self.note(number, started, staged)
+    }
+
+    fn note(&mut self, number: u64, started: Started, staged: Option<Staged>) -> Result<(), CollError> {
+        match started {
+            Started::Complete(completion) => {
+                if let Some(fault) = completion.fault {
+                    return Err(fault.into());
+                }
+                if let Some(Staged { from, into, at }) = staged {
+                    into.copy_from(at, &from, 0, from.packed_len());
+                }
+            }
+            Started::Pending(request) => self.outstanding.push_back(Outstanding { number, request, staged }),
+        }
+        Ok(())
+    }
+
+    fn process(&self, rank: u32) -> Result<u32, CollError> {
+        // A plan names only ranks of its team: the verifier has seen to it.
+        self.team.map.process(rank).ok_or(CollError::Fault(Fault::Lost { peer: u32::MAX }))
+    }
+
+    fn copy(&self, from: Span, into: Span) {
+        let (source, source_at) = self.whole(from);
+        let (target, target_at) = self.whole(into);
+        target.copy_from(target_at, &source, source_at, from.len * self.unit_bytes(&source));
+    }
+
+    /// Packed bytes of one unit.
+    fn unit_bytes(&self, of: &UserBuf) -> usize {
+        match self.unit {
+            Unit::Bytes => 1,
+            Unit::Elements => of.element_size(),
+        }
+    }
+
+    fn buffer(&self, place: Place) -> UserBuf {
+        match place {
+            Place::Input => self.buffers.input.clone(),
+            Place::Output => self.buffers.output.clone(),
+            Place::Temporary(n) => {
+                self.temporaries.get(usize::from(n)).cloned().flatten().unwrap_or(UserBuf::empty())
+            }
+        }
+    }
+
+    /// The buffer of a span, and the packed byte where the span begins.
+    fn whole(&self, span: Span) -> (UserBuf, usize) {
+        let buffer = self.buffer(span.place);
+        let at = span.start * self.unit_bytes(&buffer);
+        (buffer, at)
+    }
+
+    /// The span as a buffer of its own, if that can be said by an address and whole elements.
+    fn piece(&self, span: Span) -> Option<UserBuf> {
+        if span.len == 0 {
+            return Some(UserBuf::empty());
+        }
+        match self.unit {
+            Unit::Elements => Some(self.elements(span)),
+            Unit::Bytes => self.buffer(span.place).packed_range(span.start, span.len),
+        }
+    }
+
+    fn elements(&self, span: Span) -> UserBuf {
+        self.buffer(span.place).elements(span.start, span.len)
+    }
+}

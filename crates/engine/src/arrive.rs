@@ -1,0 +1,428 @@
+//! What the fabric hands up: one entry for each frame (row L3), matched with the continuation known statically (L4).
+
+use crate::matching::{Contexts, Message, Unexpected};
+use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
+use crate::request::{Completion, Fault, Phase, RequestId, Requests, Work};
+use oxmpi_fabric::Sink;
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
+use std::collections::VecDeque;
+
+/// Something the lane has to do with its fabric when the poll is over.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    /// Send an answer.
+    Answer { to: u32, frame: Frame },
+    /// Get the data of an announced message that was matched.
+    Fetch(Fetch),
+    /// Something waits to leave for this peer.
+    Flush(u32),
+}
+
+/// An announced message that was matched by a receive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetch {
+    pub(crate) receive: RequestId,
+    pub(crate) from: u32,
+    pub(crate) request: u64,
+    pub(crate) address: u64,
+    /// Bytes wanted: the message's, or the buffer's if that is shorter.
+    pub(crate) wanted: usize,
+}
+
+/// All of a lane but its fabric.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) me: u32,
+    pub(crate) peers: Vec<Option<Box<Peer>>>,
+    pub(crate) contexts: Contexts,
+    pub(crate) requests: Requests,
+    pub(crate) todo: VecDeque<Todo>,
+    /// Frames that made no sense, for diagnosis.
+    pub(crate) nonsense: u64,
+}
+
+impl State {
+    #[inline]
+    pub(crate) fn peer(&mut self, process: u32) -> &mut Peer {
+        let at = process as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        self.peers[at].get_or_insert_default()
+    }
+
+    #[inline]
+    pub(crate) fn known_peer(&self, process: u32) -> Option<&Peer> {
+        self.peers.get(process as usize)?.as_deref()
+    }
+
+    /// Matches a message that came in its turn, and what then becomes of it (row L4).
+    #[inline]
+    fn arrive<A: Arrival>(&mut self, from: u32, envelope: Envelope, arrival: A) {
+        let index = match envelope.context {
+            Name::Local(index) => index,
+            Name::Global(id) => {
+                let index = self.contexts.adopt(id);
+                self.todo.push_back(Todo::Answer { to: from, frame: Frame::Learn { id, index } });
+                index
+            }
+        };
+        let Some(context) = self.contexts.get_mut(index) else {
+            // A communicator that was freed with messages under way: its user's error, and nobody's message.
+            self.nonsense += 1;
+            self.peer(from).body = Some(BodyTarget::Nowhere);
+            return;
+        };
+        match context.take_posted(from, envelope.tag) {
+            Some(request) => arrival.matched(self, from, envelope.tag, request),
+            None => {
+                let more = arrival.more_comes();
+                let key = context.unexpected.push(Unexpected {
+                    from,
+                    tag: envelope.tag,
+                    what: arrival.unexpected(),
+                });
+                if more {
+                    self.peer(from).body = Some(BodyTarget::Unexpected { context: index, key });
+                }
+            }
+        }
+    }
+
+    /// Puts a message in its turn, then matches it and all early ones that follow it.
+    #[inline]
+    fn in_turn<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
+        let peer = self.peer(from);
+        match peer.turn(sequence) {
+            Turn::Now => {
+                peer.expected = peer.expected.wrapping_add(1);
+                let some_are_early = !peer.early.is_empty();
+                self.arrive(from, envelope, arrival);
+                if some_are_early {
+                    self.catch_up(from);
+                }
+            }
+            Turn::Early(number) => {
+                if arrival.more_comes() {
+                    peer.body = Some(BodyTarget::Early(number));
+                }
+                peer.early.insert(number, Early { envelope, kind: arrival.early() });
+            }
+            Turn::Again => {
+                self.nonsense += 1;
+                if arrival.more_comes() {
+                    self.peer(from).body = Some(BodyTarget::Nowhere);
+                }
+            }
+        }
+    }
+
+    /// Matches the early messages whose turn has come.
+    #[cold]
+    fn catch_up(&mut self, from: u32) {
+        while let Some(Early { envelope, kind }) = self.peer(from).take_early() {
+            match kind {
+                EarlyKind::Eager { data, total, sync } => {
+                    self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) })
+                }
+                EarlyKind::Rendezvous { request, length, address } => {
+                    self.arrive(from, envelope, RendezvousArrival { request, length, address })
+                }
+            }
+        }
+    }
+
+    /// Notes the message that a receive was matched with; returns how many bytes it will store.
+    pub(crate) fn note_match(&mut self, receive: RequestId, from: u32, tag: i32, length: u64) -> usize {
+        let Some(work) = self.requests.receive_mut(receive) else { return 0 };
+        work.posted = None;
+        work.from = Some(from);
+        work.tag = tag;
+        work.length = length;
+        work.expected = usize::try_from(length).unwrap_or(usize::MAX).min(work.buffer.packed_len());
+        work.expected
+    }
+
+    /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit, and completes the
+    /// receive with the last of them. Data for a receive that is complete are dropped: they did not fit.
+    pub(crate) fn store(&mut self, receive: RequestId, at: usize, data: Bytes<'_>) {
+        let Some(work) = self.requests.receive_mut(receive) else { return };
+        let room = work.expected.saturating_sub(at).min(data.len());
+        if room > 0 {
+            work.buffer.unpack(at, data.slice(0, room));
+            work.stored += room;
+        }
+        if work.stored == work.expected {
+            self.finish_receive(receive);
+        }
+    }
+
+    /// Completes a receive whose data are all stored.
+    pub(crate) fn finish_receive(&mut self, receive: RequestId) {
+        let Some(work) = self.requests.receive_mut(receive) else { return };
+        let room = work.buffer.packed_len() as u64;
+        let (tag, length) = (work.tag, work.length);
+        let source = match (self.contexts.get(work.context), work.from) {
+            (Some(context), Some(from)) => context.rank_of(from),
+            _ => -1,
+        };
+        let fault = (length > room).then_some(Fault::Truncated { length, room });
+        self.requests
+            .complete(receive, Completion { source, tag, bytes: length.min(room), cancelled: false, fault });
+    }
+
+    /// Completes everything that a lost process would have taken part in.
+    pub(crate) fn lose(&mut self, process: u32) {
+        let peer = self.peer(process);
+        if std::mem::replace(&mut peer.lost, true) {
+            return;
+        }
+        peer.waiting.clear();
+        peer.streams.clear();
+        peer.early.clear();
+        peer.body = None;
+        let contexts = &self.contexts;
+        let member = |context: u32| {
+            contexts.get(context).and_then(|c| c.team.as_ref()).is_some_and(|t| t.map.rank(process).is_some())
+        };
+        let concerned = self.requests.active(|work| match work {
+            Work::Send(w) => w.to == process,
+            Work::Receive(w) => w.from == Some(process) || (w.from.is_none() && member(w.context)),
+            Work::External | Work::None => false,
+        });
+        for request in concerned {
+            self.withdraw(request);
+            self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
+        }
+        // What it announced and never sent cannot be received any more.
+        for context in self.contexts.iter_mut() {
+            while let Some(key) = context.unexpected.find(|u| {
+                u.from == process
+                    && match &u.what {
+                        Message::Eager { data, total, .. } => data.len() < *total,
+                        Message::Rendezvous { .. } => true,
+                        Message::Own { .. } => false,
+                    }
+            }) {
+                context.unexpected.remove(key);
+            }
+        }
+    }
+
+    /// The receiver has what it wanted of an announced or synchronous message.
+    fn finish_send(&mut self, from: u32, request: u64) {
+        let request = RequestId::from_raw(request);
+        match self.requests.send_mut(request) {
+            Some(work) if work.to == from && work.phase == Phase::Announced => {
+                self.requests.complete(request, Completion::EMPTY)
+            }
+            _ => self.nonsense += 1,
+        }
+    }
+
+    /// Takes a receive out of the posted ones. Returns whether it was there.
+    pub(crate) fn withdraw(&mut self, receive: RequestId) -> bool {
+        let Some(work) = self.requests.receive_mut(receive) else { return false };
+        let (context, Some(key)) = (work.context, work.posted.take()) else { return false };
+        self.contexts.get_mut(context).is_some_and(|c| c.posted.remove(key).is_some())
+    }
+}
+
+/// A message that matches, and what it does when it is matched or not.
+trait Arrival {
+    /// A posted receive takes it.
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId);
+    /// Nobody wants it yet.
+    fn unexpected(self) -> Message;
+    /// It is not its turn.
+    fn early(self) -> EarlyKind;
+    /// Whether parts of its body are still to come.
+    fn more_comes(&self) -> bool;
+}
+
+struct EagerArrival<'a> {
+    sync: Option<u64>,
+    total: usize,
+    first: Bytes<'a>,
+}
+
+impl Arrival for EagerArrival<'_> {
+    #[inline]
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+        state.note_match(receive, from, tag, self.total as u64);
+        if let Some(request) = self.sync {
+            state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
+        }
+        if self.more_comes() {
+            state.peer(from).body = Some(BodyTarget::Receive { request: receive, base: 0 });
+        }
+        state.store(receive, 0, self.first);
+    }
+
+    fn unexpected(self) -> Message {
+        Message::Eager { data: self.collect(), total: self.total, sync: self.sync }
+    }
+
+    fn early(self) -> EarlyKind {
+        EarlyKind::Eager { data: self.collect(), total: self.total, sync: self.sync }
+    }
+
+    #[inline]
+    fn more_comes(&self) -> bool {
+        self.first.len() < self.total
+    }
+}
+
+impl EagerArrival<'_> {
+    fn collect(&self) -> Vec<u8> {
+        let mut data = self.first.to_vec();
+        data.reserve_exact(self.total - data.len());
+        data
+    }
+}
+
+struct RendezvousArrival {
+    request: u64,
+    length: u64,
+    address: u64,
+}
+
+impl Arrival for RendezvousArrival {
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+        let wanted = state.note_match(receive, from, tag, self.length);
+        state.todo.push_back(Todo::Fetch(Fetch {
+            receive,
+            from,
+            request: self.request,
+            address: self.address,
+            wanted,
+        }));
+    }
+
+    fn unexpected(self) -> Message {
+        Message::Rendezvous { request: self.request, length: self.length, address: self.address }
+    }
+
+    fn early(self) -> EarlyKind {
+        EarlyKind::Rendezvous { request: self.request, length: self.length, address: self.address }
+    }
+
+    fn more_comes(&self) -> bool {
+        false
+    }
+}
+
+impl Sink for State {
+    #[inline]
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first });
+    }
+
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
+        self.in_turn(from, sequence, envelope, EagerArrival { sync: Some(request), total, first });
+    }
+
+    fn rendezvous(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        length: u64,
+        address: u64,
+    ) {
+        self.in_turn(from, sequence, envelope, RendezvousArrival { request, length, address });
+    }
+
+    fn sync_ack(&mut self, from: u32, request: u64) {
+        self.finish_send(from, request);
+    }
+
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
+        let request = RequestId::from_raw(request);
+        match self.requests.send_mut(request) {
+            Some(work)
+                if work.to == from
+                    && work.phase == Phase::Announced
+                    && length <= work.buffer.packed_len() as u64 =>
+            {
+                work.phase = Phase::Streaming { receiver, wanted: length as usize, sent: 0 };
+                self.peer(from).streams.push_back(request);
+                self.todo.push_back(Todo::Flush(from));
+            }
+            _ => self.nonsense += 1,
+        }
+    }
+
+    fn fin(&mut self, from: u32, request: u64) {
+        self.finish_send(from, request);
+    }
+
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
+        let request = RequestId::from_raw(receiver);
+        let base = offset as usize;
+        let ours = self.requests.receive_mut(request).is_some_and(|w| w.from == Some(from));
+        if first.len() < total {
+            let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
+            self.peer(from).body = Some(target);
+        }
+        if !ours {
+            self.nonsense += 1;
+        } else {
+            self.store(request, base, first);
+        }
+    }
+
+    fn learn(&mut self, from: u32, id: ContextId, index: u32) {
+        if let Some(own) = self.contexts.index_of(id)
+            && let Some(context) = self.contexts.get_mut(own)
+        {
+            context.learn(from, index);
+        }
+    }
+
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
+        match self.peer(from).body {
+            Some(BodyTarget::Receive { request, base }) => self.store(request, base + offset, part),
+            Some(BodyTarget::Unexpected { context, key }) => {
+                let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
+                if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
+                    data.extend_from_slice(&part.to_vec());
+                }
+            }
+            Some(BodyTarget::Early(number)) => {
+                if let Some(Early { kind: EarlyKind::Eager { data, .. }, .. }) =
+                    self.peer(from).early.get_mut(&number)
+                {
+                    data.extend_from_slice(&part.to_vec());
+                }
+                self.catch_up(from);
+            }
+            Some(BodyTarget::Nowhere) => {}
+            None => self.nonsense += 1,
+        }
+    }
+
+    fn sent(&mut self, token: u64) {
+        let request = RequestId::from_raw(token);
+        if let Some(work) = self.requests.send_mut(request) {
+            work.leaving -= 1;
+            if work.is_done() {
+                self.requests.complete(request, Completion::EMPTY);
+            }
+        }
+    }
+
+    fn lost(&mut self, peer: u32) {
+        self.lose(peer);
+    }
+}

@@ -1,0 +1,264 @@
+//! Communicator contexts: where messages and receives find each other, in MPI order (MPI-5.0 section 3.5).
+//!
+//! A context keeps the posted receives in the order of their posting and the unexpected messages in the order of
+//! their arrival. A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
+//! sender with the same tag never overtake each other, whatever wildcards are in play.
+
+use crate::list::List;
+use crate::request::{RequestId, Source, TagMatch};
+use crate::team::Team;
+use oxmpi_wire::{Context as Name, ContextId};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+const ANYBODY: u32 = u32::MAX;
+const UNKNOWN: u32 = u32::MAX;
+
+/// A receive that waits for its message.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    source: u32,
+    tag: i32,
+    mask: i32,
+    pub(crate) request: RequestId,
+}
+
+/// Source and tag that a receive or probe wants, ready to be compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    source: u32,
+    tag: i32,
+    mask: i32,
+}
+
+impl Wanted {
+    #[inline]
+    pub(crate) fn new(source: Source, tag: TagMatch) -> Wanted {
+        let source = match source {
+            Source::Any => ANYBODY,
+            Source::Process(p) => p,
+        };
+        match tag {
+            TagMatch::Any => Wanted { source, tag: 0, mask: 0 },
+            TagMatch::Is(tag) => Wanted { source, tag, mask: !0 },
+        }
+    }
+
+    #[inline]
+    fn fits(&self, from: u32, tag: i32) -> bool {
+        (self.source == from || self.source == ANYBODY) && (self.tag ^ tag) & self.mask == 0
+    }
+}
+
+/// A message that nobody had asked for when it came.
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    pub(crate) from: u32,
+    pub(crate) tag: i32,
+    pub(crate) what: Message,
+}
+
+/// What is here of an unexpected message.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Its data, as far as they have come, and the sender's request if that waits for the match.
+    Eager {
+        /// The data so far.
+        data: Vec<u8>,
+        /// Length of the whole message.
+        total: usize,
+        /// The sender's request in synchronous mode.
+        sync: Option<u64>,
+    },
+    /// Its announcement.
+    Rendezvous {
+        /// The sender's request.
+        request: u64,
+        /// Length of the message, bytes.
+        length: u64,
+        /// Where it may be read in the sender, or 0.
+        address: u64,
+    },
+    /// A send of this process to itself, which still has the data.
+    Own {
+        /// The send.
+        request: RequestId,
+        /// Length of the message, bytes.
+        length: usize,
+    },
+}
+
+impl Message {
+    /// Length of the whole message, bytes.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Message::Eager { total, .. } => *total as u64,
+            Message::Rendezvous { length, .. } => *length,
+            Message::Own { length, .. } => *length as u64,
+        }
+    }
+}
+
+/// One communicator context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) id: ContextId,
+    /// Unknown while messages have come for a communicator that this process has not created yet.
+    pub(crate) team: Option<Arc<Team>>,
+    /// All processes call it by the same index (world and self).
+    pub(crate) symmetric: bool,
+    /// What each process calls it, as far as learnt, by process index.
+    remote: Vec<u32>,
+    pub(crate) posted: List<Posted>,
+    pub(crate) unexpected: List<Unexpected>,
+}
+
+impl Context {
+    fn new(id: ContextId) -> Context {
+        Context {
+            id,
+            team: None,
+            symmetric: false,
+            remote: Vec::new(),
+            posted: List::default(),
+            unexpected: List::default(),
+        }
+    }
+
+    /// How to name this context to a process.
+    #[inline]
+    pub(crate) fn name_for(&self, own_index: u32, peer: u32) -> Name {
+        if self.symmetric {
+            return Name::Local(own_index);
+        }
+        match self.remote.get(peer as usize) {
+            Some(&index) if index != UNKNOWN => Name::Local(index),
+            _ => Name::Global(self.id),
+        }
+    }
+
+    pub(crate) fn learn(&mut self, peer: u32, index: u32) {
+        let at = peer as usize;
+        if self.remote.len() <= at {
+            self.remote.resize(at + 1, UNKNOWN);
+        }
+        self.remote[at] = index;
+    }
+
+    pub(crate) fn post(&mut self, wanted: Wanted, request: RequestId) -> u32 {
+        let Wanted { source, tag, mask } = wanted;
+        self.posted.push(Posted { source, tag, mask, request })
+    }
+
+    /// Takes the first posted receive that wants a message of this source and tag.
+    #[inline]
+    pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
+        let key =
+            self.posted.find(|p| Wanted { source: p.source, tag: p.tag, mask: p.mask }.fits(from, tag))?;
+        self.posted.remove(key).map(|p| p.request)
+    }
+
+    /// The first unexpected message that a receive wants.
+    #[inline]
+    pub(crate) fn find_unexpected(&self, wanted: Wanted) -> Option<u32> {
+        if self.unexpected.is_empty() {
+            return None;
+        }
+        self.unexpected.find(|u| wanted.fits(u.from, u.tag))
+    }
+
+    /// Rank of a process in the context's team, -1 if it has none.
+    #[inline]
+    pub(crate) fn rank_of(&self, process: u32) -> i32 {
+        self.team.as_ref().and_then(|t| t.map.rank(process)).map_or(-1, |r| r as i32)
+    }
+}
+
+/// How many freed indices are kept back, so that a late message to a freed communicator does not find a new one.
+const RETIRED: usize = 1024;
+
+/// All contexts of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    all: Vec<Option<Context>>,
+    by_id: HashMap<ContextId, u32>,
+    retired: VecDeque<u32>,
+}
+
+impl Contexts {
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Context> {
+        self.all.get(index as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Context> {
+        self.all.get_mut(index as usize)?.as_mut()
+    }
+
+    pub(crate) fn index_of(&self, id: ContextId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The index of a context, which is made if a message came for it before the communicator was created here.
+    pub(crate) fn adopt(&mut self, id: ContextId) -> u32 {
+        if let Some(index) = self.index_of(id) {
+            return index;
+        }
+        let context = Some(Context::new(id));
+        let index = if self.retired.len() > RETIRED { self.retired.pop_front() } else { None };
+        let index = match index {
+            Some(index) => {
+                self.all[index as usize] = context;
+                index
+            }
+            None => {
+                self.all.push(context);
+                (self.all.len() - 1) as u32
+            }
+        };
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// Forgets a context with all that is in it.
+    pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
+        let context = self.all.get_mut(index as usize)?.take()?;
+        self.by_id.remove(&context.id);
+        self.retired.push_back(index);
+        Some(context)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Context> {
+        self.all.iter_mut().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_receive_that_wants_a_message_gets_it() {
+        let mut c = Context::new(ContextId::new(0, 1));
+        let id = |n| RequestId::from_raw(n);
+        c.post(Wanted::new(Source::Any, TagMatch::Is(5)), id(1));
+        c.post(Wanted::new(Source::Process(2), TagMatch::Any), id(2));
+        c.post(Wanted::new(Source::Process(2), TagMatch::Is(5)), id(3));
+        assert_eq!(c.take_posted(2, 5), Some(id(1)));
+        assert_eq!(c.take_posted(3, 5), None);
+        assert_eq!(c.take_posted(2, 5), Some(id(2)));
+        assert_eq!(c.take_posted(2, 4), None);
+        assert_eq!(c.take_posted(2, 5), Some(id(3)));
+    }
+
+    #[test]
+    fn an_index_is_not_reused_soon() {
+        let mut all = Contexts::default();
+        let first = all.adopt(ContextId::new(0, 1));
+        assert_eq!(all.adopt(ContextId::new(0, 1)), first);
+        all.retire(first);
+        assert_ne!(all.adopt(ContextId::new(0, 2)), first);
+        assert!(all.get(first).is_none());
+    }
+}

@@ -1,0 +1,435 @@
+//! Operations that are not complete yet, and what is known of them when they are.
+
+use oxmpi_mem::buffer::UserBuf;
+
+/// Mode of a send (MPI-5.0 section 3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// May complete before the receive is posted.
+    Standard,
+    /// Completes only when a receive was matched.
+    Synchronous,
+    /// Completes at once; the lane keeps a copy if the message cannot leave.
+    Buffered,
+    /// The receive is promised to be posted.
+    Ready,
+}
+
+/// Whose messages a receive or probe wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Anybody's.
+    Any,
+    /// Those of the process with this index.
+    Process(u32),
+}
+
+/// Which tags a receive or probe wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TagMatch {
+    /// Any.
+    Any,
+    /// This one.
+    Is(i32),
+}
+
+/// Why an operation failed after it had begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// The message was longer than the receive buffer.
+    #[error("a message of {length} bytes arrived for a receive buffer of {room} bytes")]
+    Truncated {
+        /// Length of the message, bytes.
+        length: u64,
+        /// Length of the buffer, bytes.
+        room: u64,
+    },
+    /// The peer is gone or was never reached.
+    #[error("process {peer} has failed or cannot be reached")]
+    Lost {
+        /// Its process index.
+        peer: u32,
+    },
+}
+
+/// What a complete operation has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Rank of the sender in the communicator of a receive; -1 where there is none.
+    pub source: i32,
+    /// Tag of the received message; -1 where there is none.
+    pub tag: i32,
+    /// Bytes received (packed).
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+    /// What went wrong.
+    pub fault: Option<Fault>,
+}
+
+impl Completion {
+    /// A send, or anything else that has nothing to say.
+    pub const EMPTY: Completion = Completion { source: -1, tag: -1, bytes: 0, cancelled: false, fault: None };
+
+    /// Nothing was done, because of `fault`.
+    pub const fn failed(fault: Fault) -> Completion {
+        Completion { fault: Some(fault), ..Completion::EMPTY }
+    }
+}
+
+/// What became of an operation when it was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Started {
+    /// It is complete; there is no request.
+    Complete(Completion),
+    /// It goes on; ask [`crate::Lane::test`].
+    Pending(RequestId),
+}
+
+/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself, generation 0 and index
+/// 0, is never used for a request: it may stand for one that was complete from the start.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RequestId(u64);
+
+const FIRST: u64 = 4096;
+
+impl RequestId {
+    /// The request that was complete from the start, of which there is only one.
+    pub const COMPLETE: RequestId = RequestId(FIRST);
+
+    /// As a number, for a user's handle or for the wire.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// A number that claims to be a request; the lane finds out.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> RequestId {
+        RequestId(raw)
+    }
+
+    #[inline]
+    fn split(self) -> Option<(usize, u32)> {
+        let index = (self.0 & 0xffff_ffff).checked_sub(FIRST)?;
+        Some((index as usize, (self.0 >> 32) as u32))
+    }
+}
+
+/// What a request does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Nothing (any more).
+    None,
+    /// Sends.
+    Send(SendWork),
+    /// Receives.
+    Receive(ReceiveWork),
+    /// Something above the lane, which will say when it is complete.
+    External,
+}
+
+#[derive(Debug)]
+pub(crate) struct SendWork {
+    pub(crate) buffer: UserBuf,
+    pub(crate) to: u32,
+    pub(crate) context: u32,
+    pub(crate) tag: i32,
+    pub(crate) mode: Mode,
+    pub(crate) phase: Phase,
+    /// Messages the fabric has taken and not reported gone.
+    pub(crate) leaving: u32,
+}
+
+/// How far a send is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing has been sent.
+    Waiting,
+    /// All data are with the fabric; complete when they are gone.
+    Leaving,
+    /// The peer knows of it and must answer.
+    Announced,
+    /// The peer asked for `wanted` bytes, of which `sent` are with the fabric.
+    Streaming {
+        /// The receive that asked.
+        receiver: u64,
+        /// Bytes it wants.
+        wanted: usize,
+        /// Bytes given to the fabric.
+        sent: usize,
+    },
+}
+
+impl SendWork {
+    /// Whether nothing more has to happen.
+    pub(crate) fn is_done(&self) -> bool {
+        self.leaving == 0
+            && match self.phase {
+                Phase::Waiting | Phase::Announced => false,
+                Phase::Leaving => true,
+                Phase::Streaming { wanted, sent, .. } => wanted == sent,
+            }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ReceiveWork {
+    pub(crate) buffer: UserBuf,
+    pub(crate) context: u32,
+    /// Process it comes from: wanted, and after the match known. `None`: anybody.
+    pub(crate) from: Option<u32>,
+    /// Key among the posted receives of the context while it is not matched.
+    pub(crate) posted: Option<u32>,
+    /// Tag and length in bytes of the message it was matched with.
+    pub(crate) tag: i32,
+    pub(crate) length: u64,
+    /// Bytes that will be stored, and how many have been.
+    pub(crate) expected: usize,
+    pub(crate) stored: usize,
+}
+
+impl ReceiveWork {
+    pub(crate) fn new(buffer: UserBuf, context: u32, from: Option<u32>) -> ReceiveWork {
+        ReceiveWork { buffer, context, from, posted: None, tag: -1, length: 0, expected: 0, stored: 0 }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum State {
+    Free,
+    Active,
+    Complete,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    state: State,
+    /// Nobody will ask: free it as soon as it is complete.
+    detached: bool,
+    /// Packed bytes kept for a buffered send.
+    kept: usize,
+    completion: Completion,
+    work: Work,
+    next_free: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// All requests of a lane.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    slots: Vec<Slot>,
+    free: u32,
+    active_sends: usize,
+    buffered: usize,
+}
+
+/// What a number names.
+pub(crate) enum Found {
+    Active,
+    Complete(Completion),
+    Stale,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        let mut all = Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0 };
+        all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
+        all
+    }
+
+    /// The name that the next request will have.
+    pub(crate) fn next_id(&self) -> RequestId {
+        match self.free {
+            NONE => RequestId(FIRST + self.slots.len() as u64),
+            i => RequestId((u64::from(self.slots[i as usize].generation) << 32) | (FIRST + u64::from(i))),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, work: Work) -> RequestId {
+        let id = self.next_id();
+        if matches!(work, Work::Send(_)) {
+            self.active_sends += 1;
+        }
+        let index = match self.free {
+            NONE => {
+                self.slots.push(Slot::empty());
+                self.slots.len() - 1
+            }
+            i => {
+                self.free = self.slots[i as usize].next_free;
+                i as usize
+            }
+        };
+        let slot = &mut self.slots[index];
+        slot.state = State::Active;
+        slot.detached = false;
+        slot.kept = 0;
+        slot.work = work;
+        id
+    }
+
+    #[inline]
+    fn slot(&self, id: RequestId) -> Option<&Slot> {
+        let (index, generation) = id.split()?;
+        self.slots.get(index).filter(|s| s.generation == generation && s.state != State::Free)
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, id: RequestId) -> Option<(usize, &mut Slot)> {
+        let (index, generation) = id.split()?;
+        let slot = self.slots.get_mut(index)?;
+        (slot.generation == generation && slot.state != State::Free).then_some((index, slot))
+    }
+
+    pub(crate) fn find(&self, id: RequestId) -> Found {
+        match self.slot(id) {
+            None => Found::Stale,
+            Some(s) if s.state == State::Complete => Found::Complete(s.completion),
+            Some(_) => Found::Active,
+        }
+    }
+
+    pub(crate) fn send_mut(&mut self, id: RequestId) -> Option<&mut SendWork> {
+        match self.slot_mut(id) {
+            Some((_, Slot { work: Work::Send(w), state: State::Active, .. })) => Some(w),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn receive_mut(&mut self, id: RequestId) -> Option<&mut ReceiveWork> {
+        match self.slot_mut(id) {
+            Some((_, Slot { work: Work::Receive(w), state: State::Active, .. })) => Some(w),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn complete(&mut self, id: RequestId, completion: Completion) {
+        let Some((index, slot)) = self.slot_mut(id) else { return };
+        if slot.state == State::Complete {
+            return;
+        }
+        slot.state = State::Complete;
+        slot.completion = completion;
+        let kept = std::mem::take(&mut slot.kept);
+        let detached = slot.detached;
+        let work = std::mem::replace(&mut slot.work, Work::None);
+        self.buffered -= kept;
+        if matches!(work, Work::Send(_)) {
+            self.active_sends -= 1;
+        }
+        if detached {
+            self.release(index);
+        }
+    }
+
+    /// Forgets a complete request.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        if let Some((index, slot)) = self.slot_mut(id)
+            && slot.state == State::Complete
+        {
+            self.release(index);
+        }
+    }
+
+    /// Nobody will ask for this request any more. Returns whether there was one.
+    pub(crate) fn detach(&mut self, id: RequestId) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.state == State::Complete {
+            self.release(index);
+        } else {
+            slot.detached = true;
+        }
+        true
+    }
+
+    /// Counts the bytes kept for a buffered send until it is complete.
+    pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
+        if let Some((_, slot)) = self.slot_mut(id) {
+            slot.kept = bytes;
+            slot.detached = true;
+            self.buffered += bytes;
+        }
+    }
+
+    fn release(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = self.free;
+        self.free = index as u32;
+    }
+
+    /// Sends that are not complete.
+    pub(crate) fn active_sends(&self) -> usize {
+        self.active_sends
+    }
+
+    /// Packed bytes that are kept for buffered sends.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// The active requests that fulfil a condition.
+    pub(crate) fn active(&self, mut wanted: impl FnMut(&Work) -> bool) -> Vec<RequestId> {
+        let active = |s: &Slot| s.state == State::Active;
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| active(s) && wanted(&s.work))
+            .map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64)))
+            .collect()
+    }
+}
+
+impl Slot {
+    const fn empty() -> Slot {
+        Slot {
+            generation: 0,
+            state: State::Free,
+            detached: false,
+            kept: 0,
+            completion: Completion::EMPTY,
+            work: Work::None,
+            next_free: NONE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_outlives_its_request_as_stale() {
+        let mut all = Requests::new();
+        assert!(matches!(all.find(RequestId::COMPLETE), Found::Stale));
+        let expected = all.next_id();
+        let id = all.insert(Work::External);
+        assert_eq!(id, expected);
+        assert!(matches!(all.find(id), Found::Active));
+        all.complete(id, Completion::EMPTY);
+        assert!(matches!(all.find(id), Found::Complete(_)));
+        all.forget(id);
+        assert!(matches!(all.find(id), Found::Stale));
+        let next = all.insert(Work::External);
+        assert_ne!(next, id);
+        assert!(matches!(all.find(id), Found::Stale));
+        assert!(matches!(all.find(RequestId::from_raw(3)), Found::Stale));
+        assert!(matches!(all.find(RequestId::from_raw(u64::MAX)), Found::Stale));
+    }
+
+    #[test]
+    fn a_detached_request_goes_when_it_is_complete() {
+        let mut all = Requests::new();
+        let id = all.insert(Work::External);
+        assert!(all.detach(id));
+        assert!(matches!(all.find(id), Found::Active));
+        all.complete(id, Completion::EMPTY);
+        assert!(matches!(all.find(id), Found::Stale));
+        assert!(!all.detach(id));
+    }
+}

@@ -1,0 +1,79 @@
+//! Which processes a communicator has, and by which contexts its messages are told from others'.
+
+use oxmpi_wire::ContextId;
+use std::collections::HashMap;
+
+/// From rank to process index and back.
+#[derive(Debug, Clone)]
+pub enum RankMap {
+    /// Rank r is process r, for ranks below the number.
+    Identity(u32),
+    /// Any order of any processes.
+    Table {
+        /// Process index of each rank.
+        processes: Box<[u32]>,
+        /// Rank of each process.
+        ranks: HashMap<u32, u32>,
+    },
+}
+
+impl RankMap {
+    /// The map in which rank r is `processes[r]`.
+    pub fn new(processes: Vec<u32>) -> RankMap {
+        if processes.iter().enumerate().all(|(r, p)| r as u32 == *p) {
+            return RankMap::Identity(processes.len() as u32);
+        }
+        let ranks = processes.iter().enumerate().map(|(r, p)| (*p, r as u32)).collect();
+        RankMap::Table { processes: processes.into(), ranks }
+    }
+
+    /// Number of ranks.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        match self {
+            RankMap::Identity(n) => *n,
+            RankMap::Table { processes, .. } => processes.len() as u32,
+        }
+    }
+
+    /// Process index of a rank, if there is such a rank.
+    #[inline]
+    pub fn process(&self, rank: u32) -> Option<u32> {
+        match self {
+            RankMap::Identity(n) => (rank < *n).then_some(rank),
+            RankMap::Table { processes, .. } => processes.get(rank as usize).copied(),
+        }
+    }
+
+    /// Rank of a process, if it has one here.
+    #[inline]
+    pub fn rank(&self, process: u32) -> Option<u32> {
+        match self {
+            RankMap::Identity(n) => (process < *n).then_some(process),
+            RankMap::Table { ranks, .. } => ranks.get(&process).copied(),
+        }
+    }
+}
+
+/// A group of processes that talk in a pair of contexts of their own.
+#[derive(Debug, Clone)]
+pub struct Team {
+    /// The processes.
+    pub map: RankMap,
+    /// The rank of this process.
+    pub rank: u32,
+    /// Global name of the point-to-point context; the collective one is `id.collective()`.
+    pub id: ContextId,
+    /// This process's index of the point-to-point context.
+    pub point_to_point: u32,
+    /// This process's index of the collective context.
+    pub collective: u32,
+}
+
+impl Team {
+    /// Number of ranks.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.map.size()
+    }
+}

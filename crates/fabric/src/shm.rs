@@ -1,0 +1,494 @@
+//! Shared memory: the default path between processes of one node.
+//!
+//! Each process has one segment, into which the others write. A *cold* peer leaves its frames in the segment's one
+//! inbox; after some messages the receiver grants it a *pair ring* of its own, as long as there are any left. So an idle
+//! process polls little, and memory does not grow with the square of the ranks.
+//!
+//! Rules (beside those of the ring, the inbox and the door in `oxmpi_os`)
+//!
+//! 1. A frame for a cold peer, with its body, fits one cell of the inbox; what is longer is announced.
+//! 2. The receiver counts the cells of each peer. After `ring_after` of them it takes a free ring and sends
+//!    [`Frame::RingGrant`].
+//! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it has put into the inbox.
+//!    The receiver lets it lie until it has seen so many: thus nothing in the ring overtakes the inbox, and the sender
+//!    never goes back to the inbox.
+//! 4. In the ring, messages of at most 56 bytes whose context index has 16 bits lie in their slot; longer ones
+//!    in the data ring, by chunks. The context number 0xffff says that a frame stands before the data, and the tag
+//!    then is its length.
+//! 5. After each publication the sender rings the peer's bell.
+
+use crate::{Body, Fabric, Message, Sent, Sink, Unreachable, dispatch};
+use oxmpi_os::barrier::BarrierKind;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::door::Bell;
+use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender};
+use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender, Slot};
+use oxmpi_os::segment::Segment;
+use oxmpi_os::single_copy::RemoteProcess;
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The context number that says: a frame stands before the data (rule 4).
+const FRAMED: u16 = u16::MAX;
+
+/// Slots taken from one ring before the others get their turn.
+const BURST: usize = 32;
+
+/// How this process uses shared memory.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Longest eager message to a peer with a ring, bytes.
+    pub eager_limit: usize,
+    /// Messages through the inbox before a peer is granted a ring.
+    pub ring_after: u64,
+    /// Whether to read other processes' memory.
+    pub single_copy: bool,
+}
+
+/// Opens the segment of a process of this job; the error is for a person.
+pub type Open = Box<dyn FnMut(u32) -> Result<OwnedFd, String> + Send>;
+
+/// The way of one process to all processes of its node.
+pub struct Shm {
+    me: u32,
+    own: Arc<Segment>,
+    kind: BarrierKind,
+    settings: Settings,
+    open: Open,
+    inbox: InboxReceiver,
+    /// By process index; made at first contact.
+    links: Vec<Option<Box<Link>>>,
+    /// The rings in our segment that are in use.
+    rings: Vec<RingIn>,
+    /// Peers to which a ring shall be granted as soon as there is room to say so.
+    grants: VecDeque<(u32, u32)>,
+}
+
+/// What is kept about one peer.
+#[derive(Debug, Default)]
+struct Link {
+    out: Option<Out>,
+    /// Frames it has put into our inbox.
+    cells_in: u64,
+    /// Messages that match, from it, modulo 256.
+    matched_in: u8,
+    ring_in: bool,
+    can_read: Option<bool>,
+}
+
+/// How to send to a peer.
+#[derive(Debug)]
+struct Out {
+    segment: Arc<Segment>,
+    bell: Bell,
+    path: Path,
+    /// Frames we have put into its inbox.
+    cells: u64,
+    /// Messages that match, to it, modulo 256: for rings, where the number is not on the wire.
+    pid: u32,
+}
+
+#[derive(Debug)]
+enum Path {
+    Inbox(InboxSender),
+    Ring(RingSender),
+}
+
+/// A ring in our segment, from one peer.
+#[derive(Debug)]
+struct RingIn {
+    from: u32,
+    receiver: RingReceiver,
+    /// Length of the frame before the data that are coming in chunks (rule 4).
+    frame_len: usize,
+}
+
+impl std::fmt::Debug for Shm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shm").field("me", &self.me).field("rings", &self.rings.len()).finish_non_exhaustive()
+    }
+}
+
+impl Shm {
+    /// The way of the process that owns `own`. `open` opens others' segments.
+    pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
+        Shm {
+            me: own.boot().rank,
+            inbox: InboxReceiver::new(own.inbox()),
+            own,
+            kind,
+            settings,
+            open,
+            links: Vec::new(),
+            rings: Vec::new(),
+            grants: VecDeque::new(),
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, peer: u32) -> &mut Link {
+        let at = peer as usize;
+        if self.links.len() <= at {
+            self.links.resize_with(at + 1, || None);
+        }
+        self.links[at].get_or_insert_default()
+    }
+
+    #[inline]
+    fn out(&self, peer: u32) -> Option<&Out> {
+        self.links.get(peer as usize)?.as_ref()?.out.as_ref()
+    }
+
+    #[inline]
+    fn out_mut(&mut self, peer: u32) -> Option<&mut Out> {
+        self.links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
+    }
+
+    /// Makes contact: maps the peer's segment.
+    #[cold]
+    fn connect(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
+        let unreachable = |why: String| Unreachable { peer, why };
+        let fd = (self.open)(peer).map_err(unreachable)?;
+        let segment = Segment::map(&fd).map_err(|e| unreachable(e.to_string()))?;
+        let (own, its) = (self.own.boot(), segment.boot());
+        if its.job_id != own.job_id || its.rank != peer {
+            return Err(unreachable(format!(
+                "its segment says process {} of job {:x}, not process {peer} of job {:x}",
+                its.rank, its.job_id, own.job_id
+            )));
+        }
+        let out = Out {
+            bell: Bell::new(&segment, self.kind),
+            path: Path::Inbox(InboxSender::new(segment.inbox())),
+            cells: 0,
+            pid: 0,
+            segment,
+        };
+        Ok(self.link(peer).out.insert(out))
+    }
+
+    /// Sends a frame of the path itself.
+    fn send_own(&mut self, to: u32, frame: Frame) -> bool {
+        let message = Message { sequence: 0, frame, body: Body::NONE, token: 0 };
+        matches!(self.send(to, &message), Ok(Sent::Done))
+    }
+
+    /// Rule 2.
+    fn consider_ring(&mut self, peer: u32) {
+        let index = self.rings.len() as u32;
+        if index >= self.own.boot().config.max_rings {
+            return;
+        }
+        self.link(peer).ring_in = true;
+        self.rings.push(RingIn {
+            from: peer,
+            receiver: RingReceiver::new(self.own.ring(index, self.kind)),
+            frame_len: 0,
+        });
+        self.grants.push_back((peer, index));
+    }
+
+    /// A peer grants us a ring of its segment (rule 3).
+    fn use_ring(&mut self, peer: u32, ring: u32) {
+        let kind = self.kind;
+        let Some(out) = self.out_mut(peer) else { return };
+        if ring >= out.segment.boot().config.max_rings || matches!(out.path, Path::Ring(_)) {
+            return;
+        }
+        let mut sender = RingSender::new(out.segment.ring(ring, kind));
+        let mut bytes = [0; MAX_FRAME_LEN];
+        let len = Frame::RingOpen { cells: out.cells }.encode(0, 0, &mut bytes);
+        if sender.try_send_frame(Bytes::from(&bytes[..len])) {
+            out.path = Path::Ring(sender);
+            out.bell.ring();
+        }
+    }
+
+    fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let mut any = false;
+        for _ in 0..BURST {
+            let Some(cell) = self.inbox.peek() else { break };
+            any = true;
+            let from = cell.producer;
+            let bytes = cell.bytes;
+            let own = match decode(bytes) {
+                Some(got) => {
+                    let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
+                    let own = dispatch(from, &got, body.len(), body, sink);
+                    let at = from as usize;
+                    if self.links.len() <= at {
+                        self.links.resize_with(at + 1, || None);
+                    }
+                    let link = self.links[at].get_or_insert_default();
+                    link.cells_in += 1;
+                    link.matched_in = link.matched_in.wrapping_add(u8::from(got.frame.matches()));
+                    if link.cells_in >= self.settings.ring_after && !link.ring_in {
+                        self.inbox.release();
+                        self.consider_ring(from);
+                        own.map(|frame| (frame, true))
+                    } else {
+                        own.map(|frame| (frame, false))
+                    }
+                }
+                None => None,
+            };
+            match own {
+                Some((frame, released)) => {
+                    if !released {
+                        self.inbox.release();
+                    }
+                    if let Frame::RingGrant { ring } = frame {
+                        self.use_ring(from, ring);
+                    }
+                }
+                None => self.inbox.release(),
+            }
+        }
+        any
+    }
+}
+
+/// Reads a frame from shared memory: copied first, because its writer could still change it.
+#[inline]
+fn decode(bytes: Bytes<'_>) -> Option<Received> {
+    let mut copy = [0; MAX_FRAME_LEN];
+    let len = bytes.len().min(MAX_FRAME_LEN);
+    bytes.slice(0, len).copy_to(BytesMut::from(&mut copy[..len]));
+    Frame::decode(&copy[..len]).ok()
+}
+
+impl RingIn {
+    /// Hands up what lies in the ring. `reached`: the peer's cells that have come (rule 3). Returns whether anything
+    /// came, and whether the sender waits for credits.
+    #[inline]
+    fn poll<S: Sink>(&mut self, link: &mut Link, sink: &mut S) -> (bool, bool) {
+        let (mut any, mut wanted) = (false, false);
+        for _ in 0..BURST {
+            let Some(slot) = self.receiver.peek() else { break };
+            match slot {
+                Slot::Inline { tag, context, bytes } => {
+                    let sequence = link.matched_in;
+                    link.matched_in = sequence.wrapping_add(1);
+                    let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                    sink.eager(self.from, sequence, envelope, bytes.len(), bytes);
+                }
+                Slot::Chunk { tag, context, total, offset, bytes } => {
+                    if offset > 0 {
+                        sink.more(self.from, offset - self.frame_len, bytes);
+                    } else if context == FRAMED {
+                        self.frame_len = (tag.max(0) as usize).min(bytes.len());
+                        if let Some(got) = decode(bytes.slice(0, self.frame_len)) {
+                            let first = bytes.slice(self.frame_len, bytes.len() - self.frame_len);
+                            number(link, &got, |got| {
+                                dispatch(self.from, got, total - self.frame_len, first, sink)
+                            });
+                        }
+                    } else {
+                        self.frame_len = 0;
+                        let sequence = link.matched_in;
+                        link.matched_in = sequence.wrapping_add(1);
+                        let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                        sink.eager(self.from, sequence, envelope, total, bytes);
+                    }
+                }
+                Slot::Frame { bytes } => {
+                    if let Some(got) = decode(bytes) {
+                        if let Frame::RingOpen { cells } = got.frame
+                            && link.cells_in < cells
+                        {
+                            break;
+                        }
+                        let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
+                        number(link, &got, |got| dispatch(self.from, got, body.len(), body, sink));
+                    }
+                }
+            }
+            any = true;
+            wanted |= self.receiver.release();
+        }
+        (any, wanted)
+    }
+}
+
+/// Gives a frame that matches its number: in a ring it is not on the wire.
+fn number<R>(link: &mut Link, got: &Received, up: impl FnOnce(&Received) -> R) -> R {
+    if !got.frame.matches() {
+        return up(got);
+    }
+    let numbered = Received { sequence: link.matched_in, ..*got };
+    link.matched_in = link.matched_in.wrapping_add(1);
+    up(&numbered)
+}
+
+impl Out {
+    fn send(&mut self, me: u32, message: &Message<'_>) -> bool {
+        let len = message.body.len();
+        let gone = match &mut self.path {
+            Path::Inbox(inbox) => {
+                let mut frame = [0; MAX_FRAME_LEN];
+                let frame_len = message.frame.encode(message.sequence, me, &mut frame);
+                let gone = inbox.try_send(me, frame_len + len, |mut cell| {
+                    Bytes::from(&frame[..frame_len]).copy_to(cell.slice(0, frame_len));
+                    message.body.fill(0, cell.slice(frame_len, len));
+                });
+                self.cells += u64::from(gone);
+                gone
+            }
+            Path::Ring(ring) => match message.frame {
+                Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
+                    if index < u32::from(FRAMED) =>
+                {
+                    let index = index as u16;
+                    match message.body {
+                        Body::Bytes(bytes) if len <= INLINE_MAX => ring.try_send_inline(tag, index, bytes),
+                        _ if len <= INLINE_MAX => {
+                            let mut packed = [0; INLINE_MAX];
+                            message.body.fill(0, BytesMut::from(&mut packed[..len]));
+                            ring.try_send_inline(tag, index, Bytes::from(&packed[..len]))
+                        }
+                        _ => ring.try_send_data(tag, index, len, |at, chunk| message.body.fill(at, chunk)),
+                    }
+                }
+                frame => send_framed(ring, frame, &message.body, message.sequence, me),
+            },
+        };
+        if gone {
+            self.bell.ring();
+        }
+        gone
+    }
+}
+
+/// A frame with its body in a ring (rule 4).
+fn send_framed(ring: &mut RingSender, frame: Frame, body: &Body<'_>, sequence: u8, me: u32) -> bool {
+    let mut bytes = [0; MAX_FRAME_LEN];
+    let frame_len = frame.encode(sequence, me, &mut bytes);
+    let len = body.len();
+    if frame_len + len <= INLINE_MAX {
+        body.fill(0, BytesMut::from(&mut bytes[frame_len..frame_len + len]));
+        return ring.try_send_frame(Bytes::from(&bytes[..frame_len + len]));
+    }
+    ring.try_send_data(frame_len as i32, FRAMED, frame_len + len, |at, mut chunk| {
+        // The frame lies in the first chunk: chunks are longer than frames.
+        let frame_part = frame_len.saturating_sub(at);
+        if frame_part > 0 {
+            Bytes::from(&bytes[..frame_len]).copy_to(chunk.slice(0, frame_part));
+        }
+        let data = chunk.len() - frame_part;
+        body.fill(at + frame_part - frame_len, chunk.slice(frame_part, data));
+    })
+}
+
+impl Fabric for Shm {
+    #[inline]
+    fn eager_limit(&self, to: u32) -> usize {
+        match self.out(to) {
+            Some(Out { path: Path::Ring(ring), .. }) => {
+                self.settings.eager_limit.min(ring.max_data() - MAX_FRAME_LEN)
+            }
+            _ => self.settings.eager_limit.min(CELL_PAYLOAD - MAX_FRAME_LEN),
+        }
+    }
+
+    fn piece_limit(&self, to: u32) -> usize {
+        match self.out(to) {
+            Some(Out { path: Path::Ring(ring), .. }) => ring.max_data() - MAX_FRAME_LEN,
+            _ => CELL_PAYLOAD - MAX_FRAME_LEN,
+        }
+    }
+
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let me = self.me;
+        let out = match self.links.get_mut(to as usize) {
+            Some(Some(link)) if link.out.is_some() => link.out.as_mut(),
+            _ => None,
+        };
+        let gone = match out {
+            Some(out) => out.send(me, message),
+            None => self.connect(to)?.send(me, message),
+        };
+        Ok(if gone { Sent::Done } else { Sent::Full })
+    }
+
+    #[inline]
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
+        if context >= u32::from(FRAMED) {
+            return false;
+        }
+        let index = context as u16;
+        let gone = if bytes.len() <= INLINE_MAX {
+            ring.try_send_inline(tag, index, bytes)
+        } else if bytes.len() <= ring.max_data() {
+            ring.try_send_data(tag, index, bytes.len(), |at, chunk| {
+                bytes.slice(at, chunk.len()).copy_to(chunk)
+            })
+        } else {
+            return false;
+        };
+        if gone {
+            bell.ring();
+        }
+        gone
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let mut any = false;
+        for at in 0..self.rings.len() {
+            let ring = &mut self.rings[at];
+            let from = ring.from;
+            let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
+            let (came, wanted) = ring.poll(link, sink);
+            any |= came;
+            if wanted && let Some(out) = self.out(from) {
+                out.bell.ring();
+            }
+        }
+        any |= self.poll_inbox(sink);
+        while let Some(&(peer, ring)) = self.grants.front() {
+            if !self.send_own(peer, Frame::RingGrant { ring }) {
+                break;
+            }
+            self.grants.pop_front();
+        }
+        any
+    }
+
+    fn can_read(&mut self, peer: u32) -> bool {
+        if !self.settings.single_copy {
+            return false;
+        }
+        if let Some(known) = self.link(peer).can_read {
+            return known;
+        }
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
+            return false;
+        }
+        let Some(out) = self.out_mut(peer) else { return false };
+        let Some(pid) = out.segment.status().pid() else { return false };
+        let readable = out.segment.is_readable_in(RemoteProcess { pid });
+        out.pid = pid;
+        self.link(peer).can_read = Some(readable);
+        readable
+    }
+
+    fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
+        let Some(out) = self.out(peer) else {
+            return Err(Unreachable { peer, why: "no contact was made yet".into() });
+        };
+        RemoteProcess { pid: out.pid }
+            .read(address, into)
+            .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
+    }
+
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        match self.out_mut(peer) {
+            Some(Out { path: Path::Ring(ring), .. }) => !ring.want_credits(),
+            // Many may wait for one inbox; it does not know whom to wake.
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A user's buffer: an address, a count and what an element looks like.
+//!
+//! Everything above sees such a buffer as its *packed* bytes, numbered from 0 to [`packed_len`](UserBuf::packed_len):
+//! all elements in type-map order, without gaps. Any range of them can be packed or unpacked, in any order; a
+//! [`Cursor`] makes going through them in sequence cheap for types of many pieces.
+
+use crate::copy::{self, Place, Sides};
+use crate::layout::{Layout, LayoutError};
+use crate::memory::Lease;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+
+/// The memory of `count` elements. Cheap to clone; all clones name the same memory.
+///
+/// Its methods take `&self` even to write: like [`Bytes`], it promises only that the memory is mapped.
+#[derive(Clone, Debug)]
+pub struct UserBuf {
+    base: *mut u8,
+    count: usize,
+    shape: Shape,
+    read_only: bool,
+    lease: Option<Arc<Lease>>,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// Elements of `size` bytes without gaps.
+    Contiguous {
+        size: usize,
+    },
+    Strided(Arc<Layout>),
+}
+
+// SAFETY: a UserBuf is an address and facts about it. Whoever made it promised that the memory is mapped while any
+// clone lives, on whatever thread that is; accesses are plain copies, and what a copy reads while the program
+// writes the same bytes is the program's error and nobody relies on it.
+unsafe impl Send for UserBuf {}
+// SAFETY: as for Send; a shared UserBuf can do nothing that a sent clone cannot.
+unsafe impl Sync for UserBuf {}
+
+/// A place in the packed bytes of a [`UserBuf`], for going on from there. It remembers which piece of memory comes next;
+/// used with another buffer it is still right, only slower.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    offset: usize,
+    place: Place,
+}
+
+impl Cursor {
+    /// The place of packed byte `offset`.
+    pub fn at(offset: usize) -> Cursor {
+        Cursor { offset, place: Place::default() }
+    }
+
+    /// The number of the next packed byte.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+impl UserBuf {
+    /// `count` elements of `layout`, the first at `base`.
+    ///
+    /// `base` may be null: with absolute displacements (`MPI_BOTTOM`) the elements lie where the layout says.
+    ///
+    /// # Safety
+    /// All data bytes of these elements must be mapped, readable and, if the buffer is received into, writable, as long
+    /// as this value, a clone or a part of it exists. No Rust reference to them may be used meanwhile, except that
+    /// shared ones are fine if the buffer is only read.
+    ///
+    /// # Panics
+    /// If the packed size exceeds `isize::MAX` (see [`Layout::packed_len`]), which no mapped memory reaches without
+    /// overlapping elements.
+    #[inline]
+    pub unsafe fn new(base: *mut u8, count: usize, layout: &Arc<Layout>) -> UserBuf {
+        let fits = count.checked_mul(layout.size()).is_some_and(|n| isize::try_from(n).is_ok());
+        assert!(fits, "{count} elements of {} bytes exceed the address space", layout.size());
+        let shape = if layout.is_contiguous() {
+            Shape::Contiguous { size: layout.size() }
+        } else {
+            Shape::Strided(Arc::clone(layout))
+        };
+        UserBuf { base, count, shape, read_only: false, lease: None }
+    }
+
+    /// `len` bytes at `base`, as elements of one byte.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline]
+    pub unsafe fn contiguous(base: *mut u8, len: usize) -> UserBuf {
+        UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, read_only: false, lease: None }
+    }
+
+    /// `count` elements of `size` bytes without gaps.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline]
+    pub(crate) unsafe fn of_size(base: *mut u8, count: usize, size: usize) -> UserBuf {
+        UserBuf { base, count, shape: Shape::Contiguous { size }, read_only: false, lease: None }
+    }
+
+    /// No elements.
+    #[inline]
+    pub const fn empty() -> UserBuf {
+        UserBuf {
+            base: std::ptr::null_mut(),
+            count: 0,
+            shape: Shape::Contiguous { size: 1 },
+            read_only: false,
+            lease: None,
+        }
+    }
+
+    /// The same buffer, which also keeps `lease` alive.
+    pub fn with_lease(self, lease: Arc<Lease>) -> UserBuf {
+        UserBuf { lease: Some(lease), ..self }
+    }
+
+    /// The same buffer, never to be written.
+    pub fn read_only(self) -> UserBuf {
+        UserBuf { read_only: true, ..self }
+    }
+
+    /// The address of element 0: what the user gave.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The packed bytes of one element.
+    #[inline]
+    pub fn element_size(&self) -> usize {
+        match &self.shape {
+            Shape::Contiguous { size } => *size,
+            Shape::Strided(layout) => layout.size(),
+        }
+    }
+
+    /// Bytes from one element to the next.
+    #[inline]
+    pub fn extent(&self) -> isize {
+        match &self.shape {
+            Shape::Contiguous { size } => size.cast_signed(),
+            Shape::Strided(layout) => layout.extent(),
+        }
+    }
+
+    /// The packed bytes of all elements.
+    #[inline]
+    pub fn packed_len(&self) -> usize {
+        self.count * self.element_size()
+    }
+
+    /// Whether there is nothing to copy.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packed_len() == 0
+    }
+
+    /// Elements `start..start + len`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn elements(&self, start: usize, len: usize) -> UserBuf {
+        assert!(
+            start <= self.count && len <= self.count - start,
+            "elements {start}+{len} of a buffer of {}",
+            self.count
+        );
+        let base = self.base.wrapping_offset(self.extent().wrapping_mul(start.cast_signed()));
+        UserBuf { base, count: len, ..self.clone() }
+    }
+
+    /// Packed bytes `start..start + len` as a buffer of their own, if they lie in one piece or are whole elements.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
+        let all = self.packed_len();
+        assert!(start <= all && len <= all - start, "packed bytes {start}+{len} of {all}");
+        if start == 0 && len == all {
+            return Some(self.clone());
+        }
+        if let Some(first) = if len == 0 { Some(self.base) } else { self.one_piece() } {
+            let base = first.wrapping_add(if len == 0 { 0 } else { start });
+            return Some(UserBuf { base, count: len, shape: Shape::Contiguous { size: 1 }, ..self.clone() });
+        }
+        let size = self.element_size();
+        (start.is_multiple_of(size) && len.is_multiple_of(size))
+            .then(|| self.elements(start / size, len / size))
+    }
+
+    /// The same memory seen as `count` elements of `layout`, the first at the same address.
+    ///
+    /// # Errors
+    /// If the data of these would lie outside of the bytes of this buffer, which must itself be contiguous.
+    pub fn cast(&self, count: usize, layout: &Arc<Layout>) -> Result<UserBuf, LayoutError> {
+        let outside = LayoutError::Overflow { what: "place in the buffer" };
+        let (from, to) = layout.span(count)?;
+        let len = layout.packed_len(count)?;
+        let Shape::Contiguous { .. } = self.shape else { return Err(outside) };
+        if len > 0 && (from < 0 || to > self.packed_len().cast_signed()) {
+            return Err(outside);
+        }
+        // SAFETY: the data lie within the bytes of this buffer, whose promise and lease carry over.
+        let cast = unsafe { UserBuf::new(self.base, count, layout) };
+        Ok(UserBuf { read_only: self.read_only, lease: self.lease.clone(), ..cast })
+    }
+
+    /// Where the data lie, if they are in one piece.
+    #[inline]
+    fn one_piece(&self) -> Option<*mut u8> {
+        match &self.shape {
+            Shape::Contiguous { .. } => Some(self.base),
+            Shape::Strided(layout) => {
+                let start = layout.single_block()?;
+                let touching = self.count == 1 || layout.extent() == layout.size().cast_signed();
+                touching.then(|| self.base.wrapping_offset(start))
+            }
+        }
+    }
+
+    /// The packed bytes where they are, if they lie in one piece.
+    #[inline]
+    pub fn as_contiguous(&self) -> Option<Bytes<'_>> {
+        if self.is_empty() {
+            return Some(Bytes::empty());
+        }
+        let start = self.one_piece()?;
+        // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`.
+        Some(unsafe { Bytes::from_raw(start, self.packed_len()) })
+    }
+
+    /// The packed bytes where they are, to write, if they lie in one piece.
+    ///
+    /// # Panics
+    /// If the buffer is read-only.
+    #[inline]
+    pub fn as_contiguous_mut(&self) -> Option<BytesMut<'_>> {
+        self.assert_writable();
+        let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
+        // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`, and not read-only.
+        Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
+    }
+
+    /// Whether the elements are structs of `extent` bytes with data in just these (offset, length) blocks.
+    pub(crate) fn is_array_of(&self, blocks: &[(isize, usize)], extent: usize) -> bool {
+        match &self.shape {
+            Shape::Contiguous { .. } => false,
+            Shape::Strided(l) => l.extent() == extent.cast_signed() && l.has_blocks(blocks),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn assert_writable(&self) {
+        assert!(!self.read_only, "a buffer lent for reading is written");
+    }
+
+    /// Copies packed bytes from `offset` on to all of `to`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline]
+    pub fn pack(&self, offset: usize, to: BytesMut<'_>) {
+        self.pack_next(&mut Cursor::at(offset), to);
+    }
+
+    /// Copies all of `from` over the packed bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If there are fewer, or the buffer is read-only.
+    #[inline]
+    pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
+        self.unpack_next(&mut Cursor::at(offset), from);
+    }
+
+    /// Like [`pack`](Self::pack) from the cursor on, which is moved behind.
+    ///
+    /// # Panics
+    /// As `pack`.
+    #[inline]
+    pub fn pack_next(&self, cursor: &mut Cursor, mut to: BytesMut<'_>) {
+        let len = to.len();
+        // SAFETY: `to` is writable for its length.
+        unsafe { self.transfer::<true>(cursor, to.as_mut_ptr(), len) }
+    }
+
+    /// Like [`unpack`](Self::unpack) from the cursor on, which is moved behind.
+    ///
+    /// # Panics
+    /// As `unpack`.
+    #[inline]
+    pub fn unpack_next(&self, cursor: &mut Cursor, from: Bytes<'_>) {
+        self.assert_writable();
+        // SAFETY: `from` is readable for its length, and `transfer` does not write there when it unpacks.
+        unsafe { self.transfer::<false>(cursor, from.as_ptr().cast_mut(), from.len()) }
+    }
+
+    /// # Safety
+    /// `packed` must be readable, and for `PACK` writable, for `len` bytes; the buffer writable unless `PACK`.
+    #[inline]
+    unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
+        let (from, total) = (cursor.offset, self.packed_len());
+        assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
+        cursor.offset += len;
+        if len == 0 {
+            return;
+        }
+        match &self.shape {
+            Shape::Contiguous { .. } => {
+                let sides = Sides::<PACK> { user: self.base.wrapping_add(from), packed };
+                // SAFETY: the range was checked above; the rest is the promise of `new` and of the caller.
+                unsafe { sides.bytes(len) }
+            }
+            Shape::Strided(layout) => {
+                let sides = Sides::<PACK> { user: self.base, packed };
+                let range = (from, from + len);
+                // SAFETY: as above; the layout says which bytes belong to the range.
+                unsafe {
+                    copy::elements(layout.program(), sides, layout.extent(), range, &mut cursor.place);
+                }
+            }
+        }
+    }
+
+    /// Copies `len` packed bytes of `other` from `other_offset` on over those of this buffer from `offset` on. The two may
+    /// have different layouts.
+    ///
+    /// # Panics
+    /// If there are fewer in either, or this buffer is read-only.
+    pub fn copy_from(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
+        let total = self.packed_len();
+        assert!(
+            offset <= total && len <= total - offset,
+            "packed bytes {offset}+{len} of a buffer of {total}"
+        );
+        if len == 0 {
+            return;
+        }
+        if let Some(mut to) = self.as_contiguous_mut() {
+            other.pack(other_offset, to.slice(offset, len));
+        } else if let Some(from) = other.as_contiguous() {
+            self.unpack(offset, from.slice(other_offset, len));
+        } else {
+            let mut bounce = [0u8; 8 << 10];
+            let (mut read, mut write) = (Cursor::at(other_offset), Cursor::at(offset));
+            let mut left = len;
+            while left > 0 {
+                let n = left.min(bounce.len());
+                other.pack_next(&mut read, BytesMut::from(&mut bounce[..n]));
+                self.unpack_next(&mut write, Bytes::from(&bounce[..n]));
+                left -= n;
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Reduction kernels: `right <- left op right` on arrays of one basic type.
+//!
+//! [`kernel`] finds the loop for a predefined operation and an element representation; which *datatypes* an operation is
+//! defined for (MPI-5.0 section 6.9.2) is the business of the floor above. Each loop exists twice on x86-64, for
+//! the base instruction set and for AVX2, written once as a generic function that the compiler vectorises; results are
+//! the same bit for bit, since no loop reassociates or fuses.
+//!
+//! Elements are read and written at any alignment. Where a representation has padding (the value-and-index pairs of
+//! `MPI_MINLOC`), the padding is neither read nor written.
+
+mod element;
+mod extended;
+mod simple;
+
+use crate::buffer::UserBuf;
+use crate::memory::{Scratch, ScratchError};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+
+/// How a basic element is represented in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// Signed integer of 8 bits.
+    I8,
+    /// Signed integer of 16 bits.
+    I16,
+    /// Signed integer of 32 bits.
+    I32,
+    /// Signed integer of 64 bits.
+    I64,
+    /// Signed integer of 128 bits.
+    I128,
+    /// Unsigned integer of 8 bits.
+    U8,
+    /// Unsigned integer of 16 bits.
+    U16,
+    /// Unsigned integer of 32 bits.
+    U32,
+    /// Unsigned integer of 64 bits.
+    U64,
+    /// IEEE binary16; no kernels yet.
+    F16,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+    /// The x87 format of 80 bits in 16 bytes, C's `long double`. Kernels on x86-64 only.
+    F80,
+    /// IEEE binary128; no kernels yet.
+    F128,
+    /// Two binary16; no kernels yet.
+    C16,
+    /// Two binary32, real part first.
+    C32,
+    /// Two binary64.
+    C64,
+    /// Two of [`F80`](Self::F80).
+    C80,
+    /// Two binary128; no kernels yet.
+    C128,
+    /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, all else true.
+    Bool8,
+    /// Truth value in 2 bytes.
+    Bool16,
+    /// Truth value in 4 bytes, Fortran's default `LOGICAL`.
+    Bool32,
+    /// Truth value in 8 bytes.
+    Bool64,
+    /// Truth value in 16 bytes.
+    Bool128,
+    /// `struct { float; int; }`.
+    F32I32,
+    /// `struct { double; int; }`: 12 bytes in 16.
+    F64I32,
+    /// `struct { long; int; }`: 12 bytes in 16.
+    I64I32,
+    /// `struct { int; int; }`.
+    I32I32,
+    /// `struct { short; int; }`: 2 bytes, 2 of padding, 4 bytes.
+    I16I32,
+    /// `struct { long double; int; }`: 20 bytes (of which 6 unused) in 32.
+    F80I32,
+    /// Two `REAL`, the index as a number.
+    F32F32,
+    /// Two `DOUBLE PRECISION`, the index as a number.
+    F64F64,
+}
+
+/// A predefined operation (MPI-5.0 section 6.9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `MPI_SUM`; integers wrap around.
+    Sum,
+    /// `MPI_PROD`; integers wrap around.
+    Prod,
+    /// `MPI_MIN`.
+    Min,
+    /// `MPI_MAX`.
+    Max,
+    /// `MPI_BAND`.
+    Band,
+    /// `MPI_BOR`.
+    Bor,
+    /// `MPI_BXOR`.
+    Bxor,
+    /// `MPI_LAND`; gives 0 or 1.
+    Land,
+    /// `MPI_LOR`; gives 0 or 1.
+    Lor,
+    /// `MPI_LXOR`; gives 0 or 1.
+    Lxor,
+    /// `MPI_MINLOC`: the smaller value, and of equal ones the lower index.
+    MinLoc,
+    /// `MPI_MAXLOC`: the larger value, and of equal ones the lower index.
+    MaxLoc,
+    /// `MPI_REPLACE`: the left operand.
+    Replace,
+    /// `MPI_NO_OP`: the right operand stays.
+    NoOp,
+}
+
+/// The loop itself: `n` elements each at `left` and `right`; they may be the same memory, or lie apart.
+pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
+
+/// A reduction loop and the elements it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    run: Loop,
+    size: usize,
+    extent: usize,
+}
+
+/// Why a kernel cannot work on two buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReduceError {
+    /// The operands have different lengths.
+    #[error("the operands of a reduction have {left} and {right} packed bytes")]
+    Lengths {
+        /// Packed bytes of the left operand.
+        left: usize,
+        /// Packed bytes of the right operand.
+        right: usize,
+    },
+    /// The packed bytes are not a number of elements.
+    #[error("{bytes} packed bytes are not a number of elements of {size} bytes")]
+    Partial {
+        /// Packed bytes of an operand.
+        bytes: usize,
+        /// Packed bytes of an element.
+        size: usize,
+    },
+    /// Elements with padding can be reduced only where they lie one after another.
+    #[error("elements of {size} bytes in {extent} cannot be reduced inside a derived datatype")]
+    Padded {
+        /// Packed bytes of an element.
+        size: usize,
+        /// Bytes from element to element.
+        extent: usize,
+    },
+    /// There is no memory for a copy of strided operands.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+}
+
+/// The kernel of `op` for elements represented as `scalar`; `None` if it is not defined or not there (see [`Scalar`]).
+pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
+    let (size, extent) = scalar.size_extent();
+    let run = match op {
+        Op::NoOp => nothing,
+        Op::Replace => element::replace(scalar)?,
+        _ => element::arithmetic(op, scalar)?,
+    };
+    Some(Kernel { run, size, extent })
+}
+
+/// # Safety
+/// None needed: it does nothing.
+unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
+
+impl Scalar {
+    /// The packed bytes of an element and the bytes from one to the next in an array.
+    pub const fn size_extent(self) -> (usize, usize) {
+        match self {
+            Scalar::I8 | Scalar::U8 | Scalar::Bool8 => (1, 1),
+            Scalar::I16 | Scalar::U16 | Scalar::F16 | Scalar::Bool16 => (2, 2),
+            Scalar::I32 | Scalar::U32 | Scalar::F32 | Scalar::C16 | Scalar::Bool32 => (4, 4),
+            Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::C32 | Scalar::Bool64 => (8, 8),
+            Scalar::I128 | Scalar::F80 | Scalar::F128 | Scalar::C64 | Scalar::Bool128 => (16, 16),
+            Scalar::C80 | Scalar::C128 => (32, 32),
+            Scalar::F32I32 | Scalar::I32I32 | Scalar::F32F32 => (8, 8),
+            Scalar::F64I32 | Scalar::I64I32 => (12, 16),
+            Scalar::I16I32 => (6, 8),
+            Scalar::F80I32 => (20, 32),
+            Scalar::F64F64 => (16, 16),
+        }
+    }
+}
+
+impl Kernel {
+    /// The bare loop, for callers that check the memory themselves.
+    #[inline]
+    pub fn as_loop(&self) -> Loop {
+        self.run
+    }
+
+    /// The packed bytes of an element.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes from one element to the next.
+    #[inline]
+    pub fn extent(&self) -> usize {
+        self.extent
+    }
+
+    /// Reduces elements that lie one after another, padding included.
+    ///
+    /// # Panics
+    /// If the lengths differ or are no multiple of the extent.
+    #[inline]
+    pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
+        let len = left.len();
+        assert!(
+            len == right.len() && len.is_multiple_of(self.extent),
+            "operands of {len} and {} bytes for elements of {}",
+            right.len(),
+            self.extent
+        );
+        // SAFETY: both views are mapped for `len` bytes, which are this many elements.
+        unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), len / self.extent) }
+    }
+
+    /// `right <- left op right`, over the packed elements of both buffers.
+    ///
+    /// Elements that lie one after another are reduced in place; those of a derived type in parts, by a copy.
+    ///
+    /// # Errors
+    /// If the buffers have different lengths, or are no arrays of such elements.
+    ///
+    /// # Panics
+    /// If `right` is read-only.
+    pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {
+        let bytes = left.packed_len();
+        if bytes != right.packed_len() {
+            return Err(ReduceError::Lengths { left: bytes, right: right.packed_len() });
+        }
+        if !bytes.is_multiple_of(self.size) {
+            return Err(ReduceError::Partial { bytes, size: self.size });
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        if self.size == self.extent {
+            return self.reduce_packed(left, right, bytes);
+        }
+        let padded = ReduceError::Padded { size: self.size, extent: self.extent };
+        let array = |buf: &UserBuf| {
+            let short_int = self.extent == 8;
+            let blocks: &[_] = if short_int { &[(0, 2), (4, 4)] } else { &[(0, self.size)] };
+            buf.is_array_of(blocks, self.extent).then(|| buf.as_ptr()).ok_or(padded)
+        };
+        let (from, to) = (array(left)?, array(right)?);
+        right.assert_writable();
+        // SAFETY: both are arrays of this many elements, mapped as the makers of the buffers promised; `right` is
+        // writable; the padding, which need not be mapped after the last element, is not touched.
+        unsafe { (self.run)(from, to, bytes / self.size) }
+        Ok(())
+    }
+
+    /// Elements without padding: packed and in memory they look the same.
+    fn reduce_packed(&self, left: &UserBuf, right: &UserBuf, bytes: usize) -> Result<(), ReduceError> {
+        if let (Some(left), Some(right)) = (left.as_contiguous(), right.as_contiguous_mut()) {
+            self.apply(left, right);
+            return Ok(());
+        }
+        let part = (PART_BYTES / self.size).max(1) * self.size;
+        let room = Scratch::bytes(2 * part.min(bytes))?;
+        let (a, b) =
+            (room.buf().elements(0, part.min(bytes)), room.buf().elements(part.min(bytes), part.min(bytes)));
+        let mut at = 0;
+        while at < bytes {
+            let n = part.min(bytes - at);
+            let (a, b) = (a.elements(0, n), b.elements(0, n));
+            a.copy_from(0, left, at, n);
+            b.copy_from(0, right, at, n);
+            if let (Some(a), Some(b)) = (a.as_contiguous(), b.as_contiguous_mut()) {
+                self.apply(a, b);
+            }
+            right.copy_from(at, &b, 0, n);
+            at += n;
+        }
+        Ok(())
+    }
+}
+
+/// How many packed bytes of strided operands are reduced at a time: both copies stay in the first-level cache.
+const PART_BYTES: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests;

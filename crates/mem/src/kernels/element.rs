@@ -1,0 +1,230 @@
+//! The loop over elements, and the table of loops.
+
+use super::extended::{self, F80};
+use super::simple::*;
+use super::{Loop, Op, Scalar};
+
+/// How an element is read from and written to memory of any alignment.
+pub(super) trait Element: Copy {
+    /// Bytes from one element to the next.
+    const EXTENT: usize;
+
+    /// # Safety
+    /// The element at `at` is readable, padding excepted.
+    unsafe fn load(at: *const u8) -> Self;
+
+    /// # Safety
+    /// The element at `at` is writable, padding excepted.
+    unsafe fn store(self, at: *mut u8);
+}
+
+macro_rules! whole_elements {
+    ($($t:ty)*) => {
+        $(impl Element for $t {
+            const EXTENT: usize = size_of::<$t>();
+            #[inline(always)]
+            unsafe fn load(at: *const u8) -> Self {
+                // SAFETY: readable as the caller promises; any bytes are a value of this type.
+                unsafe { at.cast::<$t>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, at: *mut u8) {
+                // SAFETY: writable as the caller promises.
+                unsafe { at.cast::<$t>().write_unaligned(self) }
+            }
+        })*
+    };
+}
+whole_elements!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 Complex<f32> Complex<f64>);
+
+/// C's `struct { V value; I index; }`: extents are those of the struct, by field offsets of a `repr(C)` twin.
+#[repr(C)]
+struct InC<V, I> {
+    value: V,
+    index: I,
+}
+
+impl<V: Element, I: Element> Element for Pair<V, I> {
+    const EXTENT: usize = size_of::<InC<V, I>>();
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: both fields lie in the element, which is readable as the caller promises.
+        unsafe {
+            Pair {
+                value: V::load(at),
+                index: I::load(at.wrapping_add(std::mem::offset_of!(InC<V, I>, index))),
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(self, at: *mut u8) {
+        // SAFETY: as for `load`, writable.
+        unsafe {
+            self.value.store(at);
+            self.index.store(at.wrapping_add(std::mem::offset_of!(InC<V, I>, index)));
+        }
+    }
+}
+
+/// `n` times `right <- left op right`.
+///
+/// # Safety
+/// `n` elements are readable at `left` and writable at `right`, padding excepted.
+#[inline(always)]
+unsafe fn each<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+    for i in 0..n {
+        let (left, right) = (left.wrapping_add(i * E::EXTENT), right.wrapping_add(i * E::EXTENT));
+        // SAFETY: element `i` of the `n`, as the caller promises.
+        unsafe { O::combine(E::load(left), E::load(right)).store(right) }
+    }
+}
+
+/// # Safety
+/// As [`each`].
+unsafe fn base<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { each::<E, O>(left, right, n) }
+}
+
+/// # Safety
+/// As [`each`], and the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { each::<E, O>(left, right, n) }
+}
+
+/// The best loop for this processor.
+fn best<E: Element, O: Combine<E>>() -> Loop {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return avx2::<E, O>;
+    }
+    base::<E, O>
+}
+
+fn integer<E: Element>(op: Op) -> Option<Loop>
+where
+    Sum: Combine<E>,
+    Prod: Combine<E>,
+    Min: Combine<E>,
+    Max: Combine<E>,
+    Band: Combine<E>,
+    Bor: Combine<E>,
+    Bxor: Combine<E>,
+    Land: Combine<E>,
+    Lor: Combine<E>,
+    Lxor: Combine<E>,
+{
+    Some(match op {
+        Op::Band => best::<E, Band>(),
+        Op::Bor => best::<E, Bor>(),
+        Op::Bxor => best::<E, Bxor>(),
+        Op::Land | Op::Lor | Op::Lxor => return truth::<E>(op),
+        _ => return float::<E>(op),
+    })
+}
+
+fn truth<E: Element>(op: Op) -> Option<Loop>
+where
+    Land: Combine<E>,
+    Lor: Combine<E>,
+    Lxor: Combine<E>,
+{
+    Some(match op {
+        Op::Land => best::<E, Land>(),
+        Op::Lor => best::<E, Lor>(),
+        Op::Lxor => best::<E, Lxor>(),
+        _ => return None,
+    })
+}
+
+fn float<E: Element>(op: Op) -> Option<Loop>
+where
+    Sum: Combine<E>,
+    Prod: Combine<E>,
+    Min: Combine<E>,
+    Max: Combine<E>,
+{
+    Some(match op {
+        Op::Min => best::<E, Min>(),
+        Op::Max => best::<E, Max>(),
+        _ => return complex::<E>(op),
+    })
+}
+
+fn complex<E: Element>(op: Op) -> Option<Loop>
+where
+    Sum: Combine<E>,
+    Prod: Combine<E>,
+{
+    Some(match op {
+        Op::Sum => best::<E, Sum>(),
+        Op::Prod => best::<E, Prod>(),
+        _ => return None,
+    })
+}
+
+fn pair<V: Element + PartialOrd, I: Element + PartialOrd>(op: Op) -> Option<Loop> {
+    Some(match op {
+        Op::MinLoc => best::<Pair<V, I>, MinLoc>(),
+        Op::MaxLoc => best::<Pair<V, I>, MaxLoc>(),
+        _ => return None,
+    })
+}
+
+/// The loop of an operation that computes.
+pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loop> {
+    match scalar {
+        Scalar::I8 => integer::<i8>(op),
+        Scalar::I16 => integer::<i16>(op),
+        Scalar::I32 => integer::<i32>(op),
+        Scalar::I64 => integer::<i64>(op),
+        Scalar::I128 => integer::<i128>(op),
+        Scalar::U8 => integer::<u8>(op),
+        Scalar::U16 => integer::<u16>(op),
+        Scalar::U32 => integer::<u32>(op),
+        Scalar::U64 => integer::<u64>(op),
+        Scalar::F32 => float::<f32>(op),
+        Scalar::F64 => float::<f64>(op),
+        Scalar::C32 => complex::<Complex<f32>>(op),
+        Scalar::C64 => complex::<Complex<f64>>(op),
+        Scalar::Bool8 => truth::<u8>(op),
+        Scalar::Bool16 => truth::<u16>(op),
+        Scalar::Bool32 => truth::<u32>(op),
+        Scalar::Bool64 => truth::<u64>(op),
+        Scalar::Bool128 => truth::<u128>(op),
+        Scalar::F32I32 => pair::<f32, i32>(op),
+        Scalar::F64I32 => pair::<f64, i32>(op),
+        Scalar::I64I32 => pair::<i64, i32>(op),
+        Scalar::I32I32 => pair::<i32, i32>(op),
+        Scalar::I16I32 => pair::<i16, i32>(op),
+        Scalar::F32F32 => pair::<f32, f32>(op),
+        Scalar::F64F64 => pair::<f64, f64>(op),
+        Scalar::F80 | Scalar::C80 | Scalar::F80I32 if !extended::AVAILABLE => None,
+        Scalar::F80 => float::<F80>(op),
+        Scalar::C80 => complex::<extended::C80>(op),
+        Scalar::F80I32 => pair::<F80, i32>(op),
+        Scalar::F16 | Scalar::F128 | Scalar::C16 | Scalar::C128 => None,
+    }
+}
+
+/// The loop of `MPI_REPLACE`: a copy, by whole elements so that none is seen half written by its own thread's signal
+/// handlers.
+pub(super) fn replace(scalar: Scalar) -> Option<Loop> {
+    Some(match scalar {
+        Scalar::F64I32 | Scalar::I64I32 => best::<Pair<i64, i32>, Replace>(),
+        Scalar::I16I32 => best::<Pair<i16, i32>, Replace>(),
+        Scalar::F80I32 => best::<Pair<F80, i32>, Replace>(),
+        _ => match scalar.size_extent() {
+            (1, 1) => best::<u8, Replace>(),
+            (2, 2) => best::<u16, Replace>(),
+            (4, 4) => best::<u32, Replace>(),
+            (8, 8) => best::<u64, Replace>(),
+            (16, 16) => best::<u128, Replace>(),
+            (32, 32) => best::<extended::C80, Replace>(),
+            _ => return None,
+        },
+    })
+}

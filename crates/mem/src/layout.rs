@@ -1,0 +1,319 @@
+//! What one element of a datatype looks like in memory.
+//!
+//! MPI-5.0 section 5.1 describes a datatype by its *type map*: a list of (basic type, displacement). A [`Layout`] is
+//! what copying needs of it: how many bytes there are, where they lie, and how far the next element is. It has
+//! two pairs of bounds: the *true* ones enclose the data; lower bound and extent also count the padding that C
+//! compilers add and what `MPI_Type_create_resized` asked for.
+//!
+//! ```
+//! use oxmpi_mem::layout::Layout;
+//! let double = Layout::basic(8, 8);
+//! let column = Layout::hvector(1000, 1, 80, &double)?;
+//! assert_eq!((column.size(), column.extent()), (8000, 999 * 80 + 8));
+//! assert_eq!(column.runs().map(<[_]>::len), Some(1));
+//! # Ok::<(), oxmpi_mem::layout::LayoutError>(())
+//! ```
+
+pub use crate::program::Run;
+use crate::program::{Item, Program, ProgramBuilder};
+use std::sync::Arc;
+
+/// How deep types may nest before a constructor refuses: copying and dropping follow the nesting on the stack.
+pub const MAX_DEPTH: u32 = 512;
+
+/// Why a layout cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A size or displacement does not fit into the address space.
+    #[error("the {what} of the datatype does not fit into {} bits", isize::BITS)]
+    Overflow {
+        /// Which figure.
+        what: &'static str,
+    },
+    /// The type nests deeper than [`MAX_DEPTH`].
+    #[error("datatypes nested more than {MAX_DEPTH} deep are not supported")]
+    TooDeep,
+}
+
+/// Where the bytes of one element of a datatype lie. Immutable; share it in an [`Arc`].
+#[derive(Debug)]
+pub struct Layout {
+    size: usize,
+    lb: isize,
+    ub: isize,
+    true_lb: isize,
+    true_ub: isize,
+    /// Whether lb and ub were set by `resized`: then they win over the data wherever the type is used.
+    explicit: bool,
+    align: usize,
+    depth: u32,
+    program: Arc<Program>,
+}
+
+impl Layout {
+    /// `size` bytes in a row, as a basic type is. `align` is the alignment in bytes that C demands.
+    ///
+    /// # Panics
+    /// If `size` exceeds `isize::MAX` or `align` is 0.
+    pub fn basic(size: usize, align: usize) -> Layout {
+        assert!(align > 0 && isize::try_from(size).is_ok(), "basic type of {size} bytes aligned to {align}");
+        let ub = size.cast_signed();
+        let program = if size == 0 { Program::default() } else { Program::block(size) };
+        Layout {
+            size,
+            lb: 0,
+            ub,
+            true_lb: 0,
+            true_ub: ub,
+            explicit: false,
+            align,
+            depth: 0,
+            program: Arc::new(program),
+        }
+    }
+
+    /// `count` elements in a row, each an extent after the one before (`MPI_Type_contiguous`).
+    ///
+    /// # Errors
+    /// If the size or a bound does not fit, or the type nests too deep.
+    pub fn contiguous(count: usize, child: &Layout) -> Result<Layout, LayoutError> {
+        Layout::repeated(count, child.extent(), child)
+    }
+
+    /// `count` blocks of `block` elements, `stride` *bytes* from block to block (`MPI_Type_create_hvector`).
+    ///
+    /// # Errors
+    /// As for [`contiguous`](Self::contiguous).
+    pub fn hvector(count: usize, block: usize, stride: isize, child: &Layout) -> Result<Layout, LayoutError> {
+        if block == 1 {
+            return Layout::repeated(count, stride, child);
+        }
+        Layout::repeated(count, stride, &Layout::contiguous(block, child)?)
+    }
+
+    /// Blocks of (elements, displacement in *bytes*) (`MPI_Type_create_hindexed`).
+    ///
+    /// # Errors
+    /// As for [`contiguous`](Self::contiguous).
+    pub fn hindexed(
+        blocks: impl IntoIterator<Item = (usize, isize)>,
+        child: &Layout,
+    ) -> Result<Layout, LayoutError> {
+        Layout::structure(blocks.into_iter().map(|(count, displacement)| (count, displacement, child)))
+    }
+
+    /// Members of (elements, displacement in *bytes*, type) (`MPI_Type_create_struct`).
+    ///
+    /// # Errors
+    /// As for [`contiguous`](Self::contiguous).
+    pub fn structure<'a>(
+        members: impl IntoIterator<Item = (usize, isize, &'a Layout)>,
+    ) -> Result<Layout, LayoutError> {
+        let mut b = Builder::default();
+        for (count, displacement, child) in members {
+            b.add(count, child.extent(), displacement, child)?;
+        }
+        b.finish()
+    }
+
+    /// The same data with other bounds; earlier explicit bounds are forgotten (`MPI_Type_create_resized`).
+    ///
+    /// # Errors
+    /// If `lb + extent` does not fit.
+    pub fn resized(lb: isize, extent: isize, child: &Layout) -> Result<Layout, LayoutError> {
+        let ub = lb.checked_add(extent).ok_or(LayoutError::Overflow { what: "upper bound" })?;
+        Ok(Layout { lb, ub, explicit: true, ..child.dup() })
+    }
+
+    /// An equal layout that shares the copy program (`MPI_Type_dup`).
+    pub fn dup(&self) -> Layout {
+        Layout { program: Arc::clone(&self.program), ..*self }
+    }
+
+    fn repeated(count: usize, stride: isize, child: &Layout) -> Result<Layout, LayoutError> {
+        let mut b = Builder::default();
+        b.add(count, stride, 0, child)?;
+        b.finish()
+    }
+
+    /// The data bytes of one element (`MPI_Type_size`).
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The lower bound in bytes.
+    #[inline]
+    pub fn lb(&self) -> isize {
+        self.lb
+    }
+
+    /// Bytes from one element to the next in an array. May be negative.
+    #[inline]
+    pub fn extent(&self) -> isize {
+        self.ub - self.lb
+    }
+
+    /// Where the first data byte lies, from the element's address.
+    #[inline]
+    pub fn true_lb(&self) -> isize {
+        self.true_lb
+    }
+
+    /// Bytes from the first data byte to after the last.
+    #[inline]
+    pub fn true_extent(&self) -> isize {
+        self.true_ub - self.true_lb
+    }
+
+    /// The alignment in bytes that C would give the element: the largest of its members.
+    #[inline]
+    pub fn align(&self) -> usize {
+        self.align
+    }
+
+    /// Whether `n` elements at an address are just `n * size` bytes there, for any `n`.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.lb == 0
+            && self.ub == self.size.cast_signed()
+            && (self.size == 0 || self.program.single_block() == Some(0))
+    }
+
+    /// Where the only block of one element begins, if all its data are in one.
+    #[inline]
+    pub fn single_block(&self) -> Option<isize> {
+        self.program.single_block()
+    }
+
+    /// The runs of the copy program in packed order; `None` if it has repeated groups of several runs.
+    pub fn runs(&self) -> Option<Vec<Run>> {
+        self.program
+            .items()
+            .iter()
+            .map(|item| match item {
+                Item::Run(run) => Some(*run),
+                Item::Repeat(_) => None,
+            })
+            .collect()
+    }
+
+    /// Whether the data are just these (offset, length) blocks, in this order and at no regular pattern.
+    pub(crate) fn has_blocks(&self, blocks: &[(isize, usize)]) -> bool {
+        let is = |item: &Item, &(offset, block): &(isize, usize)| matches!(item, Item::Run(r) if r.count == 1 && (r.offset, r.block) == (offset, block));
+        let items = self.program.items();
+        items.len() == blocks.len() && items.iter().zip(blocks).all(|(item, block)| is(item, block))
+    }
+
+    /// The packed bytes of `count` elements.
+    ///
+    /// # Errors
+    /// If they exceed `isize::MAX`.
+    pub fn packed_len(&self, count: usize) -> Result<usize, LayoutError> {
+        product(count, self.size, "packed size")
+    }
+
+    /// The data of an array of `count` elements lie from the first to before the second figure (bytes from its
+    /// address; both 0 if there are no data).
+    ///
+    /// # Errors
+    /// If one of them does not fit.
+    pub fn span(&self, count: usize) -> Result<(isize, isize), LayoutError> {
+        if count == 0 || self.size == 0 {
+            return Ok((0, 0));
+        }
+        spread((self.true_lb, self.true_ub), count, self.extent(), 0)
+    }
+
+    #[inline]
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+/// The bounds of `count` copies of something with bounds `b`, `stride` apart, the first shifted by `offset`.
+fn spread(
+    b: (isize, isize),
+    count: usize,
+    stride: isize,
+    offset: isize,
+) -> Result<(isize, isize), LayoutError> {
+    let overflow = LayoutError::Overflow { what: "extent" };
+    let steps = isize::try_from(count.saturating_sub(1)).map_err(|_| overflow)?;
+    let last = steps.checked_mul(stride).ok_or(overflow)?;
+    let shift =
+        |at: isize, by: isize| at.checked_add(by).and_then(|at| at.checked_add(offset)).ok_or(overflow);
+    Ok((shift(b.0, last.min(0))?, shift(b.1, last.max(0))?))
+}
+
+fn product(a: usize, b: usize, what: &'static str) -> Result<usize, LayoutError> {
+    a.checked_mul(b).filter(|&p| isize::try_from(p).is_ok()).ok_or(LayoutError::Overflow { what })
+}
+
+fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
+    *bounds = Some(bounds.map_or(by, |b| (b.0.min(by.0), b.1.max(by.1))));
+}
+
+/// Gathers members and their bounds.
+#[derive(Default)]
+struct Builder {
+    program: ProgramBuilder,
+    size: usize,
+    data: Option<(isize, isize)>,
+    marks: Option<(isize, isize)>,
+    align: usize,
+    depth: u32,
+}
+
+impl Builder {
+    fn add(&mut self, count: usize, stride: isize, offset: isize, child: &Layout) -> Result<(), LayoutError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let size = product(count, child.size, "size")?;
+        self.size = self
+            .size
+            .checked_add(size)
+            .filter(|&s| isize::try_from(s).is_ok())
+            .ok_or(LayoutError::Overflow { what: "size" })?;
+        if child.size > 0 {
+            widen(&mut self.data, spread((child.true_lb, child.true_ub), count, stride, offset)?);
+            self.align = self.align.max(child.align);
+        }
+        if child.explicit {
+            widen(&mut self.marks, spread((child.lb, child.ub), count, stride, offset)?);
+        }
+        let deeper = self.program.repeat(&child.program, count, stride, offset);
+        self.depth = self.depth.max(child.depth + u32::from(deeper));
+        if self.depth > MAX_DEPTH { Err(LayoutError::TooDeep) } else { Ok(()) }
+    }
+
+    /// The bounds follow MPI-5.0 section 5.1.6: explicit marks win over the data; without any, the extent is rounded up
+    /// to the alignment, as a C compiler pads a struct.
+    fn finish(self) -> Result<Layout, LayoutError> {
+        let overflow = LayoutError::Overflow { what: "extent" };
+        let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
+        true_ub.checked_sub(true_lb).ok_or(overflow)?;
+        let align = self.align.max(1);
+        let (lb, ub) = match self.marks {
+            Some(marks) => marks,
+            None => {
+                let extent = (true_ub - true_lb).cast_unsigned().next_multiple_of(align);
+                let ub = isize::try_from(extent).ok().and_then(|extent| true_lb.checked_add(extent));
+                (true_lb, ub.ok_or(overflow)?)
+            }
+        };
+        ub.checked_sub(lb).ok_or(overflow)?;
+        Ok(Layout {
+            size: self.size,
+            lb,
+            ub,
+            true_lb,
+            true_ub,
+            explicit: self.marks.is_some(),
+            align,
+            depth: self.depth,
+            program: Arc::new(self.program.finish()),
+        })
+    }
+}

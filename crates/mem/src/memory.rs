@@ -1,0 +1,267 @@
+//! Memory that comes from safe Rust.
+//!
+//! - [`lend`] and [`lend_mut`] give a slice to an operation that ends before they return.
+//! - [`Owned`] is a vector moved in, for operations that go on: it comes back when nothing uses it any more.
+//! - [`Scratch`] is room for elements of a layout.
+
+use crate::buffer::UserBuf;
+use crate::layout::{Layout, LayoutError};
+use std::alloc;
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A type that is nothing but its bytes.
+///
+/// # Safety
+/// Every bit pattern is a valid value, and there are no padding bytes, references or destructors.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($t:ty)*) => {
+        $(
+            // SAFETY: a primitive number: all bit patterns are valid and it has no padding.
+            unsafe impl Plain for $t {}
+        )*
+    };
+}
+plain!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+
+// SAFETY: elements of an array follow each other without padding.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// What keeps the memory of a [`UserBuf`] alive, or tells that it is still in use.
+#[derive(Debug)]
+pub struct Lease {
+    _what: Kept,
+}
+
+enum Kept {
+    Lent,
+    Block { _block: Block },
+    Value { _value: Box<dyn Any + Send + Sync> },
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kept::Lent => "lent",
+            Kept::Block { .. } => "memory",
+            Kept::Value { .. } => "value",
+        })
+    }
+}
+
+impl Lease {
+    /// Keeps `value` until the last [`UserBuf`] with this lease is gone.
+    pub fn keep(value: impl Any + Send + Sync) -> Arc<Lease> {
+        Arc::new(Lease { _what: Kept::Value { _value: Box::new(value) } })
+    }
+}
+
+/// Lends `slice` for reading while `f` runs.
+///
+/// # Aborts
+/// The process ends if a clone of the buffer outlives `f`: something still uses memory that is about to go.
+pub fn lend<T: Plain, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
+    // SAFETY: `lent` makes sure that nothing uses the buffer after this call; until then the slice is borrowed. It is
+    // marked read-only, so nothing writes through the shared reference.
+    unsafe { lent(slice.as_ptr().cast_mut(), slice.len(), true, f) }
+}
+
+/// Lends `slice` for reading and writing while `f` runs.
+///
+/// # Aborts
+/// As [`lend`].
+pub fn lend_mut<T: Plain, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R {
+    // SAFETY: as in `lend`; the slice is borrowed exclusively, and any bytes written are valid values of T.
+    unsafe { lent(slice.as_mut_ptr(), slice.len(), false, f) }
+}
+
+/// # Safety
+/// `len` values at `base` are mapped until this function returns, writable unless `read_only`.
+unsafe fn lent<T: Plain, R>(base: *mut T, len: usize, read_only: bool, f: impl FnOnce(UserBuf) -> R) -> R {
+    /// Checks on every way out, a panic too.
+    struct Closing(Arc<Lease>);
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            if Arc::get_mut(&mut self.0).is_none() {
+                eprintln!(
+                    "oxmpi: a buffer lent for one call is still in use after it (an operation was started and not \
+                     completed); its memory is about to be reused, so the process ends here"
+                );
+                std::process::abort();
+            }
+        }
+    }
+    let closing = Closing(Arc::new(Lease { _what: Kept::Lent }));
+    // SAFETY: mapped until `closing` has seen that no buffer is left, as the caller promises.
+    let buf = unsafe { elements_at(base, len) };
+    let buf = if read_only { buf.read_only() } else { buf };
+    f(buf.with_lease(Arc::clone(&closing.0)))
+}
+
+/// # Safety
+/// As [`UserBuf::new`] for `len` values at `base`.
+unsafe fn elements_at<T: Plain>(base: *mut T, len: usize) -> UserBuf {
+    // SAFETY: as the caller promises.
+    unsafe { UserBuf::of_size(base.cast(), len, size_of::<T>()) }
+}
+
+/// Allocated memory, freed when dropped.
+struct Block {
+    start: NonNull<u8>,
+    layout: alloc::Layout,
+}
+
+// SAFETY: the block owns its memory and gives no access but through UserBufs (see there).
+unsafe impl Send for Block {}
+// SAFETY: as for Send.
+unsafe impl Sync for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.layout.size() > 0 {
+            // SAFETY: the memory came from the global allocator with this layout, and only this value frees it.
+            unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) }
+        }
+    }
+}
+
+/// A vector whose memory buffers may use for as long as they like.
+pub struct Owned<T: Plain> {
+    start: NonNull<T>,
+    len: usize,
+    capacity: usize,
+    lease: Arc<Lease>,
+}
+
+// SAFETY: the vector is owned and its elements are plain bytes; access goes through UserBufs or needs `&mut`.
+unsafe impl<T: Plain> Send for Owned<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Plain> Sync for Owned<T> {}
+
+impl<T: Plain> Owned<T> {
+    /// Takes over the memory of `vec`, without a copy.
+    pub fn new(vec: Vec<T>) -> Owned<T> {
+        let mut vec = ManuallyDrop::new(vec);
+        let (len, capacity) = (vec.len(), vec.capacity());
+        let start = NonNull::new(vec.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        // SAFETY: the vector has allocated just this, so it is a valid layout.
+        let layout =
+            unsafe { alloc::Layout::from_size_align_unchecked(capacity * size_of::<T>(), align_of::<T>()) };
+        let block = Block { start: start.cast(), layout };
+        Owned { start, len, capacity, lease: Arc::new(Lease { _what: Kept::Block { _block: block } }) }
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A buffer of all values. It keeps the memory alive, also beyond this value.
+    pub fn buf(&self) -> UserBuf {
+        // SAFETY: the lease keeps the memory; no reference to it is given out while a lease is shared.
+        let buf = unsafe { elements_at(self.start.as_ptr(), self.len) };
+        buf.with_lease(Arc::clone(&self.lease))
+    }
+
+    /// The values, if no buffer is in use.
+    pub fn as_slice(&mut self) -> Option<&mut [T]> {
+        Arc::get_mut(&mut self.lease)?;
+        // SAFETY: nobody else holds the lease, and `&mut self` prevents new buffers while the slice lives.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
+    }
+
+    /// The vector back.
+    ///
+    /// # Errors
+    /// This value again, if a buffer is still in use.
+    pub fn into_vec(mut self) -> Result<Vec<T>, Owned<T>> {
+        if Arc::get_mut(&mut self.lease).is_none() {
+            return Err(self);
+        }
+        let Owned { start, len, capacity, lease } = self;
+        if let Some(Lease { _what: Kept::Block { _block } }) = Arc::into_inner(lease) {
+            std::mem::forget(_block);
+        }
+        // SAFETY: these are the parts of the vector given to `new`, nobody else uses them, and the block that would free
+        // them is forgotten.
+        Ok(unsafe { Vec::from_raw_parts(start.as_ptr(), len, capacity) })
+    }
+}
+
+/// Room for some elements of a layout, zeroed and aligned to a cache line.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    buf: UserBuf,
+}
+
+/// A cache line, and enough for every basic type.
+const SCRATCH_ALIGN: usize = 64;
+
+/// Why there is no scratch room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScratchError {
+    /// The elements do not fit into the address space.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The allocator refused.
+    #[error("no memory for {bytes} bytes of temporary space")]
+    NoMemory {
+        /// Asked for.
+        bytes: usize,
+    },
+}
+
+impl Scratch {
+    /// Room for `count` elements. Gaps between and inside of elements exist too, as in the user's memory.
+    ///
+    /// # Errors
+    /// If there is no such room.
+    pub fn new(count: usize, layout: &Arc<Layout>) -> Result<Scratch, ScratchError> {
+        let (from, to) = layout.span(count)?;
+        layout.packed_len(count)?;
+        let bytes = to.checked_sub(from).ok_or(LayoutError::Overflow { what: "extent" })?.cast_unsigned();
+        let block = Block::zeroed(bytes)?;
+        let base = block.start.as_ptr().wrapping_offset(from.wrapping_neg());
+        // SAFETY: all data lie in `from..to` of the base, which is the block; the lease keeps the block.
+        let buf = unsafe { UserBuf::new(base, count, layout) };
+        Ok(Scratch { buf: buf.with_lease(Arc::new(Lease { _what: Kept::Block { _block: block } })) })
+    }
+
+    /// Room for `len` bytes.
+    ///
+    /// # Errors
+    /// If there is no such room.
+    pub fn bytes(len: usize) -> Result<Scratch, ScratchError> {
+        let block = Block::zeroed(len)?;
+        // SAFETY: the block has `len` bytes, and the lease keeps it.
+        let buf = unsafe { UserBuf::contiguous(block.start.as_ptr(), len) };
+        Ok(Scratch { buf: buf.with_lease(Arc::new(Lease { _what: Kept::Block { _block: block } })) })
+    }
+
+    /// The room as a buffer. Clones of it keep the room alive, also beyond this value.
+    pub fn buf(&self) -> &UserBuf {
+        &self.buf
+    }
+}
+
+impl Block {
+    fn zeroed(bytes: usize) -> Result<Block, ScratchError> {
+        let no_memory = ScratchError::NoMemory { bytes };
+        let layout = alloc::Layout::from_size_align(bytes, SCRATCH_ALIGN).map_err(|_| no_memory)?;
+        if bytes == 0 {
+            return Ok(Block { start: NonNull::dangling(), layout });
+        }
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        Ok(Block { start: NonNull::new(start).ok_or(no_memory)?, layout })
+    }
+}

@@ -1,0 +1,534 @@
+//! User handles and the objects behind them.
+//!
+//! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so that no handle looks like one of
+//! the small constants that the ABI uses for predefined objects. `MPI_*_toint` gives the low half; `MPI_*_fromint` finds the
+//! slot's present generation with [`Table::current`].
+//!
+//! # The protocol of a slot
+//!
+//! Each slot has one atomic word: generation (32 bits), *user_freed* (1) and a reference count (31).
+//!
+//! 1. Count 0 means vacant. Only the thread that took the index off the free list may touch the value then.
+//! 2. [`insert`](Table::insert) writes the value, then stores the word with count 1 (the user's own reference) with
+//!    Release.
+//! 3. A reference is taken by one compare-exchange from a word whose generation is the handle's and whose count is not 0, with
+//!    Acquire: it sees the value of rule 2, and the count it leaves keeps the slot from rule 5.
+//! 4. [`free`](Table::free) sets *user_freed* and gives up the user's reference. The object stays reachable for whoever
+//!    still holds it, also by its handle: an operation in flight may need its datatype.
+//! 5. Whoever takes the count to 0 (AcqRel, so it sees what all others did) owns the slot, drops the value, stores the next
+//!    generation with count 0, and puts the index on the free list. The value's own drop runs without a lock.
+//!
+//! Slots lie in chunks that double in size and never move; a look-up takes no lock. Rules 1, 3 and 5 are why no reference can
+//! outlive its value: a value is dropped only at count 0, and from count 0 no reference can be taken.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a user holds in place of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Handle(u64);
+
+/// Why a handle names no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadHandle {
+    /// It is 0.
+    #[error("the handle is null")]
+    Null,
+    /// No object has ever had it.
+    #[error("{0} was never the handle of such an object")]
+    Unknown(Handle),
+    /// Its object has been freed and is gone.
+    #[error("{0} is the handle of an object that has been freed")]
+    Freed(Handle),
+}
+
+/// Indices below this are the ABI's predefined handles.
+pub const FIRST_INDEX: u32 = 4096;
+
+impl Handle {
+    /// The handle with this value.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Handle {
+        Handle(raw)
+    }
+
+    /// Its value.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// What `MPI_*_toint` returns for it.
+    #[inline]
+    pub const fn to_int(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline]
+    const fn slot(self) -> Option<u32> {
+        self.to_int().checked_sub(FIRST_INDEX)
+    }
+
+    const fn new(slot: u32, generation: u32) -> Handle {
+        Handle((generation as u64) << 32 | (slot + FIRST_INDEX) as u64)
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({self})")
+    }
+}
+
+/// The promise that a process uses its tables from one thread.
+///
+/// Counting references then needs no atomic read-modify-write. Tables start without it and are safe from any thread.
+#[derive(Clone, Copy, Debug)]
+pub struct SingleThread(());
+
+impl SingleThread {
+    /// Makes the promise.
+    ///
+    /// # Safety
+    /// A table that is given this value is used by one thread at a time, with its `Ref`s and `Held`s, and each change of thread is
+    /// a synchronisation, until its [`set_threaded`](Table::set_threaded) has returned.
+    pub const unsafe fn promise() -> SingleThread {
+        SingleThread(())
+    }
+}
+
+/// The objects of one kind and their handles.
+pub struct Table<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    threaded: AtomicBool,
+    /// How many slots have ever been used.
+    used: AtomicU32,
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
+    vacant: Mutex<Vec<u32>>,
+}
+
+struct Slot<T> {
+    word: AtomicU64,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the slots are reached by the protocol in the module's page: shared access while counted, which T: Sync allows;
+// moving in and dropping on any thread, which T: Send allows.
+unsafe impl<T: Send + Sync> Send for Shared<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
+/// Slots of the first chunk; each further one has twice as many as the one before.
+const FIRST_CHUNK: u32 = 32;
+/// Enough for 2^30 slots.
+const CHUNKS: usize = 25;
+
+const COUNT: u64 = (1 << 31) - 1;
+const USER_FREED: u64 = 1 << 31;
+
+#[inline]
+const fn generation_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The chunk and the place in it of a slot.
+#[inline]
+const fn place(slot: u32) -> (usize, usize) {
+    let n = slot + FIRST_CHUNK;
+    let chunk = n.ilog2() - FIRST_CHUNK.ilog2();
+    (chunk as usize, (n - (FIRST_CHUNK << chunk)) as usize)
+}
+
+impl<T> Slot<T> {
+    /// Takes a reference by rule 3, if the word is of `generation`; else tells the word.
+    #[inline]
+    fn acquire(&self, generation: u32, threaded: bool) -> Result<(), u64> {
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if generation_of(word) != generation || word & COUNT == 0 {
+                return Err(word);
+            }
+            if word & COUNT == COUNT {
+                // Two thousand million references can only be a loop that leaks them; going on would free too early.
+                std::process::abort();
+            }
+            if !threaded {
+                self.word.store(word + 1, Ordering::Relaxed);
+                return Ok(());
+            }
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Ok(()),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Gives up a reference by rule 5; whether it was the last.
+    #[inline]
+    fn release(&self, threaded: bool) -> bool {
+        let before = if threaded {
+            self.word.fetch_sub(1, Ordering::AcqRel)
+        } else {
+            let word = self.word.load(Ordering::Relaxed);
+            self.word.store(word - 1, Ordering::Release);
+            word
+        };
+        before & COUNT == 1
+    }
+}
+
+impl<T> Shared<T> {
+    #[inline]
+    fn threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn slot(&self, slot: u32) -> Option<&Slot<T>> {
+        if slot >= self.used.load(Ordering::Acquire) {
+            return None;
+        }
+        let (chunk, at) = place(slot);
+        let chunk = self.chunks[chunk].load(Ordering::Acquire);
+        // SAFETY: the slot was used, so its chunk was published before `used` grew; `at` lies in it by `place`; chunks
+        // live as long as `self`.
+        Some(unsafe { &*chunk.add(at) })
+    }
+
+    fn find(&self, handle: Handle) -> Result<(u32, &Slot<T>), BadHandle> {
+        let slot = handle.slot().and_then(|slot| Some((slot, self.slot(slot)?)));
+        slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown(handle) })
+    }
+
+    /// The slot of `handle`, with a reference taken.
+    #[inline]
+    fn acquire(&self, handle: Handle) -> Result<(u32, &Slot<T>), BadHandle> {
+        let (index, slot) = self.find(handle)?;
+        match slot.acquire(handle.generation(), self.threaded()) {
+            Ok(()) => Ok((index, slot)),
+            Err(word) => Err(no_longer(handle, word)),
+        }
+    }
+
+    /// Gives up a reference; after the last one the value is dropped and the slot vacant.
+    #[inline]
+    fn release(&self, index: u32, slot: &Slot<T>) {
+        if slot.release(self.threaded()) {
+            self.vacate(index, slot);
+        }
+    }
+
+    #[cold]
+    fn vacate(&self, index: u32, slot: &Slot<T>) {
+        /// Makes the slot vacant also if the value's drop panics.
+        struct Vacate<'a, T>(&'a Shared<T>, u32, &'a Slot<T>);
+        impl<T> Drop for Vacate<'_, T> {
+            fn drop(&mut self) {
+                let generation = generation_of(self.2.word.load(Ordering::Relaxed));
+                let next = generation.checked_add(1).unwrap_or(1);
+                self.2.word.store(u64::from(next) << 32, Ordering::Release);
+                self.0.vacant.lock().unwrap_or_else(PoisonError::into_inner).push(self.1);
+            }
+        }
+        let _vacate = Vacate(self, index, slot);
+        // SAFETY: the count has just gone to 0 by this thread (rule 5): the value is there and nobody else reaches it.
+        unsafe { (*slot.value.get()).assume_init_drop() }
+    }
+
+    /// A vacant slot, now this thread's (rule 1).
+    fn take_vacant(&self) -> (u32, &Slot<T>) {
+        let mut vacant = self.vacant.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = vacant.pop() {
+            drop(vacant);
+            // The slot exists since its index was used before.
+            if let Some(slot) = self.slot(index) {
+                return (index, slot);
+            }
+            unreachable!("vacant slot {index} was never used");
+        }
+        let index = self.used.load(Ordering::Relaxed);
+        let (chunk, at) = place(index);
+        assert!(chunk < CHUNKS, "more than {index} objects of one kind");
+        let mut start = self.chunks[chunk].load(Ordering::Relaxed);
+        if start.is_null() {
+            let slots: Box<[Slot<T>]> = (0..FIRST_CHUNK << chunk)
+                .map(|_| Slot {
+                    word: AtomicU64::new(1 << 32),
+                    value: UnsafeCell::new(MaybeUninit::uninit()),
+                })
+                .collect();
+            start = Box::into_raw(slots).cast();
+            self.chunks[chunk].store(start, Ordering::Release);
+        }
+        self.used.store(index + 1, Ordering::Release);
+        drop(vacant);
+        // SAFETY: the chunk exists and `at` lies in it by `place`; it lives as long as `self`.
+        (index, unsafe { &*start.add(at) })
+    }
+}
+
+/// Why no reference could be taken from a slot with this word.
+#[cold]
+fn no_longer(handle: Handle, word: u64) -> BadHandle {
+    let current = generation_of(word);
+    let was = handle.generation();
+    // A vacant slot's word has the generation that it will have next.
+    if was != 0 && was < current { BadHandle::Freed(handle) } else { BadHandle::Unknown(handle) }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        for (chunk, start) in self.chunks.iter_mut().enumerate() {
+            let start = *start.get_mut();
+            if start.is_null() {
+                continue;
+            }
+            let len = (FIRST_CHUNK << chunk) as usize;
+            // SAFETY: this chunk came from a boxed slice of this length, and nothing refers to it any more.
+            let mut slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) };
+            for slot in &mut slots {
+                if *slot.word.get_mut() & COUNT != 0 {
+                    // SAFETY: the count is not 0, so the value is there (rule 2).
+                    unsafe { slot.value.get_mut().assume_init_drop() }
+                }
+            }
+        }
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table::new()
+    }
+}
+
+impl<T> Table<T> {
+    /// An empty table, safe from any thread.
+    pub fn new() -> Table<T> {
+        Table {
+            shared: Arc::new(Shared {
+                threaded: AtomicBool::new(true),
+                used: AtomicU32::new(0),
+                chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+                vacant: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    /// Counts references without atomic read-modify-writes from now on.
+    pub fn set_single_threaded(&self, _promise: SingleThread) {
+        self.shared.threaded.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts references atomically from now on.
+    pub fn set_threaded(&self) {
+        self.shared.threaded.store(true, Ordering::Relaxed);
+    }
+
+    /// Adds an object and tells its handle.
+    ///
+    /// # Panics
+    /// If there are 2^30 objects already.
+    pub fn insert(&self, value: T) -> Handle {
+        let (index, slot) = self.shared.take_vacant();
+        let generation = generation_of(slot.word.load(Ordering::Relaxed));
+        // SAFETY: the slot is vacant and this thread's (rule 1).
+        unsafe { (*slot.value.get()).write(value) };
+        slot.word.store(u64::from(generation) << 32 | 1, Ordering::Release);
+        Handle::new(index, generation)
+    }
+
+    /// The object, for a short time.
+    ///
+    /// # Errors
+    /// If the handle names none.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Result<Ref<'_, T>, BadHandle> {
+        let (index, slot) = self.shared.acquire(handle)?;
+        Ok(Ref { shared: &self.shared, slot, index })
+    }
+
+    /// The object, for as long as the caller likes.
+    ///
+    /// # Errors
+    /// If the handle names none.
+    pub fn hold(&self, handle: Handle) -> Result<Held<T>, BadHandle> {
+        let (index, slot) = self.shared.acquire(handle)?;
+        Ok(Held { slot: NonNull::from(slot), index, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Gives up the user's reference. The object goes when nobody else holds it; until then its handle still works.
+    ///
+    /// # Errors
+    /// If the handle names no object or has been freed already.
+    pub fn free(&self, handle: Handle) -> Result<(), BadHandle> {
+        let (index, slot) = self.shared.acquire(handle)?;
+        let before = if self.shared.threaded() {
+            slot.word.fetch_or(USER_FREED, Ordering::AcqRel)
+        } else {
+            let word = slot.word.load(Ordering::Relaxed);
+            slot.word.store(word | USER_FREED, Ordering::Relaxed);
+            word
+        };
+        self.shared.release(index, slot);
+        if before & USER_FREED != 0 {
+            return Err(BadHandle::Freed(handle));
+        }
+        self.shared.release(index, slot);
+        Ok(())
+    }
+
+    /// Whether the user has freed the object, which somebody still holds.
+    ///
+    /// # Errors
+    /// If the handle names none.
+    pub fn is_user_freed(&self, handle: Handle) -> Result<bool, BadHandle> {
+        Ok(self.get(handle)?.slot.word.load(Ordering::Relaxed) & USER_FREED != 0)
+    }
+
+    /// The handle that the slot of `int` (from [`Handle::to_int`]) has at present. Weaker than a handle: a freed object's
+    /// number may name its successor.
+    ///
+    /// # Errors
+    /// If there is no object.
+    pub fn current(&self, int: u32) -> Result<Handle, BadHandle> {
+        let unknown = Handle(u64::from(int));
+        let (index, slot) = self.shared.find(unknown)?;
+        let word = slot.word.load(Ordering::Acquire);
+        if word & COUNT == 0 {
+            return Err(BadHandle::Freed(unknown));
+        }
+        Ok(Handle::new(index, generation_of(word)))
+    }
+
+    /// The handles of all objects that exist now and are not freed, in the order of their slots.
+    pub fn handles(&self) -> Vec<Handle> {
+        let used = self.shared.used.load(Ordering::Acquire);
+        let live = |index| {
+            let word = self.shared.slot(index)?.word.load(Ordering::Acquire);
+            let live = word & COUNT != 0 && word & USER_FREED == 0;
+            live.then(|| Handle::new(index, generation_of(word)))
+        };
+        (0..used).filter_map(live).collect()
+    }
+}
+
+impl<T> fmt::Debug for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.handles()).finish()
+    }
+}
+
+/// An object looked up for a short time; borrows the table.
+pub struct Ref<'a, T> {
+    shared: &'a Shared<T>,
+    slot: &'a Slot<T>,
+    index: u32,
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this Ref's count keeps the value in its slot (rules 3 and 5).
+        unsafe { (*self.slot.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> Drop for Ref<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.shared.release(self.index, self.slot);
+    }
+}
+
+/// An object held beyond its look-up, also beyond the table.
+pub struct Held<T> {
+    slot: NonNull<Slot<T>>,
+    index: u32,
+    shared: Arc<Shared<T>>,
+}
+
+// SAFETY: a Held is a counted reference to a T and to the table; both may be shared and sent if T may.
+unsafe impl<T: Send + Sync> Send for Held<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Send + Sync> Sync for Held<T> {}
+
+impl<T> Held<T> {
+    #[inline]
+    fn slot(&self) -> &Slot<T> {
+        // SAFETY: chunks live as long as `shared`, which this value keeps.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.index, generation_of(self.slot().word.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the user has freed it.
+    pub fn is_user_freed(&self) -> bool {
+        self.slot().word.load(Ordering::Relaxed) & USER_FREED != 0
+    }
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        let generation = self.handle().generation();
+        if self.slot().acquire(generation, self.shared.threaded()).is_err() {
+            unreachable!("the slot of a held object is vacant");
+        }
+        Held { slot: self.slot, index: self.index, shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this value's count keeps the object in its slot (rules 3 and 5).
+        unsafe { (*self.slot().value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.shared.release(self.index, self.slot());
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

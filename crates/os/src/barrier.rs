@@ -1,0 +1,91 @@
+//! The pair of memory barriers between one who sleeps and one who wakes.
+//!
+//! Both sides of a wake-up store to one place and then load from another: the sleeper says "I sleep" and looks for
+//! messages, the sender publishes a message and looks for a sleeper. One of them must see the other, which needs a
+//! full barrier between store and load *on both sides*. Messages are frequent and sleeps are rare, so the sleeper
+//! can pay for both: its `membarrier` system call makes the kernel run a barrier on each processor that executes a
+//! registered process, and the sender's side shrinks to an order to the compiler.
+//!
+//! Rules
+//! 1. Where a protocol says *light*, the frequent side calls [`BarrierKind::light`] between its store and its load.
+//! 2. Where it says *heavy*, the rare side calls [`BarrierKind::heavy`] between its store and its load.
+//! 3. All processes of a node use the same kind, [`BarrierKind::Asymmetric`] or [`BarrierKind::Symmetric`] (told by
+//!    the boot record of their segment), or [`BarrierKind::Unregistered`], which may be mixed with either.
+//! 4. A process registers ([`start`]) before it maps a peer's segment.
+//! 5. An unregistered process has a real fence on its light side, so it can always wake others. Its heavy side does
+//!    not reach the others' light sides, so it may sleep only for a limited time.
+//!
+//! Symmetric is the better choice if there are more ranks than cores: they sleep often, and a membarrier interrupts
+//! all processors.
+
+use crate::sync::{Ordering, fence};
+
+/// Which barriers this process uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    /// Light is an order to the compiler, heavy is `membarrier(GLOBAL_EXPEDITED)`.
+    Asymmetric,
+    /// Both are a sequentially consistent fence.
+    Symmetric,
+    /// The node is asymmetric but the kernel refused to register this process (rule 5).
+    Unregistered,
+}
+
+impl BarrierKind {
+    /// The barrier of the side that acts often: nearly free if asymmetric, some nanoseconds otherwise.
+    #[inline(always)]
+    pub fn light(self) {
+        #[cfg(not(loom))]
+        if self == BarrierKind::Asymmetric {
+            crate::sync::compiler_fence(Ordering::SeqCst);
+            return;
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The barrier of the side that acts rarely: some microseconds if asymmetric.
+    #[cold]
+    pub fn heavy(self) {
+        fence(Ordering::SeqCst);
+        #[cfg(not(loom))]
+        if self == BarrierKind::Asymmetric {
+            kernel::membarrier(kernel::GLOBAL_EXPEDITED)
+                .expect("membarrier(GLOBAL_EXPEDITED) failed after its registration had succeeded");
+        }
+    }
+}
+
+/// Registers this process with the kernel if the node is `asymmetric`, and says which kind it uses from now on.
+/// The registration survives a fork and ends with an exec.
+#[cfg(not(loom))]
+pub fn start(asymmetric: bool) -> BarrierKind {
+    if !asymmetric {
+        BarrierKind::Symmetric
+    } else if kernel::membarrier(kernel::REGISTER_GLOBAL_EXPEDITED).is_ok() {
+        BarrierKind::Asymmetric
+    } else {
+        BarrierKind::Unregistered
+    }
+}
+
+/// Whether this kernel has the asymmetric barrier at all: for the launcher, which chooses for the node.
+#[cfg(not(loom))]
+pub fn asymmetric_is_available() -> bool {
+    kernel::membarrier(kernel::QUERY).is_ok_and(|known| known & kernel::GLOBAL_EXPEDITED != 0)
+}
+
+#[cfg(not(loom))]
+mod kernel {
+    //! membarrier(2).
+    use std::{ffi::c_int, io};
+
+    pub(super) const QUERY: c_int = 0;
+    pub(super) const GLOBAL_EXPEDITED: c_int = 1 << 1;
+    pub(super) const REGISTER_GLOBAL_EXPEDITED: c_int = 1 << 2;
+
+    pub(super) fn membarrier(command: c_int) -> io::Result<c_int> {
+        // SAFETY: the call takes three integers and touches no memory of ours.
+        let result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as c_int) }
+    }
+}

@@ -1,0 +1,227 @@
+//! When to look, when to yield, when to sleep: the policy of the door.
+
+use super::{Sleepers, Sleepy};
+use crate::{
+    barrier::{self, BarrierKind},
+    clock,
+    segment::Segment,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+/// How a process waits. All times are real time in nanoseconds.
+///
+/// With a processor for each rank a wait looks every `poll_gap_ns` for `spin_ns`, then yields between two looks until
+/// `yield_ns` have passed since its start, and then sleeps. Oversubscribed, it does not spin, yields
+/// `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank it waits for from running.
+///
+/// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
+/// processor. Who yields to it waits for its time slice; who sleeps is woken at once, because it has used less time.
+/// So the next `sleeping_waits` waits do not yield but sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// More ranks than processors on this node.
+    pub oversubscribed: bool,
+    /// How long to spin. Not used if oversubscribed.
+    pub spin_ns: u64,
+    /// How long after its start a wait stops yielding and sleeps. Not used if oversubscribed.
+    pub yield_ns: u64,
+    /// How many yields before the sleep, if oversubscribed.
+    pub yields_before_sleep: u32,
+    /// The longest yield among friends.
+    pub slow_yield_ns: u64,
+    /// How many waits do without yields after a slow one.
+    pub sleeping_waits: u32,
+    /// The distance of two looks while spinning: a reader that hammers a line takes it from the writer just before
+    /// it is written.
+    pub poll_gap_ns: u64,
+}
+
+impl Policy {
+    /// The measured defaults.
+    pub const fn new(oversubscribed: bool) -> Policy {
+        Policy {
+            oversubscribed,
+            spin_ns: 20_000,
+            yield_ns: 1_000_000,
+            yields_before_sleep: 64,
+            slow_yield_ns: 500_000,
+            sleeping_waits: 1000,
+            poll_gap_ns: 40,
+        }
+    }
+}
+
+/// The waiting side of a segment's door, for its owner. Any of its threads may wait here.
+#[derive(Debug)]
+pub struct Door {
+    segment: Arc<Segment>,
+    sleepers: Sleepers,
+    kind: BarrierKind,
+    policy: Policy,
+    spin: u64,
+    until_sleep: u64,
+    slow_yield: u64,
+    gap: u64,
+    /// Waits that shall still do without yields.
+    sleeping_waits: AtomicU32,
+}
+
+impl Door {
+    /// The door of the caller's own segment. Registers the process for asymmetric barriers if its node uses them, so
+    /// make it before you map a peer's segment.
+    pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
+        let kind = barrier::start(segment.boot().asymmetric);
+        segment.set_registered(kind == BarrierKind::Asymmetric);
+        Door {
+            segment,
+            sleepers: Sleepers::default(),
+            kind,
+            policy,
+            spin: if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) },
+            until_sleep: clock::ticks_of_ns(policy.yield_ns),
+            slow_yield: clock::ticks_of_ns(policy.slow_yield_ns),
+            gap: clock::ticks_of_ns(policy.poll_gap_ns),
+            sleeping_waits: AtomicU32::new(0),
+        }
+    }
+
+    /// The barriers this process uses, for its rings and bells.
+    pub fn kind(&self) -> BarrierKind {
+        self.kind
+    }
+
+    /// Begins a wait. Look first, then ask [`Wait::next`] what to do:
+    ///
+    /// ```
+    /// # use oxmpi_os::{door::*, segment::*};
+    /// # let boot = Boot { job_id: 1, rank: 0, size: 1, local_rank: 0, local_size: 1, oversubscribed: false,
+    /// #     asymmetric: false, config: SegmentConfig::default() };
+    /// # let segment = Segment::map(Segment::create(&boot)?)?;
+    /// # let door = Door::new(segment, Policy::new(false));
+    /// # let mut looks = 0;
+    /// # let mut poll = || { looks += 1; looks > 3 };
+    /// let mut wait = door.begin();
+    /// while !poll() {
+    ///     match wait.next() {
+    ///         Next::Look => continue,
+    ///         Next::Sleep(sleepy) => {
+    ///             if poll() {
+    ///                 sleepy.cancel();
+    ///                 break;
+    ///             }
+    ///             sleepy.sleep(None);
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn begin(&self) -> Wait<'_> {
+        Wait { door: self, started: None, yields: 0, phase: Phase::Spin }
+    }
+
+    /// Wakes the sleeping threads of this process: a sibling has completed something.
+    #[inline]
+    pub fn ring_own(&self) {
+        self.segment.door_word().ring(self.kind);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+/// One wait, from [`Door::begin`] until something was found.
+#[derive(Debug)]
+pub struct Wait<'d> {
+    door: &'d Door,
+    started: Option<u64>,
+    yields: u32,
+    phase: Phase,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next<'w> {
+    /// Look again.
+    Look,
+    /// The sleep is announced: look at *all* sources once more, then sleep or cancel. After the sleep look again.
+    Sleep(Sleepy<'w>),
+}
+
+impl Wait<'_> {
+    /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
+    pub fn next(&mut self) -> Next<'_> {
+        let door = self.door;
+        let now = clock::ticks();
+        let started = *self.started.get_or_insert(now);
+        if self.phase == Phase::Spin {
+            if now.wrapping_sub(started) < door.spin {
+                while clock::ticks().wrapping_sub(now) < door.gap {
+                    std::hint::spin_loop();
+                }
+                return Next::Look;
+            }
+            self.phase = if door.shall_not_yield() { Phase::Sleep } else { Phase::Yield };
+        }
+        if self.phase == Phase::Yield {
+            let over = if door.policy.oversubscribed {
+                self.yields >= door.policy.yields_before_sleep
+            } else {
+                now.wrapping_sub(started) >= door.until_sleep
+            };
+            if !over {
+                self.yields += 1;
+                door.yield_once(now);
+                return Next::Look;
+            }
+            self.phase = Phase::Sleep;
+        }
+        Next::Sleep(door.sleepers.announce(door.segment.door_word(), door.kind))
+    }
+}
+
+impl Door {
+    fn yield_once(&self, now: u64) {
+        std::thread::yield_now();
+        if clock::ticks().wrapping_sub(now) > self.slow_yield {
+            self.sleeping_waits.store(self.policy.sleeping_waits, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a yield was slow not long ago; counts this wait. Threads may lose each other's counts, which is harmless.
+    fn shall_not_yield(&self) -> bool {
+        let left = self.sleeping_waits.load(Ordering::Relaxed);
+        if left == 0 {
+            return false;
+        }
+        self.sleeping_waits.store(left - 1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The ringing side of a peer's door.
+#[derive(Clone, Debug)]
+pub struct Bell {
+    segment: Arc<Segment>,
+    kind: BarrierKind,
+}
+
+impl Bell {
+    /// The bell of the owner of `segment`, for a process whose barriers are of this `kind` ([`Door::kind`]).
+    pub fn new(segment: &Arc<Segment>, kind: BarrierKind) -> Bell {
+        Bell { segment: segment.clone(), kind }
+    }
+
+    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
+    #[inline]
+    pub fn ring(&self) {
+        self.segment.door_word().ring(self.kind);
+    }
+}

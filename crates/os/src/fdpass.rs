@@ -1,0 +1,117 @@
+//! A datagram and perhaps a file descriptor, over a Unix socket (unix(7), SCM_RIGHTS).
+//!
+//! The launcher and the ranks of a node talk over SOCK_SEQPACKET pairs: a message arrives whole or not at all, in
+//! order, and the end of the other side is seen.
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// The longest datagram in bytes.
+pub const DATAGRAM_MAX: usize = 4096;
+
+/// Two connected sockets, close-on-exec.
+///
+/// # Errors
+/// What socketpair(2) says.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends `bytes`, and `fd` with it. Waits for room unless the socket is nonblocking; does not raise SIGPIPE.
+///
+/// # Errors
+/// `InvalidInput` if `bytes` is empty (which would read as the end) or longer than [`DATAGRAM_MAX`]; else what
+/// sendmsg(2) says: `WouldBlock`, `BrokenPipe`.
+pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    if bytes.is_empty() || bytes.len() > DATAGRAM_MAX {
+        let text = format!("a datagram of {} bytes: it must have 1 to {DATAGRAM_MAX}", bytes.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = fd.map(|fd| [fd]);
+    if let Some(fds) = &fds {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        debug_assert!(fits);
+    }
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Receives a datagram to `bytes`: its length, 0 at the end of the other side, and the descriptor that came with it
+/// (close-on-exec).
+///
+/// # Errors
+/// `InvalidData` if the datagram is longer than `bytes`; else what recvmsg(2) says, such as `WouldBlock`.
+pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    // Room for some more descriptors than we want: the surplus is closed at once instead of being left open.
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let capacity = bytes.len();
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    let mut first = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            for fd in fds {
+                first.get_or_insert(fd);
+            }
+        }
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        let text = format!("a datagram did not fit {capacity} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok((received.bytes, first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_travels_with_its_datagram() {
+        let (a, b) = pair().unwrap();
+        let (c, d) = pair().unwrap();
+        send(&a, b"with", Some(c.as_fd())).unwrap();
+        send(&a, b"without", None).unwrap();
+        let mut bytes = [0; 16];
+        let (len, fd) = receive(&b, &mut bytes).unwrap();
+        assert_eq!(&bytes[..len], b"with");
+        let fd = fd.unwrap();
+        let flags = rustix::io::fcntl_getfd(&fd).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        send(&fd, b"through", None).unwrap();
+        assert_eq!(receive(&d, &mut bytes).unwrap().0, 7);
+        let (len, none) = receive(&b, &mut bytes).unwrap();
+        assert!(len == 7 && none.is_none());
+        drop(a);
+        assert_eq!(receive(&b, &mut bytes).unwrap().0, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (a, b) = pair().unwrap();
+        assert_eq!(send(&a, b"", None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(send(&a, &[0; DATAGRAM_MAX + 1], None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        send(&a, b"longer than two", None).unwrap();
+        let error = receive(&b, &mut [0; 2]).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::InvalidData && error.to_string().contains('2'));
+    }
+}

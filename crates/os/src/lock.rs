@@ -1,0 +1,244 @@
+//! The lane lock: it costs almost nothing while the process is single-threaded.
+//!
+//! A program that does not ask for threads shall not pay for them. Until [`LaneLock::set_threaded`] a lock belongs to
+//! the thread that takes it first (its *home*), and taking it is two loads, two predictable branches and a plain
+//! store. That this is sound does not hang on promises: another thread is recognised and refused, and so is a thread
+//! that has the lock already (a callback that calls back in), with or without threads.
+//!
+//! Rules
+//! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once (compare-exchange)
+//!    and from a token to `THREADED` once, by the home thread, when nobody holds the lock.
+//! 2. `holder` is 0 or the token of the holding thread. While `home` is a token only the home thread stores it;
+//!    afterwards only the thread that holds `mutex` does.
+//! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living threads share one.
+
+use std::{
+    cell::UnsafeCell,
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// No token: control blocks are aligned.
+const THREADED: usize = 1;
+
+/// A mutex around `T` whose locking is skipped in a single-threaded process.
+pub struct LaneLock<T> {
+    home: AtomicUsize,
+    holder: AtomicUsize,
+    mutex: Mutex<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock gives out the value to one thread at a time (rules 1 and 2), as a mutex does.
+unsafe impl<T: Send> Sync for LaneLock<T> {}
+
+/// Why a lock was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// The calling thread holds it.
+    #[error("this thread is inside the library already: a callback has called a function it may not call")]
+    Reentered,
+    /// Another thread has used it, and nobody has asked for threads.
+    #[error(
+        "a second thread calls the library, which was initialised for one thread: ask for MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED with MPI_Init_thread"
+    )]
+    OtherThread,
+}
+
+impl<T> LaneLock<T> {
+    /// A lock for one thread: the first that takes it.
+    pub const fn new(value: T) -> LaneLock<T> {
+        LaneLock {
+            home: AtomicUsize::new(0),
+            holder: AtomicUsize::new(0),
+            mutex: Mutex::new(()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock.
+    ///
+    /// # Panics
+    /// With the text of [`LockError`].
+    #[inline]
+    pub fn lock(&self) -> LaneGuard<'_, T> {
+        match self.try_enter() {
+            Ok(guard) => guard,
+            Err(error) => refuse(error),
+        }
+    }
+
+    /// Takes the lock; waits for other threads if there are any.
+    ///
+    /// # Errors
+    /// See [`LockError`].
+    #[inline]
+    pub fn try_enter(&self) -> Result<LaneGuard<'_, T>, LockError> {
+        let me = token();
+        if self.home.load(Ordering::Relaxed) == me {
+            return self.enter_home(me);
+        }
+        self.enter_slowly(me)
+    }
+
+    /// From now on any thread may take the lock. Call it before a second thread does.
+    ///
+    /// # Errors
+    /// As for taking the lock.
+    pub fn set_threaded(&self) -> Result<(), LockError> {
+        let guard = self.try_enter()?;
+        if guard.held.is_none() {
+            // The guard ends here: afterwards `holder` is no longer ours to store (rule 2).
+            std::mem::forget(guard);
+            self.holder.store(0, Ordering::Relaxed);
+            // Release: who sees it sees what the home thread did with the value.
+            self.home.store(THREADED, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn enter_home(&self, me: usize) -> Result<LaneGuard<'_, T>, LockError> {
+        if self.holder.load(Ordering::Relaxed) != 0 {
+            return Err(LockError::Reentered);
+        }
+        self.holder.store(me, Ordering::Relaxed);
+        Ok(LaneGuard { lock: self, held: None, _here: PhantomData })
+    }
+
+    #[cold]
+    fn enter_slowly(&self, me: usize) -> Result<LaneGuard<'_, T>, LockError> {
+        match self.home.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => self.enter_home(me),
+            Err(THREADED) => {
+                // Only this thread stores its own token, so if it is there we have put it there.
+                if self.holder.load(Ordering::Relaxed) == me {
+                    return Err(LockError::Reentered);
+                }
+                let held = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                self.holder.store(me, Ordering::Relaxed);
+                Ok(LaneGuard { lock: self, held: Some(held), _here: PhantomData })
+            }
+            Err(_) => Err(LockError::OtherThread),
+        }
+    }
+}
+
+#[cold]
+fn refuse(error: LockError) -> ! {
+    panic!("{error}")
+}
+
+impl<T: fmt::Debug> fmt::Debug for LaneLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaneLock")
+            .field("threaded", &(self.home.load(Ordering::Relaxed) == THREADED))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The value, while the lock is held.
+pub struct LaneGuard<'a, T> {
+    lock: &'a LaneLock<T>,
+    /// With threads: the mutex.
+    held: Option<MutexGuard<'a, ()>>,
+    /// The guard stays in its thread, so that it does not lend a `T` that is not `Sync` to others.
+    _here: PhantomData<*const T>,
+}
+
+impl<T> Deref for LaneGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one (rules 1 and 2).
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for LaneGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for LaneGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Before the mutex, which is dropped after this.
+        self.lock.holder.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for LaneGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// The calling thread's token (rule 3). One load, where a `thread_local!` in a shared library would be a call.
+#[inline(always)]
+fn token() -> usize {
+    let token: usize;
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    // SAFETY: the ABI of Linux on x86-64 has the address of the thread's control block at offset 0 of the block.
+    unsafe {
+        std::arch::asm!("mov {0}, fs:[0]", out(reg) token, options(nostack, preserves_flags, readonly, pure));
+    }
+    #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
+    // SAFETY: reads the thread pointer.
+    unsafe {
+        std::arch::asm!("mrs {0}, tpidr_el0", out(reg) token, options(nostack, nomem, preserves_flags, pure));
+    }
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    {
+        thread_local!(static BLOCK: u64 = const { 0 });
+        token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
+    }
+    token
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_callback_that_calls_back_is_refused() {
+        let lock = LaneLock::new(1);
+        let guard = lock.lock();
+        assert_eq!(lock.try_enter().unwrap_err(), LockError::Reentered);
+        assert_eq!(lock.set_threaded().unwrap_err(), LockError::Reentered);
+        drop(guard);
+        lock.set_threaded().unwrap();
+        lock.set_threaded().unwrap();
+        let guard = lock.lock();
+        assert_eq!(lock.try_enter().unwrap_err(), LockError::Reentered);
+        assert_eq!(*guard, 1);
+    }
+
+    #[test]
+    fn a_second_thread_is_refused_until_threads_are_asked_for() {
+        let lock = Arc::new(LaneLock::new(0));
+        *lock.lock() += 1;
+        let other = lock.clone();
+        std::thread::spawn(move || assert_eq!(other.try_enter().unwrap_err(), LockError::OtherThread))
+            .join()
+            .unwrap();
+        lock.set_threaded().unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = lock.clone();
+                std::thread::spawn(move || (0..10_000).for_each(|_| *lock.lock() += 1))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*lock.lock(), 40_001);
+    }
+}

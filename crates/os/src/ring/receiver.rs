@@ -1,0 +1,185 @@
+//! The receiving side of a pair ring.
+
+use super::{RingArea, Touch, form, whole_lines};
+use crate::{bytes::Bytes, line::Line, sync::Ordering};
+
+/// What lies in the next slot. The views are good until the slot is released.
+#[derive(Clone, Copy, Debug)]
+pub enum Slot<'a> {
+    /// A whole message of at most 56 bytes.
+    Inline {
+        /// The message's tag.
+        tag: i32,
+        /// The receiver's number of the communicator.
+        context: u16,
+        /// Its bytes.
+        bytes: Bytes<'a>,
+    },
+    /// A part of a longer message. The parts of a message come in order, with nothing between them.
+    Chunk {
+        /// The message's tag.
+        tag: i32,
+        /// The receiver's number of the communicator.
+        context: u16,
+        /// The length of the whole message in bytes.
+        total: usize,
+        /// Where in the message this part lies.
+        offset: usize,
+        /// The part.
+        bytes: Bytes<'a>,
+    },
+    /// A frame of another protocol.
+    Frame {
+        /// The frame.
+        bytes: Bytes<'a>,
+    },
+}
+
+/// The receiving side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
+#[derive(Debug)]
+pub struct RingReceiver {
+    /// The next slot to look at.
+    slot: *const Line,
+    /// The lap that its message will have (rule 3).
+    lap: u8,
+    /// Releases until the credits are returned.
+    until_return: u32,
+    first: *const Line,
+    end: *const Line,
+    /// Slots released up to the last return.
+    slots_returned: u32,
+    /// How many releases lie between two returns.
+    quarter: u32,
+    /// The end of the last chunk seen, and what the sender knows of it.
+    data_seen: u32,
+    data_returned: u32,
+    area: RingArea,
+    #[cfg(loom)]
+    payload: [u64; 7],
+}
+
+// SAFETY: `slot`, `first` and `end` point into the area, which may move between threads.
+unsafe impl Send for RingReceiver {}
+
+impl RingReceiver {
+    /// The receiving side of a ring from which nobody has received yet.
+    pub fn new(area: RingArea) -> RingReceiver {
+        let (first, end) = area.slot_range();
+        let quarter = area.shape.slots / 4;
+        RingReceiver {
+            slot: first,
+            lap: 1,
+            until_return: quarter,
+            first,
+            end,
+            slots_returned: 0,
+            quarter,
+            data_seen: 0,
+            data_returned: 0,
+            area,
+            #[cfg(loom)]
+            payload: [0; 7],
+        }
+    }
+
+    /// What came next, if anything. It stays the next until it is released.
+    ///
+    /// # Panics
+    /// If the slot holds what no sender of this protocol writes.
+    #[inline]
+    pub fn peek(&mut self) -> Option<Slot<'_>> {
+        // SAFETY: `slot` is always inside the area.
+        let header = unsafe { &*self.slot }.words[0].load(Ordering::Acquire);
+        if header as u8 != self.lap {
+            return None;
+        }
+        let (tag, context) = ((header >> 32) as i32, (header >> 16) as u16);
+        let len = (header >> 8) as usize & 0x3f;
+        match (header >> 14) as u8 & 3 {
+            form::INLINE => Some(Slot::Inline { tag, context, bytes: self.payload(len) }),
+            form::CHUNK => Some(self.chunk(tag, context)),
+            form::FRAME => Some(Slot::Frame { bytes: self.payload(len) }),
+            _ => unknown_form(header),
+        }
+    }
+
+    /// Gives the slot that [`RingReceiver::peek`] showed back to the sender. `true`: the sender waits for credits and
+    /// has got some: ring its door (rule 7).
+    #[inline]
+    pub fn release(&mut self) -> bool {
+        // SAFETY: `slot` is below `end`, so the next one is at most `end`.
+        self.slot = unsafe { self.slot.add(1) };
+        if self.slot == self.end {
+            self.slot = self.first;
+            self.lap = self.lap.wrapping_add(1);
+        }
+        self.until_return -= 1;
+        if self.until_return == 0 { self.return_credits() } else { false }
+    }
+
+    /// Rule 4, then rule 7.
+    #[inline(never)]
+    fn return_credits(&mut self) -> bool {
+        self.slots_returned = self.slots_returned.wrapping_add(self.quarter);
+        self.until_return = self.quarter;
+        self.data_returned = self.data_seen;
+        let credit = u64::from(self.slots_returned) | u64::from(self.data_returned) << 32;
+        self.area.credit_word().store(credit, Ordering::Release);
+        self.area.barrier.light();
+        if self.area.waiting_word().load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.area.waiting_word().store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// The first `len` payload bytes of the slot.
+    #[inline(always)]
+    fn payload(&mut self, len: usize) -> Bytes<'_> {
+        #[cfg(not(loom))]
+        // SAFETY: `len` has 6 bits. A slot has 56 bytes after its header; a broken sender that claims up to 63 makes
+        // us read the start of the next slot or of the credit line, which is mapped as well.
+        unsafe {
+            Bytes::from_raw(self.slot.cast::<u8>().add(8), len)
+        }
+        #[cfg(loom)]
+        {
+            for (index, word) in self.payload.iter_mut().enumerate() {
+                // SAFETY: `slot` is inside the area.
+                *word = unsafe { &*self.slot }.words[1 + index].load(Ordering::Relaxed);
+            }
+            // SAFETY: the copy has 56 bytes and lives as long as the borrow of `self`.
+            unsafe { Bytes::from_raw(self.payload.as_ptr().cast(), len.min(56)) }
+        }
+    }
+
+    #[inline(never)]
+    fn chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
+        // SAFETY: `slot` is inside the area.
+        let words = unsafe { &(*self.slot).words };
+        let (first, second) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
+        let (total, len) = (first as u32, (first >> 32) as u32);
+        let (position, offset) = (second as u32, (second >> 32) as u32);
+        let size = self.area.shape.data_bytes;
+        let at = position & (size - 1);
+        assert!(
+            len <= size && at <= size - len && offset <= total && len <= total - offset,
+            "broken ring: a chunk of {len} bytes at {at} of {size}, bytes {offset}.. of a message of {total}"
+        );
+        self.data_seen = position.wrapping_add(whole_lines(len));
+        if self.data_seen.wrapping_sub(self.data_returned) >= size / 4 && self.until_return > 1 {
+            // Rule 4: return with the next release.
+            self.slots_returned = self.slots_returned.wrapping_sub(self.until_return - 1);
+            self.until_return = 1;
+        }
+        self.area.touch(at as usize, len as usize, Touch::Read);
+        // SAFETY: `at + len <= size`: inside the data ring, which `self.area` keeps mapped.
+        let bytes = unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
+        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+    }
+}
+
+#[cold]
+fn unknown_form(header: u64) -> ! {
+    panic!("broken ring: the header {header:#018x} has an unknown form")
+}

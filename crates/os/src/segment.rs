@@ -1,0 +1,498 @@
+//! The segment: the memory through which one process receives.
+//!
+//! It is a memfd, so it has no name, survives nobody and cannot be forgotten in /dev/shm; its descriptor is handed to
+//! the peers. The launcher (or a test) creates it with [`Segment::create`] and writes the boot record, its owner and
+//! the owner's peers map it with [`Segment::map`]. All pages but the first are zero and take no memory until used.
+//!
+//! ```text
+//! page 0        line 0-1  magic, version, size, boot record        rule 1
+//!               line 4    status: pid, state, last call            rule 2
+//!               line 8    door: word, registered                   door.rs
+//! then          the inbox                                          inbox.rs
+//! then, each on a page of its own, `max_rings` rings               ring/mod.rs
+//! ```
+//!
+//! Rules
+//! 1. The boot record is written by the creator before the descriptor is handed to anybody, and never again.
+//! 2. The process that claims the segment (pid from 0, compare-exchange) is its owner: it alone stores the status. All
+//!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
+//! 3. Which peer gets which ring is decided by the owner; see the fabric.
+
+use crate::{
+    barrier::BarrierKind,
+    bytes::{Bytes, BytesMut},
+    door::DoorWord,
+    inbox::{CELL_BYTES, InboxArea},
+    ring::{RingArea, RingShape},
+    single_copy::RemoteProcess,
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
+/// The layout of a segment. Goes up with every change of what lies in it.
+pub const LAYOUT_VERSION: u32 = 1;
+const PAGE: usize = 4096;
+
+/// The sizes of what lies in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentConfig {
+    /// Cells of the inbox: a power of two.
+    pub inbox_cells: u32,
+    /// Slots of 64 bytes in a ring: a power of two.
+    pub ring_slots: u32,
+    /// Bytes of a ring's data ring: a power of two.
+    pub ring_data_bytes: u32,
+    /// The longest chunk of a message in the data ring, in bytes: a power of two.
+    pub ring_chunk_bytes: u32,
+    /// How many rings there are.
+    pub max_rings: u32,
+}
+
+impl Default for SegmentConfig {
+    fn default() -> Self {
+        SegmentConfig {
+            inbox_cells: 64,
+            ring_slots: 128,
+            ring_data_bytes: 64 << 10,
+            ring_chunk_bytes: 2 << 10,
+            max_rings: 16,
+        }
+    }
+}
+
+impl SegmentConfig {
+    /// The sizes of each ring.
+    pub const fn ring_shape(&self) -> RingShape {
+        RingShape {
+            slots: self.ring_slots,
+            data_bytes: self.ring_data_bytes,
+            chunk_bytes: self.ring_chunk_bytes,
+        }
+    }
+
+    /// What is wrong with these sizes, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        InboxArea::check(self.inbox_cells)?;
+        self.ring_shape().check()?;
+        if self.max_rings > 1 << 16 {
+            return Err(format!("{} rings: at most 65536 fit a segment", self.max_rings));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a whole segment.
+    pub const fn bytes(&self) -> usize {
+        self.ring_offset(self.max_rings)
+    }
+
+    const fn ring_offset(&self, index: u32) -> usize {
+        PAGE + whole_pages(InboxArea::bytes(self.inbox_cells))
+            + index as usize * whole_pages(self.ring_shape().bytes())
+    }
+}
+
+const fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE)
+}
+
+/// What a process must know before it can talk to anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Names the job; all its segments have the same.
+    pub job_id: u64,
+    /// The owner's number in the job.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub size: u32,
+    /// The owner's number on its node.
+    pub local_rank: u32,
+    /// Ranks on the node.
+    pub local_size: u32,
+    /// There are more ranks on the node than processors for them.
+    pub oversubscribed: bool,
+    /// All processes of the node use asymmetric barriers, else symmetric ones (see [`crate::barrier`]).
+    pub asymmetric: bool,
+    /// The sizes of the segment.
+    pub config: SegmentConfig,
+}
+
+/// What a rank is doing, for those who watch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum RankState {
+    /// The segment is there, no process yet.
+    Created = 0,
+    /// A process has claimed it: the library is loaded.
+    Loaded = 1,
+    /// MPI is initialised.
+    Initialized = 2,
+    /// MPI is finalised.
+    Finalized = 3,
+    /// The rank has called for an abort.
+    Aborting = 4,
+}
+
+/// The status line (rule 2).
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Status {
+    pid: AtomicU32,
+    state: AtomicU32,
+    last_call: AtomicU16,
+    /// Where the owner has mapped this segment, 0 if it has not said.
+    mapped_at: AtomicU64,
+}
+
+impl Status {
+    /// Makes the process `pid` the owner. `Err` has the pid of the process that is it already.
+    pub fn claim(&self, pid: u32) -> Result<(), u32> {
+        self.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire)?;
+        self.state.store(RankState::Loaded as u32, Ordering::Release);
+        Ok(())
+    }
+
+    /// The owner's process, if it has come.
+    pub fn pid(&self) -> Option<u32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    /// What the owner is doing.
+    pub fn state(&self) -> RankState {
+        match self.state.load(Ordering::Acquire) {
+            0 => RankState::Created,
+            1 => RankState::Loaded,
+            2 => RankState::Initialized,
+            3 => RankState::Finalized,
+            _ => RankState::Aborting,
+        }
+    }
+
+    /// Says what the owner is doing from now on.
+    pub fn set_state(&self, state: RankState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// The number of the MPI call that the owner entered last; 0 if none.
+    pub fn last_call(&self) -> u16 {
+        self.last_call.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the owner enters MPI call number `call`: one plain store.
+    #[inline]
+    pub fn set_last_call(&self, call: u16) {
+        self.last_call.store(call, Ordering::Relaxed);
+    }
+}
+
+/// The door's line: see [`crate::door`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct DoorLine {
+    word: DoorWord,
+    /// 1 if the owner has registered for asymmetric barriers.
+    registered: AtomicU32,
+}
+
+/// The first page, as it lies in memory.
+#[repr(C)]
+struct Header {
+    magic: u64,
+    version: u32,
+    header_bytes: u32,
+    segment_bytes: u64,
+    job_id: u64,
+    rank: u32,
+    size: u32,
+    local_rank: u32,
+    local_size: u32,
+    flags: u32,
+    inbox_cells: u32,
+    inbox_cell_bytes: u32,
+    ring_slots: u32,
+    ring_data_bytes: u32,
+    ring_chunk_bytes: u32,
+    max_rings: u32,
+}
+
+const FLAG_OVERSUBSCRIBED: u32 = 1;
+const FLAG_ASYMMETRIC: u32 = 2;
+const STATUS_AT: usize = 256;
+const DOOR_AT: usize = 512;
+
+const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
+
+/// Why a descriptor could not be used as a segment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// The kernel refused.
+    #[error("cannot {what} a segment of {bytes} bytes: {error}")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// The size of the segment.
+        bytes: usize,
+        /// The answer.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
+    NoSegment {
+        /// The length of the file.
+        bytes: u64,
+        /// Its first word.
+        magic: u64,
+    },
+    /// It was made by another version of the library.
+    #[error(
+        "the segment has layout {found}, this library knows layout {LAYOUT_VERSION}: launcher and library must come from the same installation"
+    )]
+    Version {
+        /// Its layout.
+        found: u32,
+    },
+    /// Its size does not fit what it says about itself.
+    #[error("the segment of rank {rank} is {found} bytes long, but its boot record says {expected}")]
+    Size {
+        /// The owner by the boot record.
+        rank: u32,
+        /// The length of the file.
+        found: u64,
+        /// What the boot record makes of it.
+        expected: u64,
+    },
+    /// Its sizes are impossible.
+    #[error("the segment of rank {rank} has {wrong}")]
+    Config {
+        /// The owner by the boot record.
+        rank: u32,
+        /// What is wrong.
+        wrong: String,
+    },
+}
+
+/// A mapped segment. It stays mapped while any area made from it lives.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    boot: Boot,
+}
+
+// SAFETY: what can be reached through a segment is atomics, or areas with their own protocols.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Creates a segment and writes its boot record. The descriptor is close-on-exec.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the sizes are impossible; else what memfd_create(2) or ftruncate(2) says.
+    pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
+        use rustix::fs::{MemfdFlags, SealFlags};
+        boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
+        let bytes = boot.config.bytes();
+        let fd = rustix::fs::memfd_create("oxmpi", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, bytes as u64)?;
+        // Nobody can shrink it and so have its peers die of SIGBUS.
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let config = boot.config;
+        let header = Header {
+            magic: MAGIC,
+            version: LAYOUT_VERSION,
+            header_bytes: size_of::<Header>() as u32,
+            segment_bytes: bytes as u64,
+            job_id: boot.job_id,
+            rank: boot.rank,
+            size: boot.size,
+            local_rank: boot.local_rank,
+            local_size: boot.local_size,
+            flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
+                + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC,
+            inbox_cells: config.inbox_cells,
+            inbox_cell_bytes: CELL_BYTES as u32,
+            ring_slots: config.ring_slots,
+            ring_data_bytes: config.ring_data_bytes,
+            ring_chunk_bytes: config.ring_chunk_bytes,
+            max_rings: config.max_rings,
+        };
+        // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding but at the very end.
+        let raw = unsafe {
+            std::slice::from_raw_parts(
+                std::ptr::from_ref(&header).cast::<u8>(),
+                std::mem::offset_of!(Header, max_rings) + 4,
+            )
+        };
+        let written = rustix::io::pwrite(&fd, raw, 0)?;
+        if written != raw.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("wrote {written} bytes of the boot record"),
+            ));
+        }
+        Ok(fd)
+    }
+
+    /// Maps a segment. The descriptor is not needed afterwards.
+    ///
+    /// # Errors
+    /// See [`SegmentError`].
+    pub fn map(fd: impl AsFd) -> Result<Arc<Segment>, SegmentError> {
+        let fd = fd.as_fd();
+        let kernel = |what, bytes| {
+            move |error: rustix::io::Errno| SegmentError::Kernel { what, bytes, error: error.into() }
+        };
+        let found = rustix::fs::fstat(fd).map_err(kernel("examine", 0))?.st_size as u64;
+        let header = read_header(fd).map_err(kernel("read", found as usize))?;
+        if found < PAGE as u64 || header.magic != MAGIC {
+            return Err(SegmentError::NoSegment { bytes: found, magic: header.magic });
+        }
+        if header.version != LAYOUT_VERSION || header.inbox_cell_bytes != CELL_BYTES as u32 {
+            return Err(SegmentError::Version { found: header.version });
+        }
+        let boot = header.boot();
+        boot.config.check().map_err(|wrong| SegmentError::Config { rank: boot.rank, wrong })?;
+        let bytes = boot.config.bytes();
+        if found != bytes as u64 || header.segment_bytes != found {
+            return Err(SegmentError::Size { rank: boot.rank, found, expected: bytes as u64 });
+        }
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::NORESERVE,
+                fd,
+                0,
+            )
+        }
+        .map_err(kernel("map", bytes))?;
+        let base =
+            NonNull::new(base.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
+        Ok(Arc::new(Segment { base, boot }))
+    }
+
+    /// Says where the caller, who must be the owner, has mapped its segment, so that others can find out whether they
+    /// may read its memory.
+    pub fn advertise(&self) {
+        self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
+    }
+
+    /// Whether we may read the memory of the owner, which is `process`: what we read there, where the owner has
+    /// mapped this segment, must be the boot record that we see here. A process number of another namespace, a
+    /// forbidden call and a stranger's memory all fail.
+    pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
+        let address = self.status().mapped_at.load(Ordering::Acquire);
+        let mut there = [0; STATUS_AT];
+        if address == 0 || process.read(address, BytesMut::from(&mut there[..])).is_err() {
+            return false;
+        }
+        // SAFETY: the boot record is the first `STATUS_AT` bytes of the mapping.
+        unsafe { Bytes::from_raw(self.base.as_ptr(), STATUS_AT) }.to_vec() == there
+    }
+
+    /// The boot record.
+    pub fn boot(&self) -> &Boot {
+        &self.boot
+    }
+
+    /// The status line.
+    #[inline]
+    pub fn status(&self) -> &Status {
+        // SAFETY: the status line lies in the first page, mapped while `self` lives, aligned, atomics only.
+        unsafe { self.base.add(STATUS_AT).cast().as_ref() }
+    }
+
+    /// The word of the owner's door.
+    #[inline]
+    pub fn door_word(&self) -> &DoorWord {
+        &self.door_line().word
+    }
+
+    /// Notes whether the owner has registered for asymmetric barriers.
+    pub fn set_registered(&self, registered: bool) {
+        self.door_line().registered.store(u32::from(registered), Ordering::Release);
+    }
+
+    /// Whether the owner has registered for asymmetric barriers.
+    pub fn is_registered(&self) -> bool {
+        self.door_line().registered.load(Ordering::Acquire) != 0
+    }
+
+    /// The inbox.
+    pub fn inbox(self: &Arc<Self>) -> InboxArea {
+        // SAFETY: the inbox begins with the second page and ends before the first ring (`ring_offset`).
+        unsafe { InboxArea::from_raw(self.base.add(PAGE), self.boot.config.inbox_cells, self.clone()) }
+    }
+
+    /// Ring number `index`, for a process whose barriers are of this `kind`.
+    ///
+    /// # Panics
+    /// If there are not as many rings.
+    pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
+        let config = &self.boot.config;
+        assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
+        // SAFETY: the ring lies between its offset and that of the next one, inside the mapping, which has
+        // `ring_offset(max_rings)` bytes; `map` has checked the shape.
+        unsafe {
+            RingArea::from_raw(
+                self.base.add(config.ring_offset(index)),
+                config.ring_shape(),
+                kind,
+                self.clone(),
+            )
+        }
+    }
+
+    fn door_line(&self) -> &DoorLine {
+        // SAFETY: as for the status line.
+        unsafe { self.base.add(DOOR_AT).cast().as_ref() }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: we mapped as many bytes there; all areas hold an `Arc` of us, so nobody uses them any more.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.bytes()) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+impl Header {
+    fn boot(&self) -> Boot {
+        Boot {
+            job_id: self.job_id,
+            rank: self.rank,
+            size: self.size,
+            local_rank: self.local_rank,
+            local_size: self.local_size,
+            oversubscribed: self.flags & FLAG_OVERSUBSCRIBED != 0,
+            asymmetric: self.flags & FLAG_ASYMMETRIC != 0,
+            config: SegmentConfig {
+                inbox_cells: self.inbox_cells,
+                ring_slots: self.ring_slots,
+                ring_data_bytes: self.ring_data_bytes,
+                ring_chunk_bytes: self.ring_chunk_bytes,
+                max_rings: self.max_rings,
+            },
+        }
+    }
+}
+
+/// The header of `fd`, with zeroes for what the file is too short for.
+fn read_header(fd: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Header> {
+    let mut raw = [0u8; size_of::<Header>()];
+    rustix::io::pread(fd, &mut raw[..], 0)?;
+    // SAFETY: `Header` is all integers, for which any bytes are a value.
+    Ok(unsafe { raw.as_ptr().cast::<Header>().read_unaligned() })
+}

@@ -1,0 +1,14 @@
+//! Atomics: the standard ones, or loom's under `cfg(loom)`. Nothing else in this crate names either.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::Mutex,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};

@@ -1,0 +1,275 @@
+//! Allreductions. Each makes the same result on all ranks bit by bit: either one rank computes a part of it for all,
+//! or all compute it by the same expression.
+
+use super::Rounds;
+use crate::burst::{Burst, Mark, Wait};
+use crate::call::Member;
+use crate::ir::{Place, Span};
+use crate::shape::{Fold, Parts, Role, down, up};
+
+/// What a rank left out of the folded team does: it gives its contribution away and gets the result.
+fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
+    let mine = if in_place { Place::Output } else { Place::Input };
+    let sent = steps.send(Wait::Nothing, partner, mine.span(0, count));
+    let wait = if in_place { Wait::One(sent) } else { Wait::Nothing };
+    steps.receive(wait, partner, Place::Output.span(0, count));
+}
+
+/// Partners at distances 1, 2, 4... exchange all they have. What a rank holds is always a contiguous range of ranks,
+/// and the lower range is the left operand on both sides: rank order, and one expression on all ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct RecursiveDoubling {
+    fold: Fold,
+    role: Role,
+    count: usize,
+    in_place: bool,
+    /// Distance to the next partner; 0 before the fold.
+    mask: u32,
+    held: Place,
+    reduced: Mark,
+}
+
+impl RecursiveDoubling {
+    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
+        let fold = Fold::new(me.size);
+        let held = if in_place { Place::Output } else { Place::Input };
+        Self { fold, role: fold.role(me.rank), count, in_place, mask: 0, held, reduced: Mark::NONE }
+    }
+
+    fn whole(&self, place: Place) -> Span {
+        place.span(0, self.count)
+    }
+
+    fn spare(&self) -> Place {
+        if self.held == Place::Output { Place::Temporary(0) } else { Place::Output }
+    }
+}
+
+impl Rounds for RecursiveDoubling {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let (index, partner) = match self.role {
+            Role::Idle { partner } => {
+                idle(steps, partner, self.count, self.in_place);
+                return false;
+            }
+            Role::Active { index, partner } => (index, partner),
+        };
+        if self.mask == 0 {
+            self.mask = 1;
+            if let Some(partner) = partner {
+                let spare = self.spare();
+                let received = steps.receive(Wait::Nothing, partner, self.whole(spare));
+                self.reduced = steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
+                self.held = spare;
+            }
+            return true;
+        }
+        if self.mask < self.fold.active {
+            let peer_index = index ^ self.mask;
+            let peer = self.fold.rank(peer_index);
+            self.mask *= 2;
+            let mut sent = steps.send(Wait::All, peer, self.whole(self.held));
+            if peer_index < index {
+                if self.held == Place::Input {
+                    // The right operand is overwritten: it must be a copy.
+                    sent = steps.copy(Wait::Nothing, self.whole(Place::Input), self.whole(Place::Output));
+                    self.held = Place::Output;
+                }
+                let spare = self.spare();
+                let received = steps.receive(Wait::Nothing, peer, self.whole(spare));
+                self.reduced =
+                    steps.reduce(Wait::Two(sent, received), self.whole(spare), self.whole(self.held));
+            } else {
+                let spare = self.spare();
+                let received = steps.receive(Wait::Nothing, peer, self.whole(spare));
+                self.reduced = steps.reduce(Wait::One(received), self.whole(self.held), self.whole(spare));
+                self.held = spare;
+            }
+            return true;
+        }
+        // A send of the last exchange may still read the output.
+        steps.copy(Wait::All, self.whole(self.held), self.whole(Place::Output));
+        if let Some(partner) = partner {
+            steps.send(Wait::One(self.reduced), partner, self.whole(self.held));
+        }
+        false
+    }
+}
+
+/// A ring, for long vectors and commutative operations: parts of the vector travel once around and collect all
+/// contributions, then the results travel around.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    me: Member,
+    parts: Parts,
+    in_place: bool,
+    round: u32,
+    reduced: Mark,
+}
+
+impl Ring {
+    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
+        let parts = Parts { count, parts: me.size };
+        Self { me, parts, in_place, round: 0, reduced: Mark::NONE }
+    }
+
+    /// Units of the temporary.
+    pub(crate) fn temporary(&self) -> usize {
+        if self.in_place && self.me.size > 1 { self.parts.longest() } else { 0 }
+    }
+}
+
+impl Rounds for Ring {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let (above, below) = (up(rank, 1, size), down(rank, 1, size));
+        let part = |place: Place, index: u32| self.parts.span(place, index, 1);
+        if size == 1 {
+            if !self.in_place {
+                steps.copy(Wait::Nothing, part(Place::Input, 0), part(Place::Output, 0));
+            }
+            return false;
+        }
+        let round = self.round;
+        self.round += 1;
+        if round < size - 1 {
+            let (give, take) = (down(rank, round, size), down(rank, round + 1, size));
+            let first = round == 0 && !self.in_place;
+            let given = part(if first { Place::Input } else { Place::Output }, give);
+            let result = part(Place::Output, take);
+            steps.fence();
+            if self.in_place {
+                let coming = Place::Temporary(0).span(0, result.len);
+                let received = steps.receive(Wait::Nothing, below, coming);
+                steps.send(Wait::One(self.reduced), above, given);
+                self.reduced = steps.reduce(Wait::One(received), coming, result);
+            } else {
+                let received = steps.receive(Wait::Nothing, below, result);
+                steps.send(Wait::One(self.reduced), above, given);
+                self.reduced = steps.reduce(Wait::One(received), part(Place::Input, take), result);
+            }
+            return true;
+        }
+        let round = round - (size - 1);
+        if round == size - 1 {
+            return false;
+        }
+        let (give, take) = (down(up(rank, 1, size), round, size), down(rank, round, size));
+        steps.fence();
+        steps.receive(Wait::Nothing, below, part(Place::Output, take));
+        steps.send(Wait::One(self.reduced), above, part(Place::Output, give));
+        true
+    }
+}
+
+/// Recursive halving of the vector, then recursive doubling of the results (Rabenseifner, "Optimization of
+/// collective reduction operations"): few messages and little data, for long vectors and commutative operations.
+#[derive(Clone, Debug)]
+pub(crate) struct Rabenseifner {
+    fold: Fold,
+    role: Role,
+    parts: Parts,
+    in_place: bool,
+    /// Where the combination so far is: the contribution at first, then the output.
+    held: Place,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Fold,
+    Halve { mask: u32 },
+    Double { mask: u32 },
+    Unfold,
+}
+
+impl Rabenseifner {
+    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
+        let fold = Fold::new(me.size);
+        let parts = Parts { count, parts: fold.active };
+        let held = if in_place { Place::Output } else { Place::Input };
+        Self { fold, role: fold.role(me.rank), parts, in_place, held, stage: Stage::Fold }
+    }
+
+    /// Units of the temporary.
+    pub(crate) fn temporary(&self) -> usize {
+        match self.role {
+            Role::Idle { .. } => 0,
+            Role::Active { partner: Some(_), .. } if self.in_place => self.parts.count,
+            Role::Active { .. } => self.parts.start(self.fold.active.div_ceil(2)),
+        }
+    }
+
+    /// Receives a span of the vector and combines it with what is held.
+    fn combine(
+        &mut self,
+        steps: &mut Burst,
+        from: u32,
+        span: impl Fn(Place) -> Span,
+        sent: Option<(u32, Span)>,
+    ) {
+        steps.fence();
+        let result = span(Place::Output);
+        let apart = self.held == Place::Output;
+        let into = if apart { Place::Temporary(0).span(0, result.len) } else { result };
+        let received = steps.receive(Wait::Nothing, from, into);
+        if let Some((to, what)) = sent {
+            steps.send(Wait::Nothing, to, what);
+        }
+        let left = if apart { into } else { span(Place::Input) };
+        steps.reduce(Wait::One(received), left, result);
+        self.held = Place::Output;
+    }
+}
+
+impl Rounds for Rabenseifner {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let (index, partner) = match self.role {
+            Role::Idle { partner } => {
+                idle(steps, partner, self.parts.count, self.in_place);
+                return false;
+            }
+            Role::Active { index, partner } => (index, partner),
+        };
+        let (fold, parts) = (self.fold, self.parts);
+        self.stage = match self.stage {
+            Stage::Fold => {
+                if let Some(partner) = partner {
+                    self.combine(steps, partner, |place| place.span(0, parts.count), None);
+                } else if fold.active == 1 {
+                    steps.copy(
+                        Wait::Nothing,
+                        self.held.span(0, parts.count),
+                        Place::Output.span(0, parts.count),
+                    );
+                }
+                Stage::Halve { mask: fold.active / 2 }
+            }
+            Stage::Halve { mask: 0 } => Stage::Double { mask: 1 },
+            Stage::Halve { mask } => {
+                let peer = index ^ mask;
+                let (keep, give) = (index & !(mask - 1), peer & !(mask - 1));
+                let given = parts.span(self.held, give, mask);
+                let to = fold.rank(peer);
+                self.combine(steps, to, |place| parts.span(place, keep, mask), Some((to, given)));
+                Stage::Halve { mask: mask / 2 }
+            }
+            Stage::Double { mask } if mask >= fold.active => Stage::Unfold,
+            Stage::Double { mask } => {
+                let peer = index ^ mask;
+                let (give, take) = (index & !(mask - 1), peer & !(mask - 1));
+                steps.fence();
+                steps.receive(Wait::Nothing, fold.rank(peer), parts.span(Place::Output, take, mask));
+                steps.send(Wait::Nothing, fold.rank(peer), parts.span(Place::Output, give, mask));
+                Stage::Double { mask: mask * 2 }
+            }
+            Stage::Unfold => {
+                if let Some(partner) = partner {
+                    steps.send(Wait::All, partner, Place::Output.span(0, parts.count));
+                }
+                return false;
+            }
+        };
+        true
+    }
+}

@@ -1,0 +1,212 @@
+//! Alltoalls: a block from each rank to each rank.
+
+use super::Rounds;
+use crate::burst::{Burst, Wait};
+use crate::call::Member;
+use crate::ir::{Place, Span};
+use crate::shape::{down, up};
+
+/// Where the blocks to send are.
+fn source(in_place: bool) -> Place {
+    if in_place { Place::Output } else { Place::Input }
+}
+
+/// All exchanges at once, as far as the window lets them. In place, the blocks are first copied to a temporary.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    me: Member,
+    block: usize,
+    in_place: bool,
+    distance: u32,
+}
+
+impl Linear {
+    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
+        Self { me, block, in_place, distance: 0 }
+    }
+}
+
+impl Rounds for Linear {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let span = |place: Place, of: u32| place.span(of as usize * self.block, self.block);
+        if self.distance == 0 {
+            if self.in_place {
+                let whole = size as usize * self.block;
+                steps.copy(Wait::Nothing, Place::Output.span(0, whole), Place::Temporary(0).span(0, whole));
+                steps.fence();
+            } else {
+                steps.copy(Wait::Nothing, span(Place::Input, rank), span(Place::Output, rank));
+            }
+        } else if self.distance < size {
+            let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
+            let source = if self.in_place { Place::Temporary(0) } else { Place::Input };
+            steps.receive(Wait::Nothing, from, span(Place::Output, from));
+            steps.send(Wait::Nothing, to, span(source, to));
+        } else {
+            return false;
+        }
+        self.distance += 1;
+        true
+    }
+}
+
+/// One exchange at a time: with a different rank on either side, or in place by pairs that swap blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Pairwise {
+    me: Member,
+    block: usize,
+    in_place: bool,
+    round: u32,
+}
+
+impl Pairwise {
+    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
+        Self { me, block, in_place, round: 0 }
+    }
+}
+
+impl Rounds for Pairwise {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let span = |place: Place, of: u32| place.span(of as usize * self.block, self.block);
+        let round = self.round;
+        if round == size {
+            return false;
+        }
+        self.round += 1;
+        if self.in_place {
+            // Ranks whose sum is `round` swap: the relation is symmetric, and each pair meets once.
+            let peer = down(round, rank, size);
+            if peer != rank {
+                let spare = Place::Temporary(0).span(0, self.block);
+                let sent = steps.send(Wait::All, peer, span(Place::Output, peer));
+                let received = steps.receive(Wait::Nothing, peer, spare);
+                steps.copy(Wait::Two(sent, received), spare, span(Place::Output, peer));
+            }
+        } else if round == 0 {
+            steps.copy(Wait::Nothing, span(Place::Input, rank), span(Place::Output, rank));
+        } else {
+            let (to, from) = (up(rank, round, size), down(rank, round, size));
+            steps.receive(Wait::All, from, span(Place::Output, from));
+            steps.send(Wait::Nothing, to, span(Place::Input, to));
+        }
+        true
+    }
+}
+
+/// Bruck's algorithm: a block that must travel `d` ranks up makes one hop for each bit of `d`, together with all
+/// others that make that hop (Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+/// message-passing systems"). Few messages, and each block is sent several times: for short blocks.
+///
+/// Temporary 0 holds the block that still has to travel, or has travelled, `d` ranks at block `d`; temporaries 1 and
+/// 2 hold the blocks of one hop as they are sent and received.
+#[derive(Clone, Debug)]
+pub(crate) struct Bruck {
+    me: Member,
+    block: usize,
+    in_place: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Rotate,
+    Pack { hop: u32, run: u32 },
+    Exchange { hop: u32 },
+    Unpack { hop: u32, run: u32 },
+    Place { distance: u32 },
+}
+
+impl Bruck {
+    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
+        Self { me, block, in_place, stage: Stage::Rotate }
+    }
+
+    /// Blocks that make the longest list of one hop.
+    pub(crate) fn longest(size: u32) -> u32 {
+        (0..u32::BITS)
+            .map_while(|bit| 1_u32.checked_shl(bit).filter(|hop| *hop < size))
+            .map(|hop| Self::hopping(hop, size))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// How many of the distances `0..size` have the bit `hop` set.
+    fn hopping(hop: u32, size: u32) -> u32 {
+        let period = u64::from(hop) * 2;
+        let whole = u64::from(size) / period;
+        let rest = (u64::from(size) % period).saturating_sub(u64::from(hop));
+        u32::try_from(whole * u64::from(hop) + rest).unwrap_or(u32::MAX)
+    }
+
+    /// Run `run` of the distances with the bit `hop` set: where it is in temporary 0, and in the list of the hop.
+    fn run(&self, hop: u32, run: u32, list: Place) -> Option<(Span, Span)> {
+        let first = u64::from(hop) * (2 * u64::from(run) + 1);
+        let size = u64::from(self.me.size);
+        if first >= size {
+            return None;
+        }
+        let len = u64::from(hop).min(size - first) as usize * self.block;
+        let in_list = u64::from(hop) * u64::from(run);
+        Some((
+            Place::Temporary(0).span(first as usize * self.block, len),
+            list.span(in_list as usize * self.block, len),
+        ))
+    }
+}
+
+impl Rounds for Bruck {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let block = self.block;
+        self.stage = match self.stage {
+            Stage::Rotate => {
+                let (first, source) = ((size - rank) as usize * block, source(self.in_place));
+                let here = rank as usize * block;
+                steps.copy(Wait::Nothing, source.span(here, first), Place::Temporary(0).span(0, first));
+                steps.copy(Wait::Nothing, source.span(0, here), Place::Temporary(0).span(first, here));
+                steps.fence();
+                if size == 1 { Stage::Place { distance: 0 } } else { Stage::Pack { hop: 1, run: 0 } }
+            }
+            Stage::Pack { hop, run } => match self.run(hop, run, Place::Temporary(1)) {
+                Some((from, into)) => {
+                    steps.copy(Wait::Nothing, from, into);
+                    Stage::Pack { hop, run: run + 1 }
+                }
+                None => Stage::Exchange { hop },
+            },
+            Stage::Exchange { hop } => {
+                let len = Self::hopping(hop, size) as usize * block;
+                steps.send(Wait::All, up(rank, hop, size), Place::Temporary(1).span(0, len));
+                steps.receive(Wait::Nothing, down(rank, hop, size), Place::Temporary(2).span(0, len));
+                steps.fence();
+                Stage::Unpack { hop, run: 0 }
+            }
+            Stage::Unpack { hop, run } => match self.run(hop, run, Place::Temporary(2)) {
+                Some((into, from)) => {
+                    steps.copy(Wait::Nothing, from, into);
+                    Stage::Unpack { hop, run: run + 1 }
+                }
+                None => {
+                    steps.fence();
+                    if u64::from(hop) * 2 < u64::from(size) {
+                        Stage::Pack { hop: hop * 2, run: 0 }
+                    } else {
+                        Stage::Place { distance: 0 }
+                    }
+                }
+            },
+            Stage::Place { distance } => {
+                if distance == size {
+                    return false;
+                }
+                let from = down(rank, distance, size) as usize * block;
+                let travelled = Place::Temporary(0).span(distance as usize * block, block);
+                steps.copy(Wait::Nothing, travelled, Place::Output.span(from, block));
+                Stage::Place { distance: distance + 1 }
+            }
+        };
+        true
+    }
+}

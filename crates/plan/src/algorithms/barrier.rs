@@ -1,0 +1,116 @@
+//! Barriers: messages without data.
+
+use super::Rounds;
+use crate::burst::{Burst, Wait};
+use crate::call::Member;
+use crate::shape::{Fold, Role, down, up};
+
+/// All signal rank 0, which signals all.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    me: Member,
+    releasing: bool,
+    peer: u32,
+}
+
+impl Linear {
+    pub(crate) fn new(me: Member) -> Self {
+        Self { me, releasing: false, peer: 1 }
+    }
+}
+
+impl Rounds for Linear {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        if self.me.rank != 0 {
+            steps.signal(Wait::Nothing, 0);
+            steps.await_signal(Wait::Nothing, 0);
+            return false;
+        }
+        if self.peer < self.me.size {
+            if self.releasing {
+                // The first release waits for all signals, and holds back the others.
+                steps.signal(if self.peer == 1 { Wait::All } else { Wait::Nothing }, self.peer);
+            } else {
+                steps.await_signal(Wait::Nothing, self.peer);
+            }
+            self.peer += 1;
+            return true;
+        }
+        let again = !self.releasing;
+        (self.releasing, self.peer) = (true, 1);
+        again
+    }
+}
+
+/// Dissemination: in round `k` a rank signals the one `2^k` above and hears the one `2^k` below, so that after the
+/// last round it has heard of all (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization").
+#[derive(Clone, Debug)]
+pub(crate) struct Dissemination {
+    me: Member,
+    distance: u32,
+}
+
+impl Dissemination {
+    pub(crate) fn new(me: Member) -> Self {
+        Self { me, distance: 1 }
+    }
+}
+
+impl Rounds for Dissemination {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        if self.distance >= size {
+            return false;
+        }
+        steps.signal(Wait::All, up(rank, self.distance, size));
+        steps.await_signal(Wait::Nothing, down(rank, self.distance, size));
+        self.distance = self.distance.saturating_mul(2);
+        true
+    }
+}
+
+/// Pairs of ranks at distances 1, 2, 4... signal each other, after the team is folded to a power of two.
+#[derive(Clone, Debug)]
+pub(crate) struct RecursiveDoubling {
+    fold: Fold,
+    role: Role,
+    mask: u32,
+}
+
+impl RecursiveDoubling {
+    pub(crate) fn new(me: Member) -> Self {
+        let fold = Fold::new(me.size);
+        Self { fold, role: fold.role(me.rank), mask: 0 }
+    }
+}
+
+impl Rounds for RecursiveDoubling {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let (index, partner) = match self.role {
+            Role::Idle { partner } => {
+                steps.signal(Wait::Nothing, partner);
+                steps.await_signal(Wait::Nothing, partner);
+                return false;
+            }
+            Role::Active { index, partner } => (index, partner),
+        };
+        if self.mask == 0 {
+            if let Some(partner) = partner {
+                steps.await_signal(Wait::Nothing, partner);
+            }
+            self.mask = 1;
+            return true;
+        }
+        if self.mask < self.fold.active {
+            let peer = self.fold.rank(index ^ self.mask);
+            steps.signal(Wait::All, peer);
+            steps.await_signal(Wait::Nothing, peer);
+            self.mask *= 2;
+            return true;
+        }
+        if let Some(partner) = partner {
+            steps.signal(Wait::All, partner);
+        }
+        false
+    }
+}

@@ -1,0 +1,19 @@
+//! The algorithms, one small struct each, by what they do with the data.
+
+pub(crate) mod allgather;
+pub(crate) mod allreduce;
+pub(crate) mod alltoall;
+pub(crate) mod barrier;
+pub(crate) mod bcast;
+pub(crate) mod gather;
+pub(crate) mod reduce;
+pub(crate) mod scan;
+pub(crate) mod scatter;
+
+use crate::burst::Burst;
+
+/// An algorithm as one rank runs it.
+pub(crate) trait Rounds {
+    /// Pushes the next few steps, at most five and possibly none. False: that was the last round.
+    fn round(&mut self, steps: &mut Burst) -> bool;
+}

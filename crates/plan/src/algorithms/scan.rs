@@ -1,0 +1,165 @@
+//! Prefix reductions. All keep rank order.
+
+use super::Rounds;
+use crate::burst::{Burst, Mark, Wait};
+use crate::call::Member;
+use crate::ir::{Place, Span};
+
+/// Whether a rank's own contribution is part of its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is: `MPI_Scan`.
+    Inclusive,
+    /// It is not: `MPI_Exscan`.
+    Exclusive,
+}
+
+/// What a prefix reduction is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    /// Whose plan it is.
+    pub(crate) me: Member,
+    /// Scan or exscan.
+    pub(crate) kind: Kind,
+    /// Elements of the vector.
+    pub(crate) count: usize,
+    /// Whether the contribution is in the output.
+    pub(crate) in_place: bool,
+}
+
+impl Task {
+    fn whole(&self, place: Place) -> Span {
+        place.span(0, self.count)
+    }
+
+    fn mine(&self) -> Span {
+        self.whole(if self.in_place { Place::Output } else { Place::Input })
+    }
+}
+
+/// Each rank adds its contribution to what comes from the rank below, and passes it on.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    task: Task,
+}
+
+impl Linear {
+    pub(crate) fn new(task: Task) -> Self {
+        Self { task }
+    }
+
+    fn inclusive(&self, steps: &mut Burst) {
+        let Member { rank, size } = self.task.me;
+        let output = self.task.whole(Place::Output);
+        let below = self.task.whole(Place::Temporary(0));
+        let mut done = steps.copy(Wait::Nothing, self.task.mine(), output);
+        if rank > 0 {
+            let received = steps.receive(Wait::Nothing, rank - 1, below);
+            done = steps.reduce(Wait::Two(received, done), below, output);
+        }
+        if rank + 1 < size {
+            steps.send(Wait::One(done), rank + 1, output);
+        }
+    }
+
+    fn exclusive(&self, steps: &mut Burst) {
+        let Member { rank, size } = self.task.me;
+        let output = self.task.whole(Place::Output);
+        let apart = self.task.whole(Place::Temporary(0));
+        let last = rank + 1 == size;
+        if rank == 0 {
+            if !last {
+                steps.send(Wait::Nothing, 1, self.task.mine());
+            }
+        } else if last {
+            steps.receive(Wait::Nothing, rank - 1, output);
+        } else if self.task.in_place {
+            let received = steps.receive(Wait::Nothing, rank - 1, apart);
+            let reduced = steps.reduce(Wait::One(received), apart, output);
+            let sent = steps.send(Wait::One(reduced), rank + 1, output);
+            steps.copy(Wait::Two(sent, reduced), apart, output);
+        } else {
+            let received = steps.receive(Wait::Nothing, rank - 1, output);
+            let copied = steps.copy(Wait::Nothing, self.task.mine(), apart);
+            let reduced = steps.reduce(Wait::Two(received, copied), output, apart);
+            steps.send(Wait::One(reduced), rank + 1, apart);
+        }
+    }
+}
+
+impl Rounds for Linear {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        match self.task.kind {
+            Kind::Inclusive => self.inclusive(steps),
+            Kind::Exclusive => self.exclusive(steps),
+        }
+        false
+    }
+}
+
+/// At distances 1, 2, 4... a rank sends what it has to the rank above and puts what comes from below on the left
+/// (Hillis and Steele, "Data parallel algorithms"). An exclusive scan first moves all contributions up by one.
+#[derive(Clone, Debug)]
+pub(crate) struct RecursiveDoubling {
+    task: Task,
+    /// 0 before the first exchange.
+    distance: u32,
+    reduced: Mark,
+}
+
+impl RecursiveDoubling {
+    pub(crate) fn new(task: Task) -> Self {
+        Self { task, distance: 0, reduced: Mark::NONE }
+    }
+
+    fn start(&mut self, steps: &mut Burst) {
+        let Member { rank, size } = self.task.me;
+        let (mine, output) = (self.task.mine(), self.task.whole(Place::Output));
+        let last = rank + 1 == size;
+        match self.task.kind {
+            Kind::Inclusive => {
+                steps.copy(Wait::Nothing, mine, output);
+            }
+            Kind::Exclusive => {
+                let sent = if last { Mark::NONE } else { steps.send(Wait::Nothing, rank + 1, mine) };
+                if rank > 0 && self.task.in_place && !last {
+                    let apart = self.task.whole(Place::Temporary(0));
+                    let received = steps.receive(Wait::Nothing, rank - 1, apart);
+                    steps.copy(Wait::Two(sent, received), apart, output);
+                } else if rank > 0 {
+                    steps.receive(Wait::Nothing, rank - 1, output);
+                }
+            }
+        }
+        steps.fence();
+    }
+}
+
+impl Rounds for RecursiveDoubling {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.task.me;
+        let distance = self.distance;
+        if distance == 0 {
+            self.start(steps);
+            self.distance = 1;
+            return true;
+        }
+        // The first rank that takes part: rank 0 has nothing in an exclusive scan after the move.
+        let first = u32::from(self.task.kind == Kind::Exclusive);
+        if rank < first || distance >= size - first {
+            return false;
+        }
+        let output = self.task.whole(Place::Output);
+        let mut sent = Mark::NONE;
+        if rank + distance < size {
+            sent = steps.send(Wait::All, rank + distance, output);
+        }
+        if rank >= first + distance {
+            let below = self.task.whole(Place::Temporary(0));
+            let received = steps.receive(Wait::One(self.reduced), rank - distance, below);
+            self.reduced = steps.reduce(Wait::Two(sent, received), below, output);
+        }
+        self.distance = distance.saturating_mul(2);
+        true
+    }
+}

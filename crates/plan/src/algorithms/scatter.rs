@@ -1,0 +1,123 @@
+//! Scatters: a block from the root to each rank.
+
+use super::Rounds;
+use super::gather::wrapped;
+use crate::burst::{Burst, Wait};
+use crate::call::Member;
+use crate::ir::Place;
+use crate::shape::{binomial, down, up};
+
+/// The root sends each block from where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    me: Member,
+    root: u32,
+    source: Place,
+    block: usize,
+    in_place: bool,
+    peer: u32,
+}
+
+impl Linear {
+    /// `source` is where the root has the blocks.
+    pub(crate) fn new(me: Member, root: u32, source: Place, block: usize, in_place: bool) -> Self {
+        Self { me, root, source, block, in_place, peer: 0 }
+    }
+}
+
+impl Rounds for Linear {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let own = Place::Output.span(0, self.block);
+        if self.me.rank != self.root {
+            steps.receive(Wait::Nothing, self.root, own);
+            return false;
+        }
+        if self.peer == self.me.size {
+            return false;
+        }
+        let slot = self.source.span(self.peer as usize * self.block, self.block);
+        if self.peer != self.root {
+            steps.send(Wait::Nothing, self.peer, slot);
+        } else if !self.in_place {
+            steps.copy(Wait::Nothing, slot, own);
+        }
+        self.peer += 1;
+        true
+    }
+}
+
+/// A binomial tree: a rank receives the blocks of its subtree in one message and passes on the larger halves first.
+/// The root sends each subtree from where it is, in two messages if that wraps around the last rank.
+#[derive(Clone, Debug)]
+pub(crate) struct Binomial {
+    me: Member,
+    root: u32,
+    v: u32,
+    block: usize,
+    in_place: bool,
+    left: u32,
+    started: bool,
+}
+
+impl Binomial {
+    pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
+        let v = down(me.rank, root, me.size);
+        let left = binomial::children(v, me.size);
+        Self { me, root, v, block, in_place, left, started: false }
+    }
+
+    /// Units of the temporary: none for a leaf and the root.
+    pub(crate) fn temporary(&self) -> usize {
+        let extent = binomial::extent(self.v, self.me.size);
+        if self.v == 0 || extent == 1 { 0 } else { extent as usize * self.block }
+    }
+}
+
+impl Rounds for Binomial {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let own = Place::Output.span(0, self.block);
+        if !self.started {
+            self.started = true;
+            if self.v == 0 {
+                return true;
+            }
+            let parent = up(binomial::parent(self.v), self.root, size);
+            let extent = binomial::extent(self.v, size);
+            let into =
+                if extent == 1 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
+            if binomial::parent(self.v) == 0 {
+                // Cut where the root cuts.
+                let [head, tail] = wrapped(Place::Input, rank, extent, self.block, size);
+                steps.receive(Wait::Nothing, parent, into.part(0, head.len));
+                steps.receive(Wait::Nothing, parent, into.part(head.len, tail.len));
+            } else {
+                steps.receive(Wait::Nothing, parent, into);
+            }
+            steps.fence(); // whatever comes next needs the blocks
+            return true;
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            let child = self.v + (1 << self.left);
+            let to = up(child, self.root, size);
+            let extent = binomial::extent(child, size);
+            if self.v == 0 {
+                for part in wrapped(Place::Input, to, extent, self.block, size) {
+                    steps.send(Wait::Nothing, to, part);
+                }
+            } else {
+                let offset = (child - self.v) as usize * self.block;
+                let blocks = Place::Temporary(0).span(offset, extent as usize * self.block);
+                steps.send(Wait::Nothing, to, blocks);
+            }
+            return true;
+        }
+        if self.v == 0 && !self.in_place {
+            steps.copy(Wait::Nothing, Place::Input.span(rank as usize * self.block, self.block), own);
+        } else if self.v != 0 && binomial::extent(self.v, size) > 1 {
+            steps.copy(Wait::Nothing, Place::Temporary(0).span(0, self.block), own);
+        }
+        false
+    }
+}

@@ -1,0 +1,125 @@
+//! The little queue between an algorithm and the steps it yields.
+//!
+//! An algorithm thinks in rounds: a few steps that belong together. It pushes a round into a [`Burst`], which hands
+//! the steps out one by one and turns the [`Mark`]s an algorithm keeps into distances.
+
+use crate::ir::{Action, After, Span, Step};
+
+/// The most steps an algorithm pushes in one round.
+const CAPACITY: usize = 5;
+
+/// A step that has been pushed. A mark of a step that was left out, because it moves nothing, is always complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+impl Mark {
+    /// A step that never was: waiting for it is waiting for nothing.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+}
+
+/// What a step that is being pushed waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Nothing.
+    Nothing,
+    /// Every step pushed before.
+    All,
+    /// One step.
+    One(Mark),
+    /// Two steps.
+    Two(Mark, Mark),
+}
+
+/// The steps of a round that have not been handed out yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Burst {
+    steps: [Step; CAPACITY],
+    head: u8,
+    len: u8,
+    pushed: u64,
+    fenced: bool,
+}
+
+impl Burst {
+    pub(crate) fn new() -> Self {
+        let idle = Step { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
+        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false }
+    }
+
+    /// The next step to hand out.
+    pub(crate) fn pop(&mut self) -> Option<Step> {
+        if self.head == self.len {
+            (self.head, self.len) = (0, 0);
+            return None;
+        }
+        let step = self.steps[usize::from(self.head)];
+        self.head += 1;
+        Some(step)
+    }
+
+    /// Makes the next step wait for all before it, whatever it asks for.
+    pub(crate) fn fence(&mut self) {
+        self.fenced = true;
+    }
+
+    /// Sends a span; nothing if it is empty.
+    pub(crate) fn send(&mut self, wait: Wait, to: u32, what: Span) -> Mark {
+        if what.len == 0 { Mark::NONE } else { self.push(wait, Action::Send { to, what }) }
+    }
+
+    /// Receives a span; nothing if it is empty.
+    pub(crate) fn receive(&mut self, wait: Wait, from: u32, into: Span) -> Mark {
+        if into.len == 0 { Mark::NONE } else { self.push(wait, Action::Receive { from, into }) }
+    }
+
+    /// Sends a message without data.
+    pub(crate) fn signal(&mut self, wait: Wait, to: u32) -> Mark {
+        self.push(wait, Action::Send { to, what: Span::NOTHING })
+    }
+
+    /// Receives a message without data.
+    pub(crate) fn await_signal(&mut self, wait: Wait, from: u32) -> Mark {
+        self.push(wait, Action::Receive { from, into: Span::NOTHING })
+    }
+
+    /// Copies a span; nothing if it is empty, or is there already.
+    pub(crate) fn copy(&mut self, wait: Wait, from: Span, into: Span) -> Mark {
+        if from.len == 0 || from == into { Mark::NONE } else { self.push(wait, Action::Copy { from, into }) }
+    }
+
+    /// `right <- left op right`; nothing if the spans are empty.
+    pub(crate) fn reduce(&mut self, wait: Wait, left: Span, right: Span) -> Mark {
+        if left.len == 0 { Mark::NONE } else { self.push(wait, Action::Reduce { left, right }) }
+    }
+
+    fn push(&mut self, wait: Wait, action: Action) -> Mark {
+        let fenced = std::mem::take(&mut self.fenced);
+        let after = match wait {
+            _ if self.pushed == 0 => After::None,
+            _ if fenced => After::All,
+            Wait::Nothing => After::None,
+            Wait::All => After::All,
+            Wait::One(mark) => self.after_two(mark, Mark::NONE),
+            Wait::Two(one, other) => self.after_two(one, other),
+        };
+        self.steps[usize::from(self.len)] = Step { after, action };
+        self.len += 1;
+        let mark = Mark(self.pushed);
+        self.pushed += 1;
+        mark
+    }
+
+    fn after_two(&self, one: Mark, other: Mark) -> After {
+        match (self.back(one), self.back(other)) {
+            (Some(0), _) | (_, Some(0)) => After::All, // too far back to count: waiting for all is right too
+            (None, None) => After::None,
+            (Some(back), None) | (None, Some(back)) => After::One(back),
+            (Some(one), Some(other)) => After::Two(one, other),
+        }
+    }
+
+    /// How far back a step is: `Some(0)` if that does not fit.
+    fn back(&self, mark: Mark) -> Option<u32> {
+        (mark != Mark::NONE).then(|| u32::try_from(self.pushed - mark.0).unwrap_or(0))
+    }
+}

@@ -1,0 +1,41 @@
+//! Who knows what: the types of arguments that are the same on all ranks, and of those only a root has.
+//!
+//! A rank that chooses an algorithm by something only it knows deadlocks the team. So a selection takes [`Shared`]
+//! values, and what only the root knows cannot be passed to it by accident.
+
+/// A value that the MPI standard requires to be the same on all ranks of the call.
+///
+/// Making one is a promise: `bytes: Shared(count * size)` is right for a broadcast, whose ranks must agree on the
+/// signature, and wrong for one part of a `gatherv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Shared<T>(pub T);
+
+impl<T> Shared<T> {
+    /// A value computed from a shared value alone is shared.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Shared<U> {
+        Shared(f(self.0))
+    }
+}
+
+/// A value that is significant at the root only, such as the counts of `MPI_Gatherv`. Elsewhere the argument may be
+/// garbage and is never looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RootOnly<T>(Option<T>);
+
+impl<T> RootOnly<T> {
+    /// The value, at the root.
+    pub const fn at_root(value: T) -> Self {
+        Self(Some(value))
+    }
+
+    /// No value: this rank is not the root.
+    #[must_use]
+    pub const fn elsewhere() -> Self {
+        Self(None)
+    }
+
+    /// The value, if this rank is the root.
+    pub const fn get(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+}

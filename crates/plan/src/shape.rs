@@ -1,0 +1,147 @@
+//! Arithmetic that algorithms share: rings, binomial trees, powers of two, parts of a vector.
+
+use crate::ir::{Place, Span};
+
+/// How many doublings it takes from 1 to at least `n`, which is at least 1.
+pub(crate) const fn levels(n: u32) -> u32 {
+    u32::BITS - (n - 1).leading_zeros()
+}
+
+/// `rank + distance` around a ring; `distance` is at most `size`.
+pub(crate) const fn up(rank: u32, distance: u32, size: u32) -> u32 {
+    ((rank as u64 + distance as u64) % size as u64) as u32
+}
+
+/// `rank - distance` around a ring; `distance` is at most `size`.
+pub(crate) const fn down(rank: u32, distance: u32, size: u32) -> u32 {
+    up(rank, size - distance % size, size)
+}
+
+/// The binomial tree over `0..size` with root 0, in which every subtree is a contiguous range: `v` leads the ranks
+/// `v .. v + extent(v)`, and its child number `k` is `v + 2^k`.
+pub(crate) mod binomial {
+    use super::levels;
+
+    /// How many children `v` has.
+    pub(crate) const fn children(v: u32, size: u32) -> u32 {
+        let fit = levels(size - v);
+        if v == 0 || fit < v.trailing_zeros() { fit } else { v.trailing_zeros() }
+    }
+
+    /// The parent of `v`, which is not 0.
+    pub(crate) const fn parent(v: u32) -> u32 {
+        v & (v - 1)
+    }
+
+    /// How many ranks the subtree of `v` has.
+    pub(crate) const fn extent(v: u32, size: u32) -> u32 {
+        let rest = size - v;
+        if v == 0 || rest < (1 << v.trailing_zeros()) { rest } else { 1 << v.trailing_zeros() }
+    }
+}
+
+/// A team folded to a power of two, in rank order: the first ranks pair up, the even one of a pair acting for both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fold {
+    /// The largest power of two that is not above the size: how many ranks are active.
+    pub(crate) active: u32,
+    /// How many pairs there are.
+    pairs: u32,
+}
+
+/// What a rank is in a [`Fold`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// The rank acts, as number `index`, for the rank `partner` too if there is one.
+    Active {
+        /// The number among the active ones.
+        index: u32,
+        /// The rank just above that this one acts for.
+        partner: Option<u32>,
+    },
+    /// The rank leaves the work to `partner`, the rank just below.
+    Idle {
+        /// The rank that acts for this one.
+        partner: u32,
+    },
+}
+
+impl Fold {
+    pub(crate) const fn new(size: u32) -> Self {
+        let active = 1 << (u32::BITS - 1 - size.leading_zeros());
+        Self { active, pairs: size - active }
+    }
+
+    pub(crate) fn role(&self, rank: u32) -> Role {
+        if rank >= 2 * self.pairs {
+            Role::Active { index: rank - self.pairs, partner: None }
+        } else if rank.is_multiple_of(2) {
+            Role::Active { index: rank / 2, partner: Some(rank + 1) }
+        } else {
+            Role::Idle { partner: rank - 1 }
+        }
+    }
+
+    /// The rank of an active one.
+    pub(crate) const fn rank(&self, index: u32) -> u32 {
+        if index < self.pairs { 2 * index } else { index + self.pairs }
+    }
+}
+
+/// A vector of `count` units cut into `parts` that differ by at most one unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    /// Units of the whole vector.
+    pub(crate) count: usize,
+    /// How many parts.
+    pub(crate) parts: u32,
+}
+
+impl Parts {
+    /// Where part `index` begins; `index` may be one past the last.
+    pub(crate) fn start(&self, index: u32) -> usize {
+        let (parts, index) = (self.parts as usize, index as usize);
+        index * (self.count / parts) + index.min(self.count % parts)
+    }
+
+    /// Parts `first .. first + how_many` of a buffer that holds the vector.
+    pub(crate) fn span(&self, place: Place, first: u32, how_many: u32) -> Span {
+        let start = self.start(first);
+        place.span(start, self.start(first + how_many) - start)
+    }
+
+    /// The length of the longest part.
+    pub(crate) fn longest(&self) -> usize {
+        self.start(1)
+    }
+}
+
+/// A vector cut into segments of a fixed length, the last one shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segments {
+    count: usize,
+    length: usize,
+}
+
+impl Segments {
+    /// Segments of `length` units; 0 stands for one segment.
+    pub(crate) fn new(count: usize, length: usize) -> Self {
+        Self { count, length: if length == 0 { count.max(1) } else { length } }
+    }
+
+    /// How many segments there are.
+    pub(crate) fn how_many(&self) -> usize {
+        self.count.div_ceil(self.length)
+    }
+
+    /// The length of the longest segment.
+    pub(crate) fn longest(&self) -> usize {
+        self.length.min(self.count)
+    }
+
+    /// One segment of a buffer that holds the vector.
+    pub(crate) fn span(&self, place: Place, index: usize) -> Span {
+        let start = index * self.length;
+        place.span(start, self.length.min(self.count - start))
+    }
+}

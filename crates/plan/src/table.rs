@@ -1,0 +1,487 @@
+//! The one table of algorithms: names, restrictions, constructors, and the choice among them.
+//!
+//! Names and numbers are those of the Open MPI parameter `coll_tuned_<collective>_algorithm` where it has the
+//! algorithm; numbers from 32 on are OxMPI's own. Parsing, documentation, selection, verifier and executor all read
+//! [`ALGORITHMS`]; nothing else lists algorithms. An algorithm never stands in for another: [`make`] returns an error
+//! if it cannot serve a call.
+
+use std::fmt;
+
+use crate::algorithms::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, scan, scatter};
+use crate::call::{Call, Collective, Member};
+use crate::ir::{Place, Unit};
+use crate::knowledge::Shared;
+use crate::plan::{AnyPlan, Draft};
+
+/// What the user may tune in an algorithm; the same on all ranks of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parameters {
+    /// The length of a segment in units of the plan (bytes, or elements of a reduction); 0: do not cut.
+    pub segment: usize,
+    /// How many steps an algorithm that could keep any number outstanding keeps outstanding; values below 8 count
+    /// as 8.
+    pub window: usize,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { segment: 0, window: 64 }
+    }
+}
+
+/// What an algorithm cannot do. All of them work in place, and with any count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Restriction {
+    /// The operation must be commutative: ranks are not combined in order.
+    Commutative,
+    /// The number of ranks must be a power of two.
+    PowerOfTwo,
+}
+
+impl fmt::Display for Restriction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Commutative => "it needs a commutative operation",
+            Self::PowerOfTwo => "it needs a power of two ranks",
+        })
+    }
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Algorithm {
+    /// The collective it does.
+    pub collective: Collective,
+    /// Its number among the algorithms of the collective, at least 1.
+    pub number: u8,
+    /// Its name among the algorithms of the collective.
+    pub name: &'static str,
+    /// What it does, in a phrase.
+    pub description: &'static str,
+    /// What it cannot do.
+    pub restrictions: &'static [Restriction],
+    /// Whether [`Parameters::segment`] means something to it.
+    pub segmented: bool,
+    draft: fn(&Setting) -> Draft,
+}
+
+/// Names a row of [`ALGORITHMS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AlgorithmId(u8);
+
+impl AlgorithmId {
+    /// The row.
+    #[must_use]
+    pub fn algorithm(self) -> &'static Algorithm {
+        &ALGORITHMS[usize::from(self.0)]
+    }
+}
+
+impl fmt::Display for AlgorithmId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.algorithm().collective, self.algorithm().name)
+    }
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The algorithm cannot do this call.
+    #[error("algorithm {algorithm} cannot serve this call of {size} ranks: {restriction}")]
+    Restricted {
+        /// The algorithm.
+        algorithm: AlgorithmId,
+        /// The number of ranks.
+        size: u32,
+        /// What it cannot do.
+        restriction: Restriction,
+    },
+    /// The algorithm is one of another collective.
+    #[error("algorithm {algorithm} does not do the collective {call}")]
+    WrongCollective {
+        /// The algorithm.
+        algorithm: AlgorithmId,
+        /// The collective of the call.
+        call: Collective,
+    },
+    /// The rank or the root is not in the team.
+    #[error("rank {rank} is not in a team of {size} ranks")]
+    NoSuchRank {
+        /// The rank or root.
+        rank: u32,
+        /// The number of ranks.
+        size: u32,
+    },
+    /// The whole buffer has more units than an address can count.
+    #[error("{size} blocks of {block} units are more than memory can hold")]
+    TooLong {
+        /// Units of one block.
+        block: usize,
+        /// The number of ranks.
+        size: u32,
+    },
+}
+
+/// All algorithms of a collective, in the order of the table.
+pub fn algorithms(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
+    (0_u8..)
+        .zip(ALGORITHMS)
+        .filter(move |(_, row)| row.collective == collective)
+        .map(|(id, _)| AlgorithmId(id))
+}
+
+/// The algorithm of that name.
+#[must_use]
+pub fn by_name(collective: Collective, name: &str) -> Option<AlgorithmId> {
+    algorithms(collective).find(|id| id.algorithm().name == name)
+}
+
+/// The algorithm of that number.
+#[must_use]
+pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
+    algorithms(collective).find(|id| id.algorithm().number == number)
+}
+
+/// Chooses an algorithm that is legal for any such call.
+///
+/// `bytes` is what [`Call::count`] counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
+/// the other collectives. `commutative` is [`Call::commutative`]. All arguments are the same on all ranks, and so is
+/// the choice.
+#[must_use]
+pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
+    let fits = |choice: &&Choice| {
+        choice.collective == collective && size <= choice.max_size && bytes.0 <= choice.max_bytes
+    };
+    CHOICES
+        .iter()
+        .filter(fits)
+        .filter_map(|choice| by_name(collective, choice.name))
+        .find(|id| id.algorithm().refusal(size, commutative).is_none())
+        // A test sees to it that each collective has a last choice without bounds and restrictions.
+        .or_else(|| algorithms(collective).next())
+        .unwrap_or(AlgorithmId(0))
+}
+
+/// Makes this rank's plan.
+///
+/// # Errors
+/// If the algorithm is not one of the call's collective, cannot do the call, or the call names a rank that is not in
+/// the team.
+pub fn make(
+    algorithm: AlgorithmId,
+    me: Member,
+    call: &Call,
+    parameters: &Parameters,
+) -> Result<AnyPlan, PlanError> {
+    let row = algorithm.algorithm();
+    if row.collective != call.collective() {
+        return Err(PlanError::WrongCollective { algorithm, call: call.collective() });
+    }
+    for rank in [Some(me.rank), call.root()].into_iter().flatten() {
+        if rank >= me.size {
+            return Err(PlanError::NoSuchRank { rank, size: me.size });
+        }
+    }
+    if let Some(restriction) = row.refusal(me.size, call.commutative()) {
+        return Err(PlanError::Restricted { algorithm, size: me.size, restriction });
+    }
+    let count = call.count().0;
+    // Three times: temporaries hold a few segments or blocks more than the whole.
+    if count.checked_mul(me.size as usize).and_then(|all| all.checked_mul(3)).is_none() {
+        return Err(PlanError::TooLong { block: count, size: me.size });
+    }
+    let unit = unit(row.collective);
+    if count == 0 && row.collective != Collective::Barrier {
+        return Ok(AnyPlan::empty(unit));
+    }
+    let setting = Setting {
+        me,
+        root: call.root().unwrap_or(0),
+        count,
+        commutative: call.commutative(),
+        // In a collective with a root, only the root's says anything.
+        in_place: call.in_place() && call.root().is_none_or(|root| root == me.rank),
+        exclusive: row.collective == Collective::Exscan,
+        segment: parameters.segment,
+        window: parameters.window,
+    };
+    Ok(AnyPlan::new(unit, (row.draft)(&setting)))
+}
+
+impl Algorithm {
+    /// The first restriction that forbids such a call.
+    #[must_use]
+    pub fn refusal(&self, size: u32, commutative: bool) -> Option<Restriction> {
+        self.restrictions.iter().copied().find(|restriction| match restriction {
+            Restriction::Commutative => !commutative,
+            Restriction::PowerOfTwo => !size.is_power_of_two(),
+        })
+    }
+}
+
+/// What the plans of a collective count.
+#[must_use]
+pub const fn unit(collective: Collective) -> Unit {
+    match collective {
+        Collective::Barrier
+        | Collective::Bcast
+        | Collective::Gather
+        | Collective::Scatter
+        | Collective::Allgather
+        | Collective::Alltoall => Unit::Bytes,
+        Collective::Reduce
+        | Collective::Allreduce
+        | Collective::ReduceScatterBlock
+        | Collective::Scan
+        | Collective::Exscan => Unit::Elements,
+    }
+}
+
+/// A checked call, flat.
+struct Setting {
+    me: Member,
+    root: u32,
+    count: usize,
+    commutative: bool,
+    in_place: bool,
+    exclusive: bool,
+    segment: usize,
+    window: usize,
+}
+
+impl Setting {
+    fn bcast(&self, shape: bcast::Shape) -> Draft {
+        Draft::new(bcast::Tree::new(self.me, self.root, self.count, self.segment, shape)).window(self.window)
+    }
+
+    fn allgather(&self, route: allgather::Route) -> Draft {
+        Draft::new(allgather::Allgather::new(self.me, self.count, self.in_place, route)).window(self.window)
+    }
+
+    /// A whole vector reduced to the root (rank 0 if there is none), to be put in the output.
+    fn reduce(&self) -> reduce::Task {
+        reduce::Task {
+            me: self.me,
+            root: self.root,
+            count: self.count,
+            commutative: self.commutative,
+            mine: if self.in_place { Place::Output } else { Place::Input },
+            result: Place::Output,
+        }
+    }
+
+    fn scan(&self) -> scan::Task {
+        let kind = if self.exclusive { scan::Kind::Exclusive } else { scan::Kind::Inclusive };
+        scan::Task { me: self.me, kind, count: self.count, in_place: self.in_place }
+    }
+}
+
+fn reduce_linear(setting: &Setting) -> Draft {
+    let algorithm = reduce::Linear::new(setting.reduce());
+    let temporaries = algorithm.temporaries();
+    Draft::new(algorithm).temporaries(temporaries, setting.count)
+}
+
+fn reduce_binomial(setting: &Setting) -> Draft {
+    let algorithm = reduce::Binomial::new(setting.reduce());
+    let temporaries = algorithm.temporaries();
+    Draft::new(algorithm).temporaries(temporaries, setting.count)
+}
+
+fn reduce_chain(setting: &Setting) -> Draft {
+    let algorithm = reduce::Chain::new(setting.reduce(), setting.segment);
+    let temporary = algorithm.temporary();
+    Draft::new(algorithm).temporary(temporary).window(setting.window)
+}
+
+fn broadcast_after(draft: Draft, setting: &Setting, shape: bcast::Shape) -> Draft {
+    draft.then(bcast::Tree::new(setting.me, 0, setting.count, setting.segment, shape)).window(setting.window)
+}
+
+fn reduce_scatter(setting: &Setting) -> Draft {
+    let Setting { me, count: block, .. } = *setting;
+    let whole = block * me.size as usize;
+    let result = Place::Temporary(2);
+    let reduce = reduce::Binomial::new(reduce::Task { count: whole, result, ..setting.reduce() });
+    let used = reduce.temporaries();
+    let mut draft = Draft::new(reduce).temporaries(used, whole);
+    if me.rank == 0 {
+        draft = draft.temporaries(2 - used, 0).temporary(whole);
+    }
+    draft.then(scatter::Linear::new(me, 0, result, block, false)).window(setting.window)
+}
+
+macro_rules! rows {
+    ($($collective:ident $number:literal $name:literal $([$($restriction:ident),+])? $(segmented $segmented:literal)?
+       $description:literal => $draft:expr;)*) => {
+        /// The table.
+        pub static ALGORITHMS: &[Algorithm] = &[
+            $(Algorithm {
+                collective: Collective::$collective,
+                number: $number,
+                name: $name,
+                description: $description,
+                restrictions: &[$($(Restriction::$restriction),+)?],
+                segmented: false $(|| $segmented)?,
+                draft: $draft,
+            }),*
+        ];
+    };
+}
+
+rows! {
+    Barrier 1 "linear" "all signal rank 0, which signals all"
+        => |s| Draft::new(barrier::Linear::new(s.me)).window(s.window);
+    Barrier 3 "recursive_doubling" "partners at distances 1, 2, 4... signal each other"
+        => |s| Draft::new(barrier::RecursiveDoubling::new(s.me));
+    Barrier 4 "bruck" "dissemination: signal the rank 1, 2, 4... above"
+        => |s| Draft::new(barrier::Dissemination::new(s.me));
+
+    Bcast 1 "basic_linear" segmented true "the root sends to all"
+        => |s| s.bcast(bcast::Shape::Flat);
+    Bcast 3 "pipeline" segmented true "segments travel along a chain of ranks"
+        => |s| s.bcast(bcast::Shape::Chain);
+    Bcast 5 "binary_tree" segmented true "segments travel down a binary tree"
+        => |s| s.bcast(bcast::Shape::Binary);
+    Bcast 6 "binomial" segmented true "segments travel down a binomial tree"
+        => |s| s.bcast(bcast::Shape::Binomial);
+
+    Gather 1 "basic_linear" "the root receives from all"
+        => |s| Draft::new(gather::Linear::new(s.me, s.root, s.count, s.in_place)).window(s.window);
+    Gather 2 "binomial" "subtrees are collected and sent on"
+        => |s| {
+            let algorithm = gather::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let temporary = algorithm.temporary();
+            Draft::new(algorithm).temporary(temporary).window(s.window)
+        };
+
+    Scatter 1 "basic_linear" "the root sends to all"
+        => |s| Draft::new(scatter::Linear::new(s.me, s.root, Place::Input, s.count, s.in_place))
+            .window(s.window);
+    Scatter 2 "binomial" "the blocks of subtrees are received and passed on"
+        => |s| {
+            let algorithm = scatter::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let temporary = algorithm.temporary();
+            Draft::new(algorithm).temporary(temporary).window(s.window)
+        };
+
+    Allgather 1 "linear" "each rank sends its block to every other"
+        => |s| s.allgather(allgather::Route::Direct);
+    Allgather 2 "bruck-k-fanout" "ranks send all they have to the one 1, 2, 4... below"
+        => |s| s.allgather(allgather::Route::Bruck);
+    Allgather 3 "recursive_doubling" [PowerOfTwo] "partners at distances 1, 2, 4... exchange all they have"
+        => |s| s.allgather(allgather::Route::Doubling);
+    Allgather 4 "ring" "blocks travel around a ring"
+        => |s| s.allgather(allgather::Route::Ring);
+
+    Alltoall 1 "linear" "all exchanges at once, within the window"
+        => |s| Draft::new(alltoall::Linear::new(s.me, s.count, s.in_place))
+            .temporary(if s.in_place { s.count * s.me.size as usize } else { 0 })
+            .window(s.window);
+    Alltoall 2 "pairwise" "one exchange at a time"
+        => |s| Draft::new(alltoall::Pairwise::new(s.me, s.count, s.in_place))
+            .temporary(if s.in_place && s.me.size > 1 { s.count } else { 0 });
+    Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks"
+        => |s| {
+            let hop = alltoall::Bruck::longest(s.me.size) as usize * s.count;
+            Draft::new(alltoall::Bruck::new(s.me, s.count, s.in_place))
+                .temporary(s.count * s.me.size as usize)
+                .temporaries(2, hop)
+        };
+
+    Reduce 1 "linear" "the root combines all, one by one, in rank order" => reduce_linear;
+    Reduce 3 "pipeline" segmented true "segments travel along a chain of ranks and collect contributions"
+        => reduce_chain;
+    Reduce 5 "binomial" "subtrees are combined in order and sent on; not commutative: at rank 0, which sends to the root"
+        => reduce_binomial;
+
+    Allreduce 1 "basic_linear" "linear reduce, then linear broadcast"
+        => |s| broadcast_after(reduce_linear(s), s, bcast::Shape::Flat);
+    Allreduce 2 "nonoverlapping" "binomial reduce, then binomial broadcast"
+        => |s| broadcast_after(reduce_binomial(s), s, bcast::Shape::Binomial);
+    Allreduce 3 "recursive_doubling" "partners at distances 1, 2, 4... exchange all they have"
+        => |s| Draft::new(allreduce::RecursiveDoubling::new(s.me, s.count, s.in_place))
+            .temporary(if s.me.size > 1 { s.count } else { 0 });
+    Allreduce 4 "ring" [Commutative] "parts travel around a ring to collect contributions, then the results do"
+        => |s| {
+            let algorithm = allreduce::Ring::new(s.me, s.count, s.in_place);
+            let temporary = algorithm.temporary();
+            Draft::new(algorithm).temporary(temporary)
+        };
+    Allreduce 6 "rabenseifner" [Commutative] "recursive halving of the vector, then recursive doubling of the results"
+        => |s| {
+            let algorithm = allreduce::Rabenseifner::new(s.me, s.count, s.in_place);
+            let temporary = algorithm.temporary();
+            Draft::new(algorithm).temporary(temporary)
+        };
+
+    ReduceScatterBlock 1 "basic_linear" "binomial reduce to rank 0, then linear scatter" => reduce_scatter;
+
+    Scan 1 "linear" "the prefix travels up the ranks"
+        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
+    Scan 2 "recursive_doubling" "ranks send what they have to the one 1, 2, 4... above"
+        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+
+    Exscan 1 "linear" "the prefix travels up the ranks"
+        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
+    Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4..."
+        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+}
+
+/// One rule of the selection: the algorithm for teams and blocks up to some size, if it is legal.
+struct Choice {
+    collective: Collective,
+    max_size: u32,
+    max_bytes: usize,
+    name: &'static str,
+}
+
+macro_rules! choices {
+    ($($collective:ident, $max_size:expr, $max_bytes:expr => $name:literal;)*) => {
+        /// The rules; the first that fits counts. The cut-offs are estimates until they are measured.
+        const CHOICES: &[Choice] = &[
+            $(Choice {
+                collective: Collective::$collective,
+                max_size: $max_size,
+                max_bytes: $max_bytes,
+                name: $name,
+            }),*
+        ];
+    };
+}
+
+const ANY: u32 = u32::MAX;
+const LONG: usize = usize::MAX;
+const KIB: usize = 1024;
+
+choices! {
+    Barrier, ANY, LONG => "bruck";
+    Bcast, 4, 8 * KIB => "basic_linear";
+    Bcast, ANY, 256 * KIB => "binomial";
+    Bcast, 64, LONG => "pipeline";
+    Bcast, ANY, LONG => "binary_tree";
+    Gather, 8, LONG => "basic_linear";
+    Gather, ANY, 4 * KIB => "binomial";
+    Gather, ANY, LONG => "basic_linear";
+    Scatter, 8, LONG => "basic_linear";
+    Scatter, ANY, 4 * KIB => "binomial";
+    Scatter, ANY, LONG => "basic_linear";
+    Allgather, ANY, 16 * KIB => "recursive_doubling";
+    Allgather, ANY, 4 * KIB => "bruck-k-fanout";
+    Allgather, ANY, LONG => "ring";
+    Alltoall, 4, 32 * KIB => "linear";
+    Alltoall, ANY, 128 => "modified_bruck";
+    Alltoall, ANY, 4 * KIB => "linear";
+    Alltoall, ANY, LONG => "pairwise";
+    Reduce, ANY, 64 * KIB => "binomial";
+    Reduce, 64, LONG => "pipeline";
+    Reduce, ANY, LONG => "binomial";
+    Allreduce, ANY, 16 * KIB => "recursive_doubling";
+    Allreduce, ANY, 256 * KIB => "rabenseifner";
+    Allreduce, 32, LONG => "ring";
+    Allreduce, ANY, LONG => "rabenseifner";
+    Allreduce, ANY, LONG => "nonoverlapping";
+    ReduceScatterBlock, ANY, LONG => "basic_linear";
+    Scan, ANY, LONG => "recursive_doubling";
+    Exscan, ANY, LONG => "recursive_doubling";
+}

@@ -1,0 +1,383 @@
+//! The frames of the point-to-point protocols and of the paths between two processes.
+
+use std::fmt;
+
+/// Length of the fixed part of every frame, bytes.
+pub const HEADER_LEN: usize = 16;
+
+/// Length of the longest frame without its body, bytes: it fits the payload of one 64-byte ring slot.
+pub const MAX_FRAME_LEN: usize = 56;
+
+/// A communicator context's name in the whole job: 32 bits creator, 31 bits of its counter, 1 bit which of the pair
+/// (0 point-to-point, 1 collective).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u64);
+
+impl ContextId {
+    /// The point-to-point context number `counter` of process `creator`.
+    ///
+    /// The counter has 31 bits: the communicators that one process can create in its life.
+    pub const fn new(creator: u32, counter: u32) -> Self {
+        ContextId(((creator as u64) << 32) | ((counter as u64) << 1))
+    }
+
+    /// The collective context that belongs to this point-to-point context.
+    pub const fn collective(self) -> Self {
+        ContextId(self.0 | 1)
+    }
+}
+
+impl fmt::Debug for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContextId({}.{}.{})", self.0 >> 32, (self.0 & 0xffff_ffff) >> 1, self.0 & 1)
+    }
+}
+
+/// How a message names the context it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// By the receiver's own index.
+    Local(u32),
+    /// By its global name, because the sender has not learnt the receiver's index yet.
+    Global(ContextId),
+}
+
+/// What a message is matched by, besides its source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// The communicator context.
+    pub context: Context,
+    /// The tag.
+    pub tag: i32,
+}
+
+/// A frame without its body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// A message whose data follow at once.
+    Eager {
+        /// What it is matched by.
+        envelope: Envelope,
+    },
+    /// As `Eager`, but the sender waits until it is matched (synchronous mode).
+    EagerSync {
+        /// What it is matched by.
+        envelope: Envelope,
+        /// The sender's request, to be named in `SyncAck`.
+        request: u64,
+    },
+    /// A long message is announced; its data stay with the sender until it is matched.
+    Rendezvous {
+        /// What it is matched by.
+        envelope: Envelope,
+        /// The sender's request, to be named in the answer.
+        request: u64,
+        /// Length of the message in bytes.
+        length: u64,
+        /// Where the data lie in the sender's memory if they are contiguous and may be read there, else 0.
+        address: u64,
+    },
+    /// The message of this request of yours was matched.
+    SyncAck {
+        /// The request named in `EagerSync`.
+        request: u64,
+    },
+    /// Send the data of the announced message.
+    Pull {
+        /// The request named in `Rendezvous`.
+        request: u64,
+        /// The receive that waits for the data, to be named in `Data`.
+        receiver: u64,
+        /// How many bytes are wanted (less than announced if the receive buffer is shorter).
+        length: u64,
+    },
+    /// The data of the announced message have been read; the buffer is free.
+    Fin {
+        /// The request named in `Rendezvous`.
+        request: u64,
+    },
+    /// A piece of an announced message.
+    Data {
+        /// The receive named in `Pull`.
+        receiver: u64,
+        /// Where the piece begins in the message, bytes.
+        offset: u64,
+    },
+    /// From now on call this context by this index when you send to me.
+    Learn {
+        /// The context's global name.
+        id: ContextId,
+        /// The index at the process that sends this frame.
+        index: u32,
+    },
+    /// You may use this ring of my segment instead of my inbox.
+    RingGrant {
+        /// Index of the ring in the segment of the process that sends this frame.
+        ring: u32,
+    },
+    /// First frame in a granted ring: what follows comes after this many inbox cells of mine.
+    RingOpen {
+        /// Cells the sender has put into the receiver's inbox before.
+        cells: u64,
+    },
+}
+
+/// A decoded frame and what came with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The sequence number modulo 256 (0 for frames that do not match).
+    pub sequence: u8,
+    /// Process index of the sender.
+    pub source: u32,
+    /// The frame.
+    pub frame: Frame,
+    /// Where the body begins.
+    pub body_at: usize,
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WireError {
+    /// Fewer bytes than the frame needs.
+    #[error("a frame of kind {kind:#04x} needs {needed} bytes, {got} came")]
+    Short {
+        /// The kind byte, 0xff when not even the header is complete.
+        kind: u8,
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes there.
+        got: usize,
+    },
+    /// The kind byte names no frame.
+    #[error("{0:#04x} is no kind of frame")]
+    Kind(u8),
+    /// The header's extension length does not fit its kind.
+    #[error("a frame of kind {kind:#04x} has an extension of {needed} bytes, the header says {got}")]
+    Extension {
+        /// The kind byte.
+        kind: u8,
+        /// The extension that this kind has.
+        needed: usize,
+        /// What the header says.
+        got: usize,
+    },
+}
+
+// Kind bytes: high four bits the protocol, low four the message. Bit 3 of a matching kind: global context id.
+const EAGER: u8 = 0x00;
+const EAGER_SYNC: u8 = 0x01;
+const RENDEZVOUS: u8 = 0x02;
+const GLOBAL: u8 = 0x08;
+const SYNC_ACK: u8 = 0x10;
+const PULL: u8 = 0x11;
+const FIN: u8 = 0x12;
+const DATA: u8 = 0x13;
+const LEARN: u8 = 0x20;
+const RING_GRANT: u8 = 0x30;
+const RING_OPEN: u8 = 0x31;
+
+impl Frame {
+    /// Whether this frame takes part in matching, and therefore carries a sequence number.
+    #[inline]
+    pub const fn matches(&self) -> bool {
+        matches!(self, Frame::Eager { .. } | Frame::EagerSync { .. } | Frame::Rendezvous { .. })
+    }
+
+    /// Writes the frame and returns its length.
+    pub fn encode(&self, sequence: u8, source: u32, out: &mut [u8; MAX_FRAME_LEN]) -> usize {
+        let mut w = Writer { out, at: HEADER_LEN };
+        let (kind, tag, context) = match *self {
+            Frame::Eager { envelope } => w.envelope(EAGER, envelope),
+            Frame::EagerSync { envelope, request } => {
+                let head = w.envelope(EAGER_SYNC, envelope);
+                w.u64(request);
+                head
+            }
+            Frame::Rendezvous { envelope, request, length, address } => {
+                let head = w.envelope(RENDEZVOUS, envelope);
+                w.u64(request);
+                w.u64(length);
+                w.u64(address);
+                head
+            }
+            Frame::SyncAck { request } => w.plain(SYNC_ACK, &[request]),
+            Frame::Pull { request, receiver, length } => w.plain(PULL, &[request, receiver, length]),
+            Frame::Fin { request } => w.plain(FIN, &[request]),
+            Frame::Data { receiver, offset } => w.plain(DATA, &[receiver, offset]),
+            Frame::Learn { id, index } => {
+                w.u64(id.0);
+                (LEARN, 0, index)
+            }
+            Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
+            Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
+        };
+        let len = w.at;
+        out[0] = sequence;
+        out[1] = kind;
+        out[2..4].copy_from_slice(&((len - HEADER_LEN) as u16).to_le_bytes());
+        out[4..8].copy_from_slice(&tag.to_le_bytes());
+        out[8..12].copy_from_slice(&context.to_le_bytes());
+        out[12..16].copy_from_slice(&source.to_le_bytes());
+        len
+    }
+
+    /// Reads a frame from the beginning of `bytes`.
+    ///
+    /// # Errors
+    /// If the bytes are too few or name no frame.
+    pub fn decode(bytes: &[u8]) -> Result<Received, WireError> {
+        let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
+            return Err(WireError::Short { kind: 0xff, needed: HEADER_LEN, got: bytes.len() });
+        };
+        let kind = head[1];
+        let extension = usize::from(u16::from_le_bytes([head[2], head[3]]));
+        let tag = i32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let context = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        let source = u32::from_le_bytes([head[12], head[13], head[14], head[15]]);
+
+        let needed = extension_len(kind).ok_or(WireError::Kind(kind))?;
+        if extension != needed {
+            return Err(WireError::Extension { kind, needed, got: extension });
+        }
+        let rest = &bytes[HEADER_LEN..];
+        if rest.len() < needed {
+            return Err(WireError::Short { kind, needed: HEADER_LEN + needed, got: bytes.len() });
+        }
+        let mut words = rest[..needed].as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w));
+        let mut word = || words.next().unwrap_or(0);
+
+        let matching = kind & 0xf0 == 0;
+        let envelope = Envelope {
+            context: if matching && kind & GLOBAL != 0 {
+                Context::Global(ContextId(word()))
+            } else {
+                Context::Local(context)
+            },
+            tag,
+        };
+        let frame = match if matching { kind & !GLOBAL } else { kind } {
+            EAGER => Frame::Eager { envelope },
+            EAGER_SYNC => Frame::EagerSync { envelope, request: word() },
+            RENDEZVOUS => Frame::Rendezvous { envelope, request: word(), length: word(), address: word() },
+            SYNC_ACK => Frame::SyncAck { request: word() },
+            PULL => Frame::Pull { request: word(), receiver: word(), length: word() },
+            FIN => Frame::Fin { request: word() },
+            DATA => Frame::Data { receiver: word(), offset: word() },
+            LEARN => Frame::Learn { id: ContextId(word()), index: context },
+            RING_GRANT => Frame::RingGrant { ring: context },
+            RING_OPEN => Frame::RingOpen { cells: word() },
+            _ => return Err(WireError::Kind(kind)),
+        };
+        Ok(Received { sequence: head[0], source, frame, body_at: HEADER_LEN + needed })
+    }
+}
+
+/// Length of the extension of a kind, or `None` if there is no such kind.
+const fn extension_len(kind: u8) -> Option<usize> {
+    let long = if kind & 0xf0 == 0 && kind & GLOBAL != 0 { 8 } else { 0 };
+    Some(match if kind & 0xf0 == 0 { kind & !GLOBAL } else { kind } {
+        EAGER => long,
+        EAGER_SYNC => long + 8,
+        RENDEZVOUS => long + 24,
+        SYNC_ACK | FIN | LEARN | RING_OPEN => 8,
+        PULL => 24,
+        DATA => 16,
+        RING_GRANT => 0,
+        _ => return None,
+    })
+}
+
+struct Writer<'a> {
+    out: &'a mut [u8; MAX_FRAME_LEN],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn u64(&mut self, v: u64) {
+        self.out[self.at..self.at + 8].copy_from_slice(&v.to_le_bytes());
+        self.at += 8;
+    }
+
+    fn plain(&mut self, kind: u8, words: &[u64]) -> (u8, i32, u32) {
+        for w in words {
+            self.u64(*w);
+        }
+        (kind, 0, 0)
+    }
+
+    fn envelope(&mut self, kind: u8, e: Envelope) -> (u8, i32, u32) {
+        match e.context {
+            Context::Local(index) => (kind, e.tag, index),
+            Context::Global(id) => {
+                self.u64(id.0);
+                (kind | GLOBAL, e.tag, 0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_frame() -> impl Strategy<Value = Frame> {
+        let context = prop_oneof![
+            any::<u32>().prop_map(Context::Local),
+            any::<u64>().prop_map(|v| Context::Global(ContextId(v)))
+        ];
+        let envelope = (context, any::<i32>()).prop_map(|(context, tag)| Envelope { context, tag });
+        let (e1, e2) = (envelope.clone(), envelope.clone());
+        prop_oneof![
+            envelope.prop_map(|envelope| Frame::Eager { envelope }),
+            (e1, any::<u64>()).prop_map(|(envelope, request)| Frame::EagerSync { envelope, request }),
+            (e2, any::<[u64; 3]>()).prop_map(|(envelope, [request, length, address])| Frame::Rendezvous {
+                envelope,
+                request,
+                length,
+                address
+            }),
+            any::<u64>().prop_map(|request| Frame::SyncAck { request }),
+            any::<[u64; 3]>().prop_map(|[request, receiver, length]| Frame::Pull {
+                request,
+                receiver,
+                length
+            }),
+            any::<u64>().prop_map(|request| Frame::Fin { request }),
+            any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),
+            any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
+            any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
+            any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_survives_the_wire(frame in any_frame(), sequence: u8, source: u32) {
+            let mut bytes = [0; MAX_FRAME_LEN];
+            let len = frame.encode(sequence, source, &mut bytes);
+            let got = Frame::decode(&bytes[..len]).unwrap();
+            prop_assert_eq!(got, Received { sequence, source, frame, body_at: len });
+            prop_assert!(Frame::decode(&bytes[..len - 1]).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(bytes: Vec<u8>) {
+            if let Ok(got) = Frame::decode(&bytes) {
+                prop_assert!(got.body_at <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_named() {
+        let mut bytes = [0; MAX_FRAME_LEN];
+        let len = Frame::Fin { request: 7 }.encode(0, 0, &mut bytes);
+        bytes[1] = 0x77;
+        assert_eq!(Frame::decode(&bytes[..len]).unwrap_err().to_string(), "0x77 is no kind of frame");
+        assert_eq!(
+            Frame::decode(&[1, 2]).unwrap_err().to_string(),
+            "a frame of kind 0xff needs 16 bytes, 2 came"
+        );
+    }
+}
