@@ -389,6 +389,37 @@ pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
     }
 }
 
+/// Whether descriptor `number` is open and not close-on-exec, and a file without a name, as a memfd is.
+pub fn inherited_is_segment(number: RawFd) -> bool {
+    inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
+}
+
+/// Whether descriptor `number` is open and not close-on-exec, and a socket that keeps message boundaries.
+pub fn inherited_is_control(number: RawFd) -> bool {
+    if !inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFSOCK) {
+        return false;
+    }
+    let mut kind: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `kind`.
+    let failed = unsafe {
+        libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
+    };
+    failed == 0 && kind == libc::SOCK_SEQPACKET
+}
+
+fn inherited_mode(number: RawFd) -> Option<libc::stat> {
+    let mut stat = std::mem::MaybeUninit::uninit();
+    // SAFETY: fcntl(2) and fstat(2) fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
+    unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFD);
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        Some(stat.assume_init())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@
 //! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod control;
 pub mod job;
 pub mod report;
