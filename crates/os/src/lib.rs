@@ -7,7 +7,7 @@
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
-//! [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded process), [`bytes`] (views of
+//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded process), [`bytes`] (views of
 //! memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox and door know only atomics from the internal module `sync`, and run alike between
@@ -36,3 +36,5 @@ pub mod lock;
 pub mod segment;
 #[cfg(not(loom))]
 pub mod single_copy;
+#[cfg(not(loom))]
+pub mod spawn;

@@ -1,2 +1,20 @@
-//! To be written.
+//! How a job comes up, and how it ends.
+//!
+//! `mpirun` starts the ranks of a job and stays as their parent. For each rank it makes a *segment* (a memfd that will
+//! hold the rank's inbox and rings, with a header page that says who the rank is and what it is doing) and a
+//! *control* socket. The rank's process inherits both. That is all the wire-up there is: no file, no port, no
+//! barrier. When a rank first talks to a peer it asks `mpirun` over the control socket for the peer's segment.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
+//! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
+//! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
+//! | [`report`] | the one text that a failed job prints |
+//! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
 #![forbid(unsafe_code)]
+
+pub mod client;
+pub mod control;
+pub mod job;
+pub mod report;

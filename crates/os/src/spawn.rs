@@ -1,0 +1,500 @@
+//! Starting processes, and seeing that they end: what a launcher needs of the kernel.
+//!
+//! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2) (as vfork(2) does),
+//!   so the cost does not depend on the launcher's size; a failed execve comes back as an ordinary error.
+//! - [`Signals`] turns signals into something to poll, so that a launcher needs no handler.
+//! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
+//! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A set of signals that a thread does not want to be interrupted by.
+#[derive(Clone, Copy)]
+pub struct SignalMask(libc::sigset_t);
+
+impl std::fmt::Debug for SignalMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignalMask")
+    }
+}
+
+/// A program to start.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// The file to execute.
+    pub path: &'a CStr,
+    /// Its arguments, its own name first.
+    pub args: &'a [CString],
+    /// Its environment, `NAME=value` each.
+    pub env: &'a [CString],
+    /// The directory to start in, if not the launcher's.
+    pub directory: Option<&'a CStr>,
+    /// Descriptors of the launcher, and the numbers that they get in the program. All others that are not
+    /// close-on-exec stay as they are.
+    pub fds: &'a [(BorrowedFd<'a>, RawFd)],
+    /// The signal mask to start with.
+    pub mask: &'a SignalMask,
+    /// The limit on open files to start with (soft, hard), if not the launcher's.
+    pub open_files: Option<(u64, u64)>,
+}
+
+/// A started process. It is the leader of a process group of its own, and is killed when the launcher's thread that
+/// started it ends.
+#[derive(Debug)]
+pub struct Process {
+    /// Its process id, which is also the id of its group.
+    pub pid: i32,
+    /// Becomes readable when it ends (pidfd_open(2)).
+    pub pidfd: OwnedFd,
+}
+
+/// Numbers that a program's descriptors can get lie below this; they are moved above it before they are put in place.
+const SCRATCH: RawFd = 64;
+/// Descriptors that a program can be given at most.
+pub const MAX_FDS: usize = 8;
+
+/// What the child needs between clone and execve. It lies in memory that both share.
+struct Child<'a> {
+    program: &'a Program<'a>,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    parent: libc::pid_t,
+    /// Set if execve, or something before it, failed.
+    error: c_int,
+}
+
+/// Starts a program.
+///
+/// # Errors
+/// What clone(2) or execve(2) say, such as `NotFound`, `PermissionDenied`, or ENOEXEC for a script without "#!";
+/// also what stops the descriptors from being put in their places.
+pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
+    const STACK: usize = 64 << 10;
+    if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| !(0..SCRATCH).contains(&to)) {
+        let text =
+            format!("at most {MAX_FDS} descriptors, numbered below {SCRATCH}, can be handed to a program");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let argv = null_terminated(program.args);
+    let envp = null_terminated(program.env);
+    // SAFETY: getpid(2) has no preconditions.
+    let parent = unsafe { libc::getpid() };
+    let mut child = Child { program, argv: argv.as_ptr(), envp: envp.as_ptr(), parent, error: 0 };
+    let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+    let mut pidfd: c_int = -1;
+
+    // No signal may run a handler in the child while it shares our memory.
+    let old = set_mask(libc::SIG_BLOCK, &full_mask())?;
+    // SAFETY: `stack` has STACK bytes, aligned to 16, and grows down from its end; `child` and all that it points to
+    // live until clone returns, which is not before the child has called execve or _exit (CLONE_VFORK). The child
+    // runs `run_child` alone, which keeps to system calls. With CLONE_PIDFD the kernel stores through the fifth
+    // argument, which points to a c_int.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().cast::<u8>().add(STACK).cast::<c_void>();
+        libc::clone(
+            run_child,
+            top,
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
+            (&raw mut child).cast::<c_void>(),
+            &raw mut pidfd,
+        )
+    };
+    let cloned = io::Error::last_os_error();
+    set_mask(libc::SIG_SETMASK, &old.0)?;
+    if pid < 0 {
+        return Err(cloned);
+    }
+    // SAFETY: the kernel has just made this descriptor for us; it is close-on-exec.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    if child.error != 0 {
+        // SAFETY: waits for our own child, which has called _exit; no status is wanted.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        return Err(io::Error::from_raw_os_error(child.error));
+    }
+    Ok(Process { pid, pidfd })
+}
+
+/// The child: on a stack of its own in the launcher's memory.
+extern "C" fn run_child(arg: *mut c_void) -> c_int {
+    // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until we are done with it.
+    let child = unsafe { &mut *arg.cast::<Child<'_>>() };
+    child.error = prepare_and_exec(child);
+    // SAFETY: ends the child without running anything of the launcher's.
+    unsafe { libc::_exit(127) }
+}
+
+/// Returns the error number if something failed. System calls only: no allocation, no lock.
+fn prepare_and_exec(child: &Child<'_>) -> c_int {
+    let program = child.program;
+    // SAFETY: plain system calls of one process on itself; pointers are to values that live here or in `child`.
+    unsafe {
+        if libc::setpgid(0, 0) != 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+            return errno();
+        }
+        if libc::getppid() != child.parent {
+            return libc::ESRCH; // the launcher died before prctl: nobody would kill us
+        }
+        // First all out of the way, then each into its place, so that none is overwritten before its turn.
+        let mut moved = [-1; MAX_FDS];
+        for (moved, &(from, _)) in moved.iter_mut().zip(program.fds) {
+            *moved = from.as_raw_fd();
+            if *moved < SCRATCH {
+                *moved = libc::fcntl(*moved, libc::F_DUPFD_CLOEXEC, SCRATCH);
+            }
+            if *moved < 0 {
+                return errno();
+            }
+        }
+        for (moved, &(_, to)) in moved.iter().zip(program.fds) {
+            if libc::dup2(*moved, to) < 0 {
+                return errno();
+            }
+        }
+        if let Some((soft, hard)) = program.open_files {
+            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) != 0 {
+                return errno();
+            }
+        }
+        if let Some(directory) = program.directory
+            && libc::chdir(directory.as_ptr()) != 0
+        {
+            return errno();
+        }
+        // Rust programs ignore SIGPIPE, and execve would hand that on.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &program.mask.0, std::ptr::null_mut());
+        libc::execve(program.path.as_ptr(), child.argv, child.envp);
+        errno()
+    }
+}
+
+fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn null_terminated(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+fn full_mask() -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigfillset(3) initialises the set and cannot fail on a valid pointer.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+fn mask_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigemptyset(3) initialises the set; sigaddset(3) refuses numbers that are no signals.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Changes the calling thread's mask and returns the old one.
+fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMask> {
+    let mut old = std::mem::MaybeUninit::uninit();
+    // SAFETY: both sets are valid; the old one is written on success.
+    let failed = unsafe { libc::pthread_sigmask(how, set, old.as_mut_ptr()) };
+    if failed != 0 {
+        return Err(io::Error::from_raw_os_error(failed));
+    }
+    // SAFETY: just written.
+    Ok(SignalMask(unsafe { old.assume_init() }))
+}
+
+/// Signals as something to poll and read. While it lives, they are blocked in the thread that made it.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: SignalMask,
+}
+
+impl Signals {
+    /// Blocks `signals` in this thread (and those it will start) and collects them.
+    ///
+    /// # Errors
+    /// What signalfd(2) says, such as too many open files.
+    pub fn new(signals: &[i32]) -> io::Result<Signals> {
+        let set = mask_of(signals);
+        let before = set_mask(libc::SIG_BLOCK, &set)?;
+        // SAFETY: `set` is valid; -1 asks for a new descriptor, which nobody else owns.
+        let fd = unsafe {
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                let error = io::Error::last_os_error();
+                set_mask(libc::SIG_SETMASK, &before.0)?;
+                return Err(error);
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Signals { fd, before })
+    }
+
+    /// The mask from before: what a started program should have.
+    pub fn before(&self) -> &SignalMask {
+        &self.before
+    }
+
+    /// The next signal that came, if one did.
+    ///
+    /// # Errors
+    /// What read(2) says, except that nothing is there.
+    pub fn next(&self) -> io::Result<Option<i32>> {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.fd, &mut info) {
+            Ok(n) if n == info.len() => {
+                // The first field of signalfd_siginfo is ssi_signo, a u32 (signalfd(2)).
+                Ok(Some(u32::from_ne_bytes([info[0], info[1], info[2], info[3]]).cast_signed()))
+            }
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // Nothing to be done if it fails; it cannot with a valid mask.
+        let _ = set_mask(libc::SIG_SETMASK, &self.before.0);
+    }
+}
+
+/// A process that outlives the launcher for a moment: when the launcher is gone without having said farewell, it
+/// kills the process groups that it was told of.
+#[derive(Debug)]
+pub struct Guard {
+    pid: i32,
+    pipe: OwnedFd,
+}
+
+/// Groups that a guard can watch.
+pub const MAX_GUARDED: usize = 8192;
+
+impl Guard {
+    /// Starts the guard: a fork of this process, which must have no other thread.
+    ///
+    /// # Errors
+    /// What pipe2(2) or fork(2) say; `Unsupported` if this process has threads.
+    pub fn start() -> io::Result<Guard> {
+        if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a guard cannot be forked from a process with threads",
+            ));
+        }
+        let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // SAFETY: this process has a single thread, so the child's memory is consistent; it runs `guard` alone, which
+        // keeps to system calls and never returns.
+        let pid = unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                guard(read.as_raw_fd());
+            }
+            pid
+        };
+        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(Guard { pid, pipe }) }
+    }
+
+    /// The guard's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Puts a process group under guard. It must not be waited for (reaped) before [`Guard::dismiss`], so that its
+    /// number stays its own.
+    ///
+    /// # Errors
+    /// What write(2) says, such as a broken pipe if somebody killed the guard.
+    pub fn watch(&self, group: i32) -> io::Result<()> {
+        rustix::io::write(&self.pipe, &group.to_ne_bytes())?;
+        Ok(())
+    }
+
+    /// Ends the guard: the launcher has seen to everything itself.
+    pub fn dismiss(self) {
+        // A failure means that the guard is gone already.
+        let _ = rustix::io::write(&self.pipe, &0i32.to_ne_bytes());
+        // SAFETY: waits for our own child; no status is wanted.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// The guard's whole life. System calls only.
+fn guard(pipe: RawFd) -> ! {
+    let mut groups = [0i32; MAX_GUARDED];
+    let mut known = 0;
+    // SAFETY: system calls of a process on its own descriptors and on the groups that it was told of. The launcher
+    // keeps the leaders of those groups unreaped, so that their numbers belong to nobody else.
+    unsafe {
+        // A session of its own: what the terminal sends to the launcher's group does not end the guard.
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"mpirun-guard".as_ptr());
+        // It must not keep anybody's pipe open.
+        libc::dup2(pipe, 0);
+        libc::syscall(libc::SYS_close_range, 1u32, u32::MAX, 0u32);
+        loop {
+            let mut group = 0i32;
+            match libc::read(0, (&raw mut group).cast(), 4) {
+                4 if group == 0 => libc::_exit(0),
+                4 if known < MAX_GUARDED => {
+                    groups[known] = group;
+                    known += 1;
+                }
+                4 => {}
+                -1 if errno() == libc::EINTR => {}
+                _ => break,
+            }
+        }
+        for &group in &groups[..known] {
+            libc::kill(-group, libc::SIGKILL);
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Takes a descriptor that this program was started with, and makes it close-on-exec. `None` if there is none of this
+/// number, or if it is close-on-exec already: then it was taken before, or belongs to something in this process that
+/// opened it (everything written in Rust opens close-on-exec).
+pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
+    if number <= 2 {
+        return None; // the standard descriptors belong to the program
+    }
+    // SAFETY: fcntl(2) on a number that is no descriptor fails and does nothing else. The descriptor becomes ours only
+    // if it lacks close-on-exec, which nothing that owns a descriptor in Rust leaves out.
+    unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFD);
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+            return None;
+        }
+        if libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC) < 0 {
+            return None;
+        }
+        Some(OwnedFd::from_raw_fd(number))
+    }
+}
+
+/// Whether descriptor `number` is open and not close-on-exec, and a file without a name, as a memfd is.
+pub fn inherited_is_segment(number: RawFd) -> bool {
+    inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
+}
+
+/// Whether descriptor `number` is open and not close-on-exec, and a socket that keeps message boundaries.
+pub fn inherited_is_control(number: RawFd) -> bool {
+    if !inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFSOCK) {
+        return false;
+    }
+    let mut kind: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `kind`.
+    let failed = unsafe {
+        libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
+    };
+    failed == 0 && kind == libc::SOCK_SEQPACKET
+}
+
+fn inherited_mode(number: RawFd) -> Option<libc::stat> {
+    let mut stat = std::mem::MaybeUninit::uninit();
+    // SAFETY: fcntl(2) and fstat(2) fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
+    unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFD);
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        Some(stat.assume_init())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{WaitIdOptions, waitid};
+
+    fn run(args: &[&str], fds: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<i32> {
+        let args: Vec<CString> = args.iter().map(|a| CString::new(*a).unwrap()).collect();
+        let mask = SignalMask(mask_of(&[]));
+        let program = Program {
+            path: &args[0],
+            args: &args,
+            env: &[c"A=b".to_owned()],
+            directory: Some(c"/"),
+            fds,
+            mask: &mask,
+            open_files: None,
+        };
+        let process = spawn(&program)?;
+        let status = waitid(rustix::process::WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED)?;
+        Ok(status.and_then(|s| s.exit_status()).unwrap_or(-1))
+    }
+
+    #[test]
+    fn a_program_gets_its_arguments_environment_directory_and_group() {
+        assert_eq!(
+            run(&["/bin/sh", "-c", "test $A = b && test $PWD = / && exit $1", "sh", "7"], &[]).unwrap(),
+            7
+        );
+        let own_group = "test $(cut -d' ' -f5 /proc/$$/stat) = $$";
+        assert_eq!(run(&["/bin/sh", "-c", own_group], &[]).unwrap(), 0);
+    }
+
+    #[test]
+    fn descriptors_that_would_overwrite_each_other_arrive() {
+        let (a_read, a_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (b_read, b_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        rustix::io::write(&a_write, b"a\n").unwrap();
+        rustix::io::write(&b_write, b"b\n").unwrap();
+        // Crosswise: each goes to the number of the other.
+        let fds = [(a_read.as_fd(), b_read.as_raw_fd()), (b_read.as_fd(), a_read.as_raw_fd())];
+        let script =
+            format!("read x <&{}; read y <&{}; test $x$y = ab", b_read.as_raw_fd(), a_read.as_raw_fd());
+        assert_eq!(run(&["/bin/bash", "-c", &script], &fds).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_and_leaves_no_child() {
+        assert_eq!(run(&["/nonexistent"], &[]).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(run(&["/etc/passwd"], &[]).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn signals_can_be_read_and_the_mask_comes_back() {
+        let signals = Signals::new(&[libc::SIGUSR1]).unwrap();
+        assert_eq!(signals.next().unwrap(), None);
+        // SAFETY: sends a signal, blocked here, to this thread.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+        assert_eq!(signals.next().unwrap(), Some(libc::SIGUSR1));
+        drop(signals);
+        let now = set_mask(libc::SIG_BLOCK, &mask_of(&[])).unwrap();
+        // SAFETY: asks whether a signal is in a valid set.
+        assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
+    }
+
+    #[test]
+    fn only_an_inheritable_descriptor_is_taken_and_only_once() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(take_inherited(file.as_raw_fd()).is_none(), "close-on-exec: somebody's");
+        assert!(
+            take_inherited(1).is_none() && take_inherited(-1).is_none() && take_inherited(9999).is_none()
+        );
+        // SAFETY: a new descriptor, close-on-exec not set, as an exec would leave it.
+        let number = unsafe { libc::dup(file.as_raw_fd()) };
+        let taken = take_inherited(number).unwrap();
+        assert!(take_inherited(number).is_none());
+        drop(taken);
+    }
+}

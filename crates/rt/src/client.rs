@@ -1,0 +1,327 @@
+//! A rank's side of the start-up: who am I, where are the others, and how do I end the job.
+//!
+//! `mpirun` names two descriptors in the environment, `OXMPI_BOOT=1:<segment>:<control>`. [`Client::from_env`] takes
+//! them; the first process of a rank that does so *is* the rank. Without a launcher, or in a process that a rank
+//! itself started, there is nothing to take and the process is a *singleton*: a job of one rank
+//! (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to work there).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxmpi_os::segment::{Boot, Segment, SegmentConfig, SegmentError};
+use oxmpi_os::{cpus, fdpass, spawn};
+use oxmpi_param::Params;
+
+use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
+
+/// The environment variable that tells a rank where its segment and its control socket are.
+pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
+/// The version of what stands in [`BOOT_VARIABLE`].
+pub const BOOT_VERSION: u32 = 1;
+
+/// Who can open the segments of a job.
+pub trait Directory: Send + Sync {
+    /// The segment of `rank`, a new descriptor, close-on-exec.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError>;
+}
+
+/// Why a peer's segment could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The launcher, or the table, has no such rank or will not give it.
+    #[error("rank {rank} cannot be reached: {reason}")]
+    Refused {
+        /// The wanted rank.
+        rank: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The launcher did not answer.
+    #[error("mpirun does not answer when asked for rank {rank}: {error}")]
+    Launcher {
+        /// The wanted rank.
+        rank: u32,
+        /// What the socket said.
+        error: io::Error,
+    },
+    /// The launcher's answer makes no sense.
+    #[error("mpirun's answer for rank {rank}: {error}")]
+    Answer {
+        /// The wanted rank.
+        rank: u32,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+}
+
+/// Why a process that `mpirun` started cannot take part.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The launcher speaks another protocol.
+    #[error(
+        "{BOOT_VARIABLE}={value}: this library understands version {BOOT_VERSION} only; mpirun and libmpi_abi.so.1 must come from one installation"
+    )]
+    Version {
+        /// The variable's value.
+        value: String,
+    },
+    /// The variable is damaged.
+    #[error("{BOOT_VARIABLE}={value} is not of the form 1:SEGMENT:CONTROL; unset it to run without mpirun")]
+    Syntax {
+        /// The variable's value.
+        value: String,
+    },
+    /// The segment is unusable.
+    #[error("the segment that mpirun made for this rank: {0}")]
+    Segment(#[from] SegmentError),
+    /// A singleton could not make its own segment.
+    #[error("cannot make a segment: {0}")]
+    Create(#[source] io::Error),
+}
+
+/// This process as a rank of its job.
+#[derive(Debug)]
+pub struct Client {
+    segment: Arc<Segment>,
+    fd: OwnedFd,
+    /// `None` in a singleton. Locked from a question to its answer.
+    control: Option<Mutex<OwnedFd>>,
+}
+
+impl Client {
+    /// The rank that `mpirun` started this process as, or `None`: no launcher, or the rank is another process
+    /// already and this one was started by it. The environment is left as it is.
+    ///
+    /// # Errors
+    /// The launcher is there but does not fit this library; see [`BootError`].
+    pub fn from_env() -> Result<Option<Client>, BootError> {
+        match std::env::var(BOOT_VARIABLE) {
+            Ok(value) => Client::from_value(&value),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn from_value(value: &str) -> Result<Option<Client>, BootError> {
+        let (segment, control) = parse_boot(value)?;
+        // A process that a rank started finds the descriptors closed (close-on-exec), or, if it opened files itself,
+        // something else of this number: that is a singleton, not an error.
+        if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
+            return Ok(None);
+        }
+        let (Some(fd), Some(control)) = (spawn::take_inherited(segment), spawn::take_inherited(control))
+        else {
+            return Ok(None);
+        };
+        let segment = Segment::map(&fd)?;
+        if segment.status().claim(std::process::id()).is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Client { segment, fd, control: Some(Mutex::new(control)) }))
+    }
+
+    /// A job of one rank, without a launcher.
+    ///
+    /// # Errors
+    /// [`BootError::Create`] if the kernel gives no memory.
+    pub fn singleton(params: &Params) -> Result<Client, BootError> {
+        let boot = Boot {
+            job_id: u64::from(std::process::id()),
+            rank: 0,
+            size: 1,
+            local_rank: 0,
+            local_size: 1,
+            oversubscribed: false,
+            asymmetric: false,
+            config: segment_config(params),
+        };
+        let fd = Segment::create(&boot).map_err(BootError::Create)?;
+        let segment = Segment::map(&fd)?;
+        // The segment is new: the claim cannot fail.
+        let _ = segment.status().claim(std::process::id());
+        Ok(Client { segment, fd, control: None })
+    }
+
+    /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// The descriptor of the rank's own segment.
+    pub fn segment_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether there is no launcher.
+    pub fn is_singleton(&self) -> bool {
+        self.control.is_none()
+    }
+
+    /// Asks the launcher to end the job with `code` and to print `text` (or, if it is empty, that this rank called
+    /// MPI_Abort). Returns at once; the caller ends its process. In a singleton the text is printed here.
+    pub fn abort(&self, code: i32, text: &str) {
+        self.tell(&Request::Abort { code, text: text.to_string() }, text);
+    }
+
+    /// Asks the launcher to print a warning once, whichever ranks say it. In a singleton it is printed here.
+    pub fn say(&self, text: &str) {
+        self.tell(&Request::Say { text: text.to_string() }, text);
+    }
+
+    fn tell(&self, request: &Request, text: &str) {
+        let sent = self.control.as_ref().map(|control| {
+            // A poisoned lock is a thread that panicked between question and answer; telling needs no answer.
+            let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
+            fdpass::send(&*socket, &request.encode(), None)
+        });
+        if !matches!(sent, Some(Ok(()))) && !text.is_empty() {
+            eprintln!("{}", text.trim_end());
+        }
+    }
+}
+
+impl Directory for Client {
+    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+        let Some(control) = &self.control else {
+            let reason = "this process was started without mpirun and is a job of one rank".to_string();
+            return Err(DirectoryError::Refused { rank, reason });
+        };
+        let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
+        let launcher = |error| DirectoryError::Launcher { rank, error };
+        fdpass::send(&*socket, &Request::Segment { rank }.encode(), None).map_err(launcher)?;
+        let mut bytes = [0; MAX_MESSAGE];
+        let (n, fd) = fdpass::receive(&*socket, &mut bytes).map_err(launcher)?;
+        if n == 0 {
+            return Err(launcher(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it has closed the connection",
+            )));
+        }
+        match (Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?, fd) {
+            (Reply::Segment { rank: found }, Some(fd)) if found == rank => Ok(fd),
+            (Reply::Refused { reason, .. }, _) => Err(DirectoryError::Refused { rank, reason }),
+            (other, _) => Err(DirectoryError::Refused { rank, reason: format!("mpirun answered {other:?}") }),
+        }
+    }
+}
+
+/// The segments of a world of threads in one process, for tests.
+#[derive(Debug)]
+pub struct ThreadDirectory(Vec<OwnedFd>);
+
+impl ThreadDirectory {
+    /// A world whose rank `i` has segment `segments[i]`.
+    pub fn new(segments: Vec<OwnedFd>) -> ThreadDirectory {
+        ThreadDirectory(segments)
+    }
+}
+
+impl Directory for ThreadDirectory {
+    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+        let Some(fd) = self.0.get(rank as usize) else {
+            let reason = format!("the world has {} ranks", self.0.len());
+            return Err(DirectoryError::Refused { rank, reason });
+        };
+        fd.try_clone().map_err(|error| DirectoryError::Launcher { rank, error })
+    }
+}
+
+/// The sizes of a segment by the parameters.
+pub fn segment_config(params: &Params) -> SegmentConfig {
+    // The registry's limits keep all of them below 2^32.
+    SegmentConfig {
+        inbox_cells: params.shm_inbox_cells() as u32,
+        ring_slots: params.shm_ring_slots() as u32,
+        ring_data_bytes: params.shm_ring_data_bytes() as u32,
+        max_rings: params.shm_max_rings() as u32,
+        ..SegmentConfig::default()
+    }
+}
+
+/// Whether `ranks` ranks on this node have to share processors.
+pub fn is_oversubscribed(ranks: u32) -> bool {
+    ranks as usize > cpus::usable()
+}
+
+fn parse_boot(value: &str) -> Result<(i32, i32), BootError> {
+    let syntax = || BootError::Syntax { value: value.to_string() };
+    let (version, rest) = value.split_once(':').ok_or_else(syntax)?;
+    if version.parse::<u32>().map_err(|_| syntax())? != BOOT_VERSION {
+        return Err(BootError::Version { value: value.to_string() });
+    }
+    let (segment, control) = rest.split_once(':').ok_or_else(syntax)?;
+    Ok((segment.parse().map_err(|_| syntax())?, control.parse().map_err(|_| syntax())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_boot_variable_is_read_or_refused_with_its_value() {
+        assert!(matches!(parse_boot("1:62:63"), Ok((62, 63))));
+        assert!(matches!(parse_boot("2:62:63"), Err(BootError::Version { .. })));
+        for bad in ["", "1", "1:2", "x:2:3", "1:a:3", "1:2:3:4"] {
+            assert!(matches!(parse_boot(bad), Err(BootError::Syntax { value }) if value == bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn descriptors_that_are_not_the_launchers_make_a_singleton() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let (a, b) = fdpass::pair().unwrap();
+        let numbers = [9990, file.as_raw_fd(), a.as_raw_fd(), b.as_raw_fd()];
+        for segment in numbers {
+            for control in numbers {
+                assert!(Client::from_value(&format!("1:{segment}:{control}")).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn a_singleton_is_rank_0_of_1_and_has_no_peers() {
+        let client = Client::singleton(&Params::default()).unwrap();
+        assert_eq!((client.segment().boot().rank, client.segment().boot().size), (0, 1));
+        assert_eq!(client.segment().status().pid(), Some(std::process::id()));
+        assert!(matches!(client.open_peer(1), Err(DirectoryError::Refused { rank: 1, .. })));
+    }
+
+    #[test]
+    fn a_peer_is_asked_for_over_the_socket() {
+        let (ours, theirs) = fdpass::pair().unwrap();
+        let single = Client::singleton(&Params::default()).unwrap();
+        let client = Client { segment: single.segment, fd: single.fd, control: Some(Mutex::new(ours)) };
+        let launcher = std::thread::spawn(move || {
+            let mut bytes = [0; MAX_MESSAGE];
+            for _ in 0..2 {
+                let (n, _) = fdpass::receive(&theirs, &mut bytes).unwrap();
+                let Ok(Request::Segment { rank }) = Request::decode(&bytes[..n]) else {
+                    panic!("no request")
+                };
+                if rank == 1 {
+                    let null = std::fs::File::open("/dev/null").unwrap();
+                    fdpass::send(&theirs, &Reply::Segment { rank }.encode(), Some(null.as_fd())).unwrap();
+                } else {
+                    let reason = "the job has 2 ranks".into();
+                    fdpass::send(&theirs, &Reply::Refused { rank, reason }.encode(), None).unwrap();
+                }
+            }
+        });
+        assert!(client.open_peer(1).is_ok());
+        assert!(client.open_peer(5).unwrap_err().to_string().contains("the job has 2 ranks"));
+        launcher.join().unwrap();
+        assert!(matches!(client.open_peer(0), Err(DirectoryError::Launcher { .. })), "the launcher is gone");
+    }
+
+    #[test]
+    fn a_thread_directory_opens_its_own_ranks_only() {
+        let single = Client::singleton(&Params::default()).unwrap();
+        let directory = ThreadDirectory::new(vec![single.segment_fd().try_clone_to_owned().unwrap()]);
+        assert_eq!(Segment::map(directory.open_peer(0).unwrap()).unwrap().boot().size, 1);
+        assert!(directory.open_peer(1).unwrap_err().to_string().contains("1 ranks"));
+    }
+}

@@ -1,0 +1,246 @@
+//! The messages between a rank and `mpirun`.
+//!
+//! They travel over a socket that keeps message boundaries (`SOCK_SEQPACKET`), so one message is one packet. A rank
+//! asks, `mpirun` answers; it never sends anything unasked. All numbers are little endian.
+//!
+//! | byte | meaning |
+//! |---|---|
+//! | 0 | version of this protocol, [`VERSION`] |
+//! | 1 | kind |
+//! | 2-5 | rank, or the code of an abort |
+//! | 6- | text in UTF-8, or nothing |
+//!
+//! The answer [`Reply::Segment`] carries the segment's descriptor beside it (`SCM_RIGHTS`).
+
+/// The version of this protocol. Both sides come from one installation; a difference means that they do not.
+pub const VERSION: u8 = 1;
+
+/// The longest message in bytes. Longer texts are cut.
+pub const MAX_MESSAGE: usize = 4096;
+
+const HEADER: usize = 6;
+
+/// What a rank sends to `mpirun`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Give me the segment of this rank. Answered by a [`Reply`].
+    Segment {
+        /// The peer whose segment is wanted.
+        rank: u32,
+    },
+    /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
+    /// Not answered.
+    Abort {
+        /// What `mpirun` should exit with.
+        code: i32,
+        /// The job's report; the first one is printed.
+        text: String,
+    },
+    /// Print this warning once, whichever ranks send it. Not answered.
+    Say {
+        /// The warning.
+        text: String,
+    },
+}
+
+/// What `mpirun` answers to [`Request::Segment`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The descriptor that comes with this message is the segment of `rank`.
+    Segment {
+        /// The peer.
+        rank: u32,
+    },
+    /// There is no such segment to be had.
+    Refused {
+        /// The peer that was asked for.
+        rank: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a message could not be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The message is shorter than a header, or too long, or has bytes where there should be none.
+    #[error("a control message of kind {kind} has {length} bytes")]
+    Length {
+        /// The kind it claims to be (0 if even that is missing).
+        kind: u8,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// It comes from another version of OxMPI.
+    #[error(
+        "control protocol version {found}, but this is version {VERSION}: mpirun and the library do not come from the same installation"
+    )]
+    Version {
+        /// The version it names.
+        found: u8,
+    },
+    /// Its kind is unknown.
+    #[error("unknown kind of control message: {kind}")]
+    Kind {
+        /// The kind.
+        kind: u8,
+    },
+    /// Its text is not UTF-8.
+    #[error("the text of a control message of kind {kind} is not UTF-8")]
+    Text {
+        /// The kind.
+        kind: u8,
+    },
+}
+
+mod kind {
+    pub(super) const SEGMENT: u8 = 1;
+    pub(super) const ABORT: u8 = 2;
+    pub(super) const SAY: u8 = 3;
+    pub(super) const HERE: u8 = 65;
+    pub(super) const REFUSED: u8 = 66;
+}
+
+impl Request {
+    /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Request::Segment { rank } => encode(kind::SEGMENT, *rank, ""),
+            Request::Abort { code, text } => encode(kind::ABORT, code.cast_unsigned(), text),
+            Request::Say { text } => encode(kind::SAY, 0, text),
+        }
+    }
+
+    /// Reads a message that a rank sent.
+    ///
+    /// # Errors
+    /// Anything that [`Request::encode`] cannot have made.
+    pub fn decode(bytes: &[u8]) -> Result<Request, DecodeError> {
+        let (kind, number, text) = split(bytes)?;
+        match kind {
+            kind::SEGMENT => no_text(kind, text).map(|()| Request::Segment { rank: number }),
+            kind::ABORT => Ok(Request::Abort { code: number.cast_signed(), text: utf8(kind, text)? }),
+            kind::SAY if number == 0 => Ok(Request::Say { text: utf8(kind, text)? }),
+            _ => Err(DecodeError::Kind { kind }),
+        }
+    }
+}
+
+impl Reply {
+    /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Reply::Segment { rank } => encode(kind::HERE, *rank, ""),
+            Reply::Refused { rank, reason } => encode(kind::REFUSED, *rank, reason),
+        }
+    }
+
+    /// Reads a message that `mpirun` sent.
+    ///
+    /// # Errors
+    /// Anything that [`Reply::encode`] cannot have made.
+    pub fn decode(bytes: &[u8]) -> Result<Reply, DecodeError> {
+        let (kind, number, text) = split(bytes)?;
+        match kind {
+            kind::HERE => no_text(kind, text).map(|()| Reply::Segment { rank: number }),
+            kind::REFUSED => Ok(Reply::Refused { rank: number, reason: utf8(kind, text)? }),
+            _ => Err(DecodeError::Kind { kind }),
+        }
+    }
+}
+
+fn encode(kind: u8, number: u32, text: &str) -> Vec<u8> {
+    let text = &text[..text.floor_char_boundary(MAX_MESSAGE - HEADER)];
+    let mut out = Vec::with_capacity(HEADER + text.len());
+    out.extend([VERSION, kind]);
+    out.extend(number.to_le_bytes());
+    out.extend(text.as_bytes());
+    out
+}
+
+fn split(bytes: &[u8]) -> Result<(u8, u32, &[u8]), DecodeError> {
+    let kind = bytes.get(1).copied().unwrap_or(0);
+    match bytes.first() {
+        Some(&VERSION) => {}
+        Some(&found) => return Err(DecodeError::Version { found }),
+        None => return Err(DecodeError::Length { kind, length: 0 }),
+    }
+    if bytes.len() > MAX_MESSAGE {
+        return Err(DecodeError::Length { kind, length: bytes.len() });
+    }
+    match bytes.split_first_chunk::<HEADER>() {
+        Some((&[_, kind, a, b, c, d], text)) => Ok((kind, u32::from_le_bytes([a, b, c, d]), text)),
+        None => Err(DecodeError::Length { kind, length: bytes.len() }),
+    }
+}
+
+fn no_text(kind: u8, text: &[u8]) -> Result<(), DecodeError> {
+    if text.is_empty() { Ok(()) } else { Err(DecodeError::Length { kind, length: HEADER + text.len() }) }
+}
+
+fn utf8(kind: u8, text: &[u8]) -> Result<String, DecodeError> {
+    String::from_utf8(text.to_vec()).map_err(|_| DecodeError::Text { kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn requests() -> impl Strategy<Value = Request> {
+        prop_oneof![
+            any::<u32>().prop_map(|rank| Request::Segment { rank }),
+            (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
+            ".{0,80}".prop_map(|text| Request::Say { text }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_comes_back(request in requests()) {
+            prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+
+        #[test]
+        fn a_reply_comes_back(rank: u32, reason in ".{0,80}") {
+            for reply in [Reply::Segment { rank }, Reply::Refused { rank, reason }] {
+                prop_assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
+            start in prop_oneof![Just(vec![]), (0u8..4).prop_map(|k| vec![VERSION, k]), (64u8..68).prop_map(|k| vec![VERSION, k])],
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let bytes = [start, rest].concat();
+            if let Ok(request) = Request::decode(&bytes) {
+                prop_assert_eq!(request.encode(), bytes.clone());
+            }
+            if let Ok(reply) = Reply::decode(&bytes) {
+                prop_assert_eq!(reply.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let bytes = Request::Say { text: "ä".repeat(5000) }.encode();
+        assert!(bytes.len() <= MAX_MESSAGE);
+        assert!(
+            matches!(Request::decode(&bytes), Ok(Request::Say { text }) if text.chars().all(|c| c == 'ä'))
+        );
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_rubbish() {
+        assert_eq!(Request::decode(&[9, 1, 0, 0, 0, 0]), Err(DecodeError::Version { found: 9 }));
+        assert_eq!(Request::decode(&[VERSION, 1, 0]), Err(DecodeError::Length { kind: 1, length: 3 }));
+        assert_eq!(
+            Request::decode(&[VERSION, 1, 0, 0, 0, 0, 7]),
+            Err(DecodeError::Length { kind: 1, length: 7 })
+        );
+        assert_eq!(Request::decode(&[VERSION, 65, 0, 0, 0, 0]), Err(DecodeError::Kind { kind: 65 }));
+        assert_eq!(Request::decode(&[VERSION, 3, 0, 0, 0, 0, 0xff]), Err(DecodeError::Text { kind: 3 }));
+    }
+}

@@ -1,0 +1,175 @@
+//! Each rule of the page above, without a process.
+
+use super::*;
+use proptest::prelude::*;
+
+fn seen(stage: Stage) -> Glimpse {
+    Glimpse { pid: 77, stage, last_call: (stage != Stage::Untouched).then_some("MPI_Recv") }
+}
+
+fn exited(rank: u32, exit: Exit, stage: Stage) -> Event {
+    Event::Exited { rank, exit, seen: seen(stage) }
+}
+
+fn printed(actions: &[Action]) -> String {
+    actions.iter().filter_map(|a| if let Action::Print(t) = a { Some(t.as_str()) } else { None }).collect()
+}
+
+fn signals(actions: &[Action]) -> Vec<i32> {
+    actions.iter().filter_map(|a| if let Action::Signal(s) = a { Some(*s) } else { None }).collect()
+}
+
+#[test]
+fn a_good_job_ends_silently_with_0() {
+    for stage in [Stage::Finalized, Stage::Untouched] {
+        let mut job = Job::new(2, "h");
+        assert_eq!(job.on(exited(1, Exit::Code(0), stage)), []);
+        assert_eq!(job.on(exited(0, Exit::Code(0), stage)), [Action::Finish(0)]);
+    }
+}
+
+#[test]
+fn rule_1_a_crash_ends_the_job_with_one_report() {
+    let mut job = Job::new(3, "h");
+    let actions = job.on(exited(1, Exit::Signal(11), Stage::Initialized));
+    assert!(printed(&actions).contains("rank 1") && printed(&actions).contains("SIGSEGV"));
+    assert_eq!(signals(&actions), [15]);
+    assert!(actions.contains(&Action::Grace(FAILURE_GRACE)));
+    assert_eq!(job.on(exited(0, Exit::Signal(15), Stage::Initialized)), []);
+    assert_eq!(job.on(Event::GraceOver), [Action::Signal(9)]);
+    assert_eq!(job.on(exited(2, Exit::Signal(9), Stage::Initialized)), [Action::Finish(139)]);
+}
+
+#[test]
+fn rule_1_a_code_and_a_missing_finalize_fail_the_job() {
+    for (exit, code, text) in
+        [(Exit::Code(7), 7, "code 7"), (Exit::Code(0), 1, "without calling MPI_Finalize")]
+    {
+        let mut job = Job::new(2, "h");
+        let actions = job.on(exited(0, exit, Stage::Initialized));
+        assert!(printed(&actions).contains(text), "{actions:?}");
+        assert_eq!(signals(&actions), [15]);
+        assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(code)]);
+    }
+}
+
+#[test]
+fn rule_2_a_rank_without_init_fails_the_job_once_another_has_it() {
+    let mut job = Job::new(2, "h");
+    assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Untouched)), []);
+    assert!(job.watches());
+    assert_eq!(job.on(Event::Seen(vec![seen(Stage::Untouched), seen(Stage::Untouched)])), []);
+    let actions = job.on(Event::Seen(vec![seen(Stage::Untouched), seen(Stage::Initialized)]));
+    assert!(
+        printed(&actions).contains("rank 0") && printed(&actions).contains("without ever calling MPI_Init")
+    );
+    assert_eq!(signals(&actions), [15]);
+    assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(1)]);
+}
+
+#[test]
+fn rule_3_a_code_after_finalize_lets_the_others_finish() {
+    let mut job = Job::new(3, "h");
+    let actions = job.on(exited(0, Exit::Code(4), Stage::Finalized));
+    assert!(printed(&actions).contains("code 4"));
+    assert_eq!(signals(&actions), []);
+    assert_eq!(job.on(exited(1, Exit::Code(5), Stage::Finalized)), []);
+    assert_eq!(job.on(exited(2, Exit::Code(0), Stage::Finalized)), [Action::Finish(4)]);
+}
+
+#[test]
+fn rule_4_an_abort_ends_the_job_with_its_code() {
+    for (asked, code) in [(9, 9), (0, 1), (256, 1), (-1, 255)] {
+        let mut job = Job::new(2, "h");
+        let abort = |rank, text: &str| Event::Abort {
+            rank,
+            code: asked,
+            text: text.into(),
+            seen: Glimpse::default(),
+        };
+        let actions = job.on(abort(1, "first"));
+        assert!(printed(&actions).contains("first"));
+        assert_eq!(signals(&actions), [15]);
+        assert_eq!(job.on(abort(0, "second")), []);
+        assert_eq!(job.on(exited(0, Exit::Code(3), Stage::Initialized)), []);
+        assert_eq!(job.on(exited(1, Exit::Code(9), Stage::Initialized)), [Action::Finish(code)]);
+    }
+}
+
+#[test]
+fn rule_5_a_second_interrupt_kills_at_once() {
+    let mut job = Job::new(2, "h");
+    assert_eq!(signals(&job.on(Event::Signal(2))), [2]);
+    assert_eq!(job.on(Event::Signal(2)), [Action::Signal(9)]);
+    assert_eq!(job.on(Event::Signal(2)), []);
+    assert_eq!(job.on(Event::GraceOver), []);
+    assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Finalized)), []);
+    assert_eq!(job.on(exited(1, Exit::Signal(9), Stage::Initialized)), [Action::Finish(130)]);
+}
+
+#[test]
+fn rule_6_a_timeout_names_who_still_runs() {
+    let mut job = Job::new(2, "h");
+    job.on(exited(0, Exit::Code(0), Stage::Finalized));
+    let all = vec![seen(Stage::Finalized), seen(Stage::Initialized)];
+    let actions = job.on(Event::TimedOut { seconds: 5, seen: all });
+    assert!(printed(&actions).contains("rank 1: pid 77") && !printed(&actions).contains("rank 0"));
+    assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(124)]);
+}
+
+#[test]
+fn a_warning_is_printed_once_and_not_without_limit() {
+    let mut job = Job::new(2, "h");
+    assert_eq!(job.on(Event::Say { text: "slow".into() }), [Action::Print("mpirun: slow\n".into())]);
+    assert_eq!(job.on(Event::Say { text: "slow".into() }), []);
+    let printed = (0..1000).filter(|i| !job.on(Event::Say { text: i.to_string() }).is_empty()).count();
+    assert_eq!(printed, MAX_SAID - 1);
+}
+
+fn events(ranks: u32) -> impl Strategy<Value = Event> {
+    let exit = prop_oneof![(0..3).prop_map(Exit::Code), (1..20).prop_map(Exit::Signal)];
+    let stage = prop_oneof![Just(Stage::Untouched), Just(Stage::Initialized), Just(Stage::Finalized)];
+    prop_oneof![
+        4 => (0..ranks, exit, stage.clone()).prop_map(|(rank, exit, stage)| exited(rank, exit, stage)),
+        1 => (0..ranks, -2..300).prop_map(|(rank, code)| Event::Abort { rank, code, text: String::new(), seen: Glimpse::default() }),
+        1 => proptest::collection::vec(stage.prop_map(seen), ranks as usize).prop_map(Event::Seen),
+        1 => Just(Event::GraceOver),
+        1 => Just(Event::Signal(15)),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: one report at most, one Finish when the last rank has ended and not
+    /// before, no signal afterwards, and an end that was begun always leads to a kill if nobody moves.
+    #[test]
+    fn every_history_ends_once(history in proptest::collection::vec(events(3), 0..40)) {
+        let mut job = Job::new(3, "h");
+        let mut gone = HashSet::new();
+        let (mut reports, mut finished, mut grace, mut killed) = (0, 0, false, false);
+        let ends = (0..3).map(|rank| exited(rank, Exit::Code(0), Stage::Finalized));
+        for event in history.into_iter().chain(ends) {
+            let was_over = gone.len() == 3;
+            if let Event::Exited { rank, .. } = event {
+                gone.insert(rank);
+            }
+            for action in job.on(event) {
+                match action {
+                    Action::Print(text) => reports += usize::from(text.contains("exit code")),
+                    Action::Signal(9) => { killed = true; prop_assert!(!was_over); }
+                    Action::Signal(_) => prop_assert!(!was_over && !killed),
+                    Action::Grace(_) => grace = true,
+                    Action::Finish(code) => {
+                        finished += 1;
+                        prop_assert_eq!(gone.len(), 3);
+                        prop_assert!(reports == 0 || code != 0);
+                    }
+                }
+            }
+            if grace && !killed && gone.len() < 3 {
+                prop_assert_eq!(job.phase, Phase::Ending);
+            }
+        }
+        prop_assert!(reports <= 2); // a code after MPI_Finalize (rule 3), then a failure
+        prop_assert_eq!(finished, 1);
+    }
+}

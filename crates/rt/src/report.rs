@@ -1,0 +1,313 @@
+//! The texts that a job prints when it does not end well.
+//!
+//! A failed job prints one report, not one per rank: which rank, on which host, what happened to it and in which MPI
+//! call, what that usually means, and what to do next.
+
+use std::fmt::Write as _;
+
+use crate::job::{Exit, Glimpse, Stage};
+
+/// What went wrong with one rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A signal killed it.
+    Killed(i32),
+    /// It exited with a code other than 0.
+    Code(i32),
+    /// It exited with 0 after MPI_Init, without MPI_Finalize.
+    NoFinalize,
+    /// It exited with 0 and never called MPI_Init, which this other rank did.
+    NoInit(u32),
+}
+
+/// Who a report is about.
+pub(crate) struct Subject<'a> {
+    pub(crate) rank: u32,
+    pub(crate) host: &'a str,
+    pub(crate) seen: &'a Glimpse,
+}
+
+/// The report on `fault`. `others` ranks still run and are being ended; `code` is what `mpirun` will exit with.
+pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i32) -> String {
+    let Subject { rank, host, seen } = subject;
+    let mut out = format!("mpirun: rank {rank} ({}host {host}) ", pid(seen));
+    match fault {
+        Fault::Killed(signal) => {
+            let (name, words, _, _) = signal_entry(*signal);
+            let _ = write!(out, "was killed by {name} ({words})");
+        }
+        Fault::Code(c) => {
+            let _ = write!(out, "exited with code {c}");
+        }
+        Fault::NoFinalize => out.push_str("exited after MPI_Init without calling MPI_Finalize"),
+        Fault::NoInit(_) => out.push_str("exited without ever calling MPI_Init"),
+    }
+    out.push_str(&call(seen));
+    out.push('\n');
+    let (meaning, next) = advice(fault, seen);
+    let _ = writeln!(out, "  Meaning: {meaning}");
+    let _ = writeln!(out, "  Next:    {next}");
+    out.push_str(&ending(others, code));
+    out
+}
+
+/// The report on an MPI_Abort, or an error that the program did not handle; `text` is what the library says.
+pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32) -> String {
+    let Subject { rank, host, seen } = subject;
+    let text = text.trim_end();
+    let mut out = if text.is_empty() {
+        format!("mpirun: rank {rank} ({}host {host}) called MPI_Abort\n", pid(seen))
+    } else {
+        format!("mpirun: rank {rank} ({}host {host}) ended the job:\n{text}\n", pid(seen))
+    };
+    out.push_str(&ending(others, code));
+    out
+}
+
+/// The report on `--timeout`: who still runs, and where.
+pub(crate) fn timeout(seconds: u64, host: &str, running: &[(u32, Glimpse)]) -> String {
+    const SHOWN: usize = 16;
+    let mut out = format!(
+        "mpirun: the time of {seconds} s (--timeout) is over and {} on host {host} still {}:\n",
+        ranks(running.len()),
+        if running.len() == 1 { "runs" } else { "run" }
+    );
+    for (rank, seen) in running.iter().take(SHOWN) {
+        let stage = match seen.stage {
+            Stage::Untouched => "has not called MPI_Init",
+            Stage::Initialized => "is between MPI_Init and MPI_Finalize",
+            Stage::Finalized => "has called MPI_Finalize",
+        };
+        let _ = writeln!(out, "  rank {rank}: {}{stage}{}", pid(seen), call(seen));
+    }
+    if running.len() > SHOWN {
+        let _ = writeln!(out, "  and {} more", running.len() - SHOWN);
+    }
+    out.push_str(
+        "  Next:    give more time, or attach a debugger (gdb -p PID) to a rank that should have moved on.\n",
+    );
+    out
+}
+
+/// What is said when the user ends the job.
+pub(crate) fn interrupted(signal: i32, running: usize) -> String {
+    format!(
+        "mpirun: {}; ending {} (once more to kill them at once)\n",
+        signal_entry(signal).0,
+        if running == 1 { "the rank".to_string() } else { ranks(running) }
+    )
+}
+
+/// The code that a shell would give for this end: the exit code, or 128 + the signal.
+pub(crate) fn shell_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    }
+}
+
+fn ranks(n: usize) -> String {
+    if n == 1 { "1 rank".to_string() } else { format!("{n} ranks") }
+}
+
+fn ending(others: usize, code: i32) -> String {
+    match others {
+        0 => format!("  The job ends with exit code {code}.\n"),
+        n => format!("  The job ends with exit code {code}; {} still running will be ended.\n", ranks(n)),
+    }
+}
+
+fn pid(seen: &Glimpse) -> String {
+    if seen.pid == 0 { String::new() } else { format!("pid {}, ", seen.pid) }
+}
+
+fn call(seen: &Glimpse) -> String {
+    seen.last_call.map(|name| format!("; its last MPI call was {name}")).unwrap_or_default()
+}
+
+fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
+    match fault {
+        Fault::Killed(signal) => {
+            let (_, _, meaning, next) = signal_entry(*signal);
+            (meaning.to_string(), next.to_string())
+        }
+        Fault::Code(127) if seen.stage == Stage::Untouched => (
+            "a shell or a loader exits with 127 when it cannot find a program or a library.".to_string(),
+            "read what it printed above; 'ldd PROGRAM' lists the libraries that a program needs.".to_string(),
+        ),
+        Fault::Code(_) => (
+            "the program itself decided to fail; its peers may wait for it in vain.".to_string(),
+            "read what the rank printed above (--tag-output marks each line with its rank).".to_string(),
+        ),
+        Fault::NoFinalize => (
+            "the program left main, or called exit, while MPI was active; its peers may wait for it in vain.".to_string(),
+            "call MPI_Finalize before the program ends, or MPI_Abort where it gives up.".to_string(),
+        ),
+        Fault::NoInit(other) => (
+            format!("rank {other} called MPI_Init, so this is an MPI job, but this rank will never take part."),
+            "see that every rank runs the MPI program: a script must not end before it, and each program of a ':' list is one job.".to_string(),
+        ),
+    }
+}
+
+/// Number, name, what it is, what it means, what to do.
+type SignalRow = (i32, &'static str, &'static str, &'static str, &'static str);
+
+/// The signals of Linux that end a program (signal(7)), for all architectures that OxMPI runs on.
+const SIGNALS: &[SignalRow] = &[
+    (
+        1,
+        "SIGHUP",
+        "hang-up",
+        "its terminal was closed, or somebody sent the signal.",
+        "run the job under nohup or in a session that stays.",
+    ),
+    (
+        2,
+        "SIGINT",
+        "interrupt",
+        "somebody interrupted this process alone.",
+        "look for a 'kill' in scripts, or for a batch system's limits.",
+    ),
+    (3, "SIGQUIT", "quit", "somebody asked this process for a core file.", "look at the core file."),
+    (
+        4,
+        "SIGILL",
+        "illegal instruction",
+        "it was compiled for another processor, or jumped into data.",
+        "compile it on this machine, without -march of a newer one.",
+    ),
+    (
+        5,
+        "SIGTRAP",
+        "trap",
+        "a breakpoint or a compiler's check was reached and no debugger is there.",
+        "run the rank in a debugger.",
+    ),
+    (
+        6,
+        "SIGABRT",
+        "abort",
+        "the program ended itself: a failed assert, an uncaught exception, or a damaged heap.",
+        "read what the rank printed above; look at the core file (ulimit -c unlimited).",
+    ),
+    (
+        7,
+        "SIGBUS",
+        "bus error",
+        "it used a part of a mapped file that is not there: a truncated file or a full file system.",
+        "see 'df -h' for full file systems, /dev/shm and memory limits among them.",
+    ),
+    (
+        8,
+        "SIGFPE",
+        "arithmetic error",
+        "an integer was divided by zero, or floating-point traps are on.",
+        "compile with -g and look at the core file (ulimit -c unlimited).",
+    ),
+    (
+        9,
+        "SIGKILL",
+        "kill",
+        "somebody killed it; if nobody did, the kernel did because memory ran out.",
+        "see 'dmesg | grep -i oom' and the memory limit of the batch system or container.",
+    ),
+    (
+        11,
+        "SIGSEGV",
+        "segmentation fault",
+        "it used memory that is not its own: often a buffer too small for a count, or a pointer never set.",
+        "compile with -g -fsanitize=address and run again, or look at the core file (ulimit -c unlimited).",
+    ),
+    (
+        13,
+        "SIGPIPE",
+        "broken pipe",
+        "it wrote where nobody reads any more, such as the end of 'mpirun ... | head'.",
+        "nothing, if that was meant.",
+    ),
+    (
+        14,
+        "SIGALRM",
+        "alarm",
+        "a timer that the program set ran out.",
+        "look for alarm() or setitimer() in the program.",
+    ),
+    (
+        15,
+        "SIGTERM",
+        "termination",
+        "somebody asked this process alone to end.",
+        "look for a 'kill' in scripts, or for a batch system's limits.",
+    ),
+    (24, "SIGXCPU", "CPU time", "its limit of CPU time is used up.", "raise it: 'ulimit -t unlimited'."),
+    (25, "SIGXFSZ", "file size", "a file grew beyond the limit.", "raise it: 'ulimit -f unlimited'."),
+    (
+        31,
+        "SIGSYS",
+        "bad system call",
+        "it made a system call that a sandbox forbids.",
+        "look at the seccomp profile of the container.",
+    ),
+];
+
+fn signal_entry(signal: i32) -> (String, &'static str, &'static str, &'static str) {
+    match SIGNALS.iter().find(|row| row.0 == signal) {
+        Some(&(_, name, words, meaning, next)) => (name.to_string(), words, meaning, next),
+        None => (
+            format!("signal {signal}"),
+            "see 'man 7 signal'",
+            "somebody sent it this signal.",
+            "look for its sender: the program itself, a script, a batch system.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_told_in_full() {
+        let seen = Glimpse { pid: 4711, stage: Stage::Initialized, last_call: Some("MPI_Recv") };
+        let subject = Subject { rank: 2, host: "nodea", seen: &seen };
+        assert_eq!(
+            fault(&subject, &Fault::Killed(11), 3, 139),
+            "mpirun: rank 2 (pid 4711, host nodea) was killed by SIGSEGV (segmentation fault); its last MPI call was MPI_Recv\n\
+             \x20 Meaning: it used memory that is not its own: often a buffer too small for a count, or a pointer never set.\n\
+             \x20 Next:    compile with -g -fsanitize=address and run again, or look at the core file (ulimit -c unlimited).\n\
+             \x20 The job ends with exit code 139; 3 ranks still running will be ended.\n"
+        );
+    }
+
+    #[test]
+    fn every_fault_has_a_meaning_and_a_next_step() {
+        let seen = Glimpse::default();
+        let subject = Subject { rank: 0, host: "h", seen: &seen };
+        let killed = (1..64).map(Fault::Killed);
+        for f in killed.chain([Fault::Code(1), Fault::Code(127), Fault::NoFinalize, Fault::NoInit(3)]) {
+            let text = fault(&subject, &f, 0, 1);
+            assert_eq!(text.lines().count(), 4, "{text}");
+            assert!(!text.contains("pid"), "no pid is known: {text}");
+        }
+    }
+
+    #[test]
+    fn an_abort_shows_the_librarys_words() {
+        let seen = Glimpse::default();
+        let subject = Subject { rank: 1, host: "h", seen: &seen };
+        assert!(abort(&subject, "MPI_Send: tag -3\n", 1, 9).contains("ended the job:\nMPI_Send: tag -3\n"));
+        assert!(abort(&subject, "", 0, 9).starts_with("mpirun: rank 1 (host h) called MPI_Abort\n"));
+    }
+
+    #[test]
+    fn a_timeout_lists_who_still_runs() {
+        let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
+        let running: Vec<_> = (0..20).map(|r| (r, seen.clone())).collect();
+        let text = timeout(3, "h", &running);
+        assert!(text.contains(
+            "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
+        ));
+        assert!(text.contains("and 4 more") && !text.contains("rank 16:"));
+    }
+}
