@@ -23,6 +23,7 @@
 //! - [`call`]: what a plan is made from.
 //! - [`knowledge`]: values all ranks share, and values only a root has.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made or chosen.
+//! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
 mod algorithms;
@@ -33,6 +34,7 @@ pub mod knowledge;
 mod plan;
 mod shape;
 pub mod table;
+pub mod verify;
 
 pub use call::{Call, Collective, Member};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};

@@ -112,6 +112,12 @@ pub enum PlanError {
         /// The number of ranks.
         size: u32,
     },
+    /// A team has more ranks than `MPI_Comm_size` can return.
+    #[error("{size} ranks are more than a communicator can have")]
+    TooManyRanks {
+        /// The number of ranks.
+        size: u32,
+    },
     /// The whole buffer has more units than an address can count.
     #[error("{size} blocks of {block} units are more than memory can hold")]
     TooLong {
@@ -176,6 +182,9 @@ pub fn make(
     let row = algorithm.algorithm();
     if row.collective != call.collective() {
         return Err(PlanError::WrongCollective { algorithm, call: call.collective() });
+    }
+    if i32::try_from(me.size).is_err() {
+        return Err(PlanError::TooManyRanks { size: me.size });
     }
     for rank in [Some(me.rank), call.root()].into_iter().flatten() {
         if rank >= me.size {
