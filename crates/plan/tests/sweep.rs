@@ -2,6 +2,8 @@
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
+use proptest::prelude::*;
+
 use oxmpi_plan::{AlgorithmId, Call, Collective, Parameters, Shared, make};
 
 /// Sizes that are sampled: around powers of two, primes, and round numbers.
@@ -82,18 +84,24 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
 }
 
 fn sweep(collective: Collective) {
+    // Where every rank speaks with every other, a team of a thousand is a million messages.
+    let all_to_all = matches!(collective, Collective::Allgather | Collective::Alltoall);
     for algorithm in algorithms(collective) {
         let mut runs = 0;
         for size in 1..=64 {
-            let counts: &[usize] = if size <= 17 { &[0, 1, 2, 7, 16, 33] } else { &[0, 1, 2, 7, 16] };
+            let counts: &[usize] = match size {
+                1..=17 => &[0, 1, 2, 7, 16, 33],
+                _ if all_to_all => &[0, 1, 7],
+                _ => &[0, 1, 2, 7, 16],
+            };
             runs += verify_size(algorithm, size, counts, &[0, 1, 3, 16]);
         }
         for size in LARGE {
-            // Where every rank speaks with every other, a team of a thousand is a million messages.
-            if matches!(collective, Collective::Allgather | Collective::Alltoall) && size > 256 {
-                continue;
+            if !all_to_all {
+                runs += verify_size(algorithm, size, &[3], &[2]);
+            } else if size <= 256 {
+                runs += verify_size(algorithm, size, &[1], &[0]);
             }
-            runs += verify_size(algorithm, size, &[3], &[2]);
         }
         println!("{algorithm}: {runs} runs");
     }
@@ -125,4 +133,30 @@ sweeps! {
     reduce_scatter_block ReduceScatterBlock;
     scan Scan;
     exscan Exscan;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    /// Whatever the size, count, segment, window and order of completion.
+    #[test]
+    fn anything_goes(
+        collective in prop::sample::select(Collective::ALL.to_vec()),
+        row in any::<prop::sample::Index>(),
+        form in any::<prop::sample::Index>(),
+        size in 1..100_u32,
+        root in any::<prop::sample::Index>(),
+        count in 0..50_usize,
+        segment in 0..60_usize,
+        window in 0..40_usize,
+        seed in any::<u64>(),
+    ) {
+        let algorithm = *row.get(&algorithms(collective).collect::<Vec<_>>());
+        let call = *form.get(&calls(collective, root.index(size as usize) as u32, count));
+        prop_assume!(algorithm.algorithm().refusal(size, call.commutative()).is_none());
+        let parameters = Parameters { segment, window };
+        let check = Check { size, call, seed };
+        let cost = verify(&check, |me| make(algorithm, me, &call, &parameters).expect("legal"));
+        prop_assert!(cost.is_ok(), "{algorithm}: {cost:?}");
+    }
 }
