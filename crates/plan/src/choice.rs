@@ -9,9 +9,11 @@ use crate::table::{AlgorithmId, by_name, first};
 
 /// Chooses an algorithm that is legal for any such call.
 ///
-/// `bytes` is what [`Call::count`] counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
-/// the other collectives. `commutative` is [`Call::commutative`]. All arguments are the same on all ranks, and so is
+/// `bytes` is what [`Call::count`](crate::Call::count) counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
+/// the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the same on all ranks, and so is
 /// the choice.
+///
+/// A caller asks once for each size of message it meets and keeps the answer: this walks through the rules.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
     let fits = |choice: &&Choice| {
@@ -81,4 +83,22 @@ choices! {
     ReduceScatterBlock, ANY, LONG => "basic_linear";
     Scan, ANY, LONG => "recursive_doubling";
     Exscan, ANY, LONG => "recursive_doubling";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_names_an_algorithm_and_the_last_one_always_fits() {
+        for choice in CHOICES {
+            assert!(by_name(choice.collective, choice.name).is_some(), "{}", choice.name);
+        }
+        for collective in Collective::ALL {
+            let last = CHOICES.iter().rfind(|choice| choice.collective == collective).unwrap();
+            let row = by_name(collective, last.name).unwrap().algorithm();
+            assert_eq!((last.max_size, last.max_bytes), (ANY, LONG));
+            assert!(row.restrictions.is_empty(), "{collective}: {}", last.name);
+        }
+    }
 }

@@ -15,7 +15,9 @@ use crate::plan::{AnyPlan, Draft};
 /// What the user may tune in an algorithm; the same on all ranks of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
-    /// The length of a segment in units of the plan (bytes, or elements of a reduction); 0: do not cut.
+    /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0 leaves it to the
+    /// algorithm: chains and binary trees cut the buffer into up to 32 segments of at least 4096 units, the others
+    /// do not cut.
     pub segment: usize,
     /// How many steps an algorithm that could keep any number outstanding keeps outstanding; values below 8 count
     /// as 8.
@@ -244,7 +246,16 @@ struct Setting {
 
 impl Setting {
     fn bcast(&self, shape: bcast::Shape) -> Draft {
-        Draft::new(bcast::Tree::new(self.me, self.root, self.count, self.segment, shape)).window(self.window)
+        let segment = match shape {
+            bcast::Shape::Chain | bcast::Shape::Binary => self.pipeline_segment(),
+            bcast::Shape::Flat | bcast::Shape::Binomial => self.segment,
+        };
+        Draft::new(bcast::Tree::new(self.me, self.root, self.count, segment, shape)).window(self.window)
+    }
+
+    /// The segment of an algorithm that is of use only in segments.
+    fn pipeline_segment(&self) -> usize {
+        if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
 
     fn allgather(&self, route: allgather::Route) -> Draft {
@@ -282,7 +293,7 @@ fn reduce_binomial(setting: &Setting) -> Draft {
 }
 
 fn reduce_chain(setting: &Setting) -> Draft {
-    let algorithm = reduce::Chain::new(setting.reduce(), setting.segment);
+    let algorithm = reduce::Chain::new(setting.reduce(), setting.pipeline_segment());
     let temporary = algorithm.temporary();
     Draft::new(algorithm).temporary(temporary).window(setting.window)
 }

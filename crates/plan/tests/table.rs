@@ -189,6 +189,13 @@ fn algorithms_send_no_more_than_they_should() {
 }
 
 #[test]
+fn chains_are_cut_unless_told_otherwise() {
+    let call = Call::Bcast { root: 0, bytes: Shared(100_000) };
+    assert_eq!(cost(Collective::Bcast, "pipeline", 2, call, Parameters::default()).messages, 25);
+    assert_eq!(cost(Collective::Bcast, "binomial", 2, call, Parameters::default()).messages, 1);
+}
+
+#[test]
 fn the_window_is_kept() {
     let call = Call::Alltoall { block: Shared(1), in_place: false };
     for (window, outstanding) in [(0, 8), (8, 8), (20, 20)] {
