@@ -31,6 +31,7 @@ pub(crate) fn of_plan(error: PlanError) -> MpiError {
     let class = match error {
         PlanError::NoSuchRank { .. } => abi::MPI_ERR_ROOT,
         PlanError::TooLong { .. } => abi::MPI_ERR_COUNT,
+        PlanError::TooManyRanks { .. } => abi::MPI_ERR_COMM,
         PlanError::Restricted { .. } | PlanError::WrongCollective { .. } => abi::MPI_ERR_INTERN,
     };
     MpiError::new(class, error.to_string())
