@@ -4,7 +4,7 @@ use crate::comm::Communicator;
 use crate::errors;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
-use oxmpi_engine::{Completion, Lane, RankMap, RequestId, Team};
+use oxmpi_engine::{Completion, Lane, RankMap, RequestId, Rest, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
@@ -235,19 +235,16 @@ impl<F: Fabric> Process<F> {
                     }
                 }
                 Next::Sleep(sleepy) => {
-                    let mut told = true;
-                    let answer = self.look(|domain| {
-                        let answer = question(domain);
-                        if answer.is_none() {
-                            told = domain.lane.announce_sleep();
+                    let last = self.look(|domain| question(domain).ok_or_else(|| domain.lane.announce_sleep()));
+                    match last {
+                        Ok(answer) => {
+                            sleepy.cancel();
+                            return answer;
                         }
-                        answer
-                    });
-                    if let Some(answer) = answer {
-                        sleepy.cancel();
-                        return answer;
+                        Err(Rest::Not) => sleepy.cancel(),
+                        Err(Rest::Short) => sleepy.sleep(Some(SHORT_SLEEP)),
+                        Err(Rest::Long) => sleepy.sleep(None),
                     }
-                    sleepy.sleep((!told).then_some(SHORT_SLEEP));
                 }
             }
         }

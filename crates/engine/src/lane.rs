@@ -26,6 +26,19 @@ pub struct Lane<F> {
     state: State,
     /// Peers for which something waits to leave.
     busy: Vec<u32>,
+    /// Whether something could leave now: others only had their turn first.
+    restless: bool,
+}
+
+/// Whether the process may sleep while nothing comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Until somebody rings.
+    Long,
+    /// For a short time: a peer has no room and cannot say when it has.
+    Short,
+    /// Not at all: there is something to do.
+    Not,
 }
 
 impl<F: Fabric> Lane<F> {
@@ -39,7 +52,7 @@ impl<F: Fabric> Lane<F> {
             todo: VecDeque::new(),
             nonsense: 0,
         };
-        Lane { fabric, state, busy: Vec::new() }
+        Lane { fabric, state, busy: Vec::new(), restless: false }
     }
 
     /// The fabric below.
@@ -233,11 +246,12 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends what waits for a peer, as far as there is room.
+    /// Sends what waits for a peer, as far as there is room and for its turn.
     fn flush(&mut self, to: u32) {
         self.flush_waiting(to);
-        self.flush_streams(to);
+        let turn_over = self.flush_streams(to);
         if self.state.peer(to).has_work() {
+            self.restless |= turn_over;
             self.list(to);
         }
     }
@@ -284,10 +298,10 @@ impl<F: Fabric> Lane<F> {
         Ok(sent)
     }
 
-    /// Sends pieces of the long messages that the peer has asked for.
-    fn flush_streams(&mut self, to: u32) {
+    /// Sends pieces of the long messages that the peer has asked for. Returns whether there may be room for more.
+    fn flush_streams(&mut self, to: u32) -> bool {
         for _ in 0..PIECES_IN_A_ROW {
-            let Some(&request) = self.state.peer(to).streams.front() else { return };
+            let Some(&request) = self.state.peer(to).streams.front() else { return false };
             let piece_limit = self.fabric.piece_limit(to);
             let Some(SendWork { phase: Phase::Streaming { receiver, wanted, sent }, buffer, .. }) =
                 self.state.requests.send_mut(request)
@@ -301,7 +315,7 @@ impl<F: Fabric> Lane<F> {
             let Ok(taken @ (Sent::Done | Sent::Later)) =
                 self.offer(to, frame, Body::of(&buffer, from, len), request.raw())
             else {
-                return;
+                return false;
             };
             if let Some(work) = self.state.requests.send_mut(request) {
                 work.phase = Phase::Streaming { receiver, wanted, sent: from + len };
@@ -315,6 +329,7 @@ impl<F: Fabric> Lane<F> {
                 }
             }
         }
+        true
     }
 
     /// A message to oneself is matched on the spot.
@@ -470,8 +485,8 @@ impl<F: Fabric> Lane<F> {
                 Todo::Flush(to) => self.flush(to),
             }
         }
-        for _ in 0..self.busy.len() {
-            let to = self.busy.remove(0);
+        self.restless = false;
+        for to in std::mem::take(&mut self.busy) {
             self.state.peer(to).listed = false;
             self.flush(to);
         }
@@ -575,14 +590,18 @@ impl<F: Fabric> Lane<F> {
         self.state.nonsense
     }
 
-    /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room. Returns
-    /// whether all will; otherwise the sleep must be short.
-    pub fn announce_sleep(&mut self) -> bool {
-        let mut all = true;
-        for at in 0..self.busy.len() {
-            all &= self.fabric.announce_waiting(self.busy[at]);
+    /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
+    pub fn announce_sleep(&mut self) -> Rest {
+        if self.restless || !self.state.todo.is_empty() {
+            return Rest::Not;
         }
-        all
+        let mut rest = Rest::Long;
+        for at in 0..self.busy.len() {
+            if !self.fabric.announce_waiting(self.busy[at]) {
+                rest = Rest::Short;
+            }
+        }
+        rest
     }
 }
 

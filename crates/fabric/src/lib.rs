@@ -149,8 +149,8 @@ pub trait Fabric {
         Err(Unreachable { peer, why: "this path has no access to another process's memory".into() })
     }
 
-    /// The engine is about to let its process sleep while messages wait for room to these peers: asks them to wake
-    /// it when there is. Returns whether they will; otherwise the sleep must be short.
+    /// The process is about to sleep while messages wait for room to this peer: asks the peer to wake it when there
+    /// is. Returns whether it will; if not (it cannot, or there is room by now), the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         false
     }

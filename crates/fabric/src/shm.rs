@@ -211,39 +211,26 @@ impl Shm {
         for _ in 0..BURST {
             let Some(cell) = self.inbox.peek() else { break };
             any = true;
-            let from = cell.producer;
-            let bytes = cell.bytes;
-            let own = match decode(bytes) {
-                Some(got) => {
-                    let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                    let own = dispatch(from, &got, body.len(), body, sink);
-                    let at = from as usize;
-                    if self.links.len() <= at {
-                        self.links.resize_with(at + 1, || None);
-                    }
-                    let link = self.links[at].get_or_insert_default();
-                    link.cells_in += 1;
-                    link.matched_in = link.matched_in.wrapping_add(u8::from(got.frame.matches()));
-                    if link.cells_in >= self.settings.ring_after && !link.ring_in {
-                        self.inbox.release();
-                        self.consider_ring(from);
-                        own.map(|frame| (frame, true))
-                    } else {
-                        own.map(|frame| (frame, false))
-                    }
-                }
-                None => None,
-            };
-            match own {
-                Some((frame, released)) => {
-                    if !released {
-                        self.inbox.release();
-                    }
-                    if let Frame::RingGrant { ring } = frame {
-                        self.use_ring(from, ring);
-                    }
-                }
-                None => self.inbox.release(),
+            let (from, bytes) = (cell.producer, cell.bytes);
+            let at = from as usize;
+            if self.links.len() <= at {
+                self.links.resize_with(at + 1, || None);
+            }
+            let link = self.links[at].get_or_insert_default();
+            link.cells_in += 1;
+            let mut own = None;
+            if let Some(got) = decode(bytes) {
+                link.matched_in = link.matched_in.wrapping_add(u8::from(got.frame.matches()));
+                let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
+                own = dispatch(from, &got, body.len(), body, sink);
+            }
+            let hot = link.cells_in >= self.settings.ring_after && !link.ring_in;
+            self.inbox.release();
+            if hot {
+                self.consider_ring(from);
+            }
+            if let Some(Frame::RingGrant { ring }) = own {
+                self.use_ring(from, ring);
             }
         }
         any
