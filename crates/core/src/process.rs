@@ -187,6 +187,12 @@ impl<F: Fabric> Process<F> {
     /// lock held.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
+        self.look_all(|domain, _| question(domain))
+    }
+
+    /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
+    #[inline]
+    fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         loop {
             let mut domain = self.domain.lock();
             let came = domain.lane.progress();
@@ -198,7 +204,7 @@ impl<F: Fabric> Process<F> {
                 self.domain.lock().callback_done(request);
                 continue;
             }
-            let answer = question(&mut domain);
+            let answer = question(&mut domain, came);
             drop(domain);
             if came {
                 self.wake_siblings();
@@ -235,7 +241,10 @@ impl<F: Fabric> Process<F> {
                     }
                 }
                 Next::Sleep(sleepy) => {
-                    let last = self.look(|domain| question(domain).ok_or_else(|| domain.lane.announce_sleep()));
+                    let last = self.look_all(|domain, came| {
+                        question(domain)
+                            .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })
+                    });
                     match last {
                         Ok(answer) => {
                             sleepy.cancel();
