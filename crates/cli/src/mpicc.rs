@@ -62,8 +62,8 @@ fn arguments(prefix: &Path, args: &[OsString]) -> Vec<OsString> {
     let mut all = compile_arguments(prefix);
     all.extend(args.iter().cloned());
     let only_compiles = args.iter().any(|a| a == "-c" || a == "-E" || a == "-S" || a == "-M" || a == "-MM");
-    let only_asks = args.iter().all(|a| a.as_encoded_bytes().starts_with(b"-"));
-    if !only_compiles && !(only_asks && !args.is_empty()) {
+    let has_input = args.iter().any(|a| !a.as_encoded_bytes().starts_with(b"-"));
+    if has_input && !only_compiles {
         all.extend(link_arguments(prefix));
     }
     all

@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
 use self::output::{Lines, Sink, is_ready};
-use self::start::{Rank, Started};
+use self::start::{Outputs, Rank, Started};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 
@@ -114,7 +114,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let signals = Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))?;
     let mut started = start::start(launch, &signals, io::stdin().is_terminal())?;
     let typed = started.typed.take();
-    let code = match Launcher::new(launch, &signals, &started, typed, size as u32) {
+    let pipes = std::mem::take(&mut started.outputs);
+    let code = match Launcher::new(launch, &signals, &started, pipes, typed) {
         Ok(mut launcher) => launcher.run(),
         Err(error) => Err(error),
     };
@@ -135,8 +136,7 @@ struct Launcher<'a> {
     /// The ranks' outputs, listened to while our own take more.
     outputs: OwnedFd,
     lines: Vec<[Lines; 2]>,
-    /// Whether each output is still open.
-    open: Vec<[bool; 2]>,
+    pipes: Vec<Outputs>,
     open_count: usize,
     sinks: [Sink<'static>; 2],
     typed: Typed,
@@ -158,9 +158,10 @@ impl<'a> Launcher<'a> {
         launch: &'a Launch,
         signals: &'a Signals,
         started: &'a Started,
+        pipes: Vec<Outputs>,
         typed: Option<OwnedFd>,
-        size: u32,
     ) -> rustix::io::Result<Self> {
+        let size = started.ranks.len() as u32;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let outputs = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -171,8 +172,10 @@ impl<'a> Launcher<'a> {
         for (i, rank) in (0..).zip(&started.ranks) {
             add(&events, rank.control.as_fd(), CONTROL, i)?;
             add(&events, rank.process.pidfd.as_fd(), ENDED, i)?;
-            for kind in OUTPUT {
-                add(&outputs, rank.outputs[kind as usize].as_fd(), kind, i)?;
+        }
+        for (i, pipes) in (0..).zip(&pipes) {
+            for (kind, pipe) in OUTPUT.into_iter().zip(pipes.iter().flatten()) {
+                add(&outputs, pipe.as_fd(), kind, i)?;
             }
         }
         let mut lines: Vec<_> =
@@ -189,7 +192,7 @@ impl<'a> Launcher<'a> {
             events,
             outputs,
             lines,
-            open: vec![[true; 2]; size as usize],
+            pipes,
             open_count: 2 * size as usize,
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
             typed: Typed { to: typed, waiting: Vec::new() },
@@ -272,10 +275,7 @@ impl<'a> Launcher<'a> {
     /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
     fn output(&mut self, rank: u32, kind: usize) {
         let at = rank as usize;
-        if !self.open[at][kind] {
-            return;
-        }
-        let fd = &self.started.ranks[at].outputs[kind];
+        let Some(fd) = &self.pipes[at][kind] else { return };
         let n = rustix::io::read(fd, &mut self.buffer[..]).unwrap_or(0);
         let lines = &mut self.lines[at][kind];
         if n == 0 {
@@ -288,9 +288,9 @@ impl<'a> Launcher<'a> {
     }
 
     fn close(&mut self, at: usize, kind: usize) {
-        if std::mem::replace(&mut self.open[at][kind], false) {
+        // Closing takes it out of the epoll set, too: nobody else has this end.
+        if self.pipes[at][kind].take().is_some() {
             self.open_count -= 1;
-            let _ = epoll::delete(&self.outputs, &self.started.ranks[at].outputs[kind]);
         }
     }
 
@@ -341,9 +341,8 @@ impl<'a> Launcher<'a> {
         // Its last words come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
-            while self.open[rank as usize][kind]
-                && !self.sinks[kind].is_full()
-                && is_ready(&self.started.ranks[rank as usize].outputs[kind], PollFlags::IN)
+            while !self.sinks[kind].is_full()
+                && self.pipes[rank as usize][kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
             {
                 self.output(rank, kind);
             }
@@ -396,7 +395,7 @@ impl<'a> Launcher<'a> {
         for kind in [0, 1] {
             if self.sinks[kind].is_broken() {
                 // Nobody reads our output: let the ranks feel it as if they wrote there themselves.
-                (0..self.open.len()).for_each(|at| self.close(at, kind));
+                (0..self.pipes.len()).for_each(|at| self.close(at, kind));
             }
         }
     }
@@ -482,14 +481,13 @@ impl<'a> Launcher<'a> {
         }
         for at in 0..self.lines.len() {
             for kind in [0, 1] {
-                if self.open[at][kind] {
+                if self.pipes[at][kind].is_some() {
                     self.lines[at][kind].end(self.sinks[kind].queue());
                 }
             }
         }
         self.grace = None;
         while self.sinks.iter().any(|s| s.waiting().is_some()) {
-            self.open.iter_mut().for_each(|o| *o = [false; 2]);
             self.sinks.iter_mut().for_each(Sink::write);
             let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];

@@ -33,14 +33,17 @@ pub(super) struct Rank {
     pub(super) segment: Arc<Segment>,
     pub(super) segment_fd: OwnedFd,
     pub(super) control: OwnedFd,
-    /// Standard output and error.
-    pub(super) outputs: [OwnedFd; 2],
 }
+
+/// The reading ends of a rank's standard output and error, while they are open.
+pub(super) type Outputs = [Option<OwnedFd>; 2];
 
 /// All ranks, and what belongs to them together.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) ranks: Vec<Rank>,
+    /// One for each rank.
+    pub(super) outputs: Vec<Outputs>,
     pub(super) guard: Guard,
     /// Where to write what the user types, if standard input is a terminal.
     pub(super) typed: Option<OwnedFd>,
@@ -72,7 +75,7 @@ pub(super) fn start(
         "open /dev/null",
         rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
     )?;
-    let mut started = Started { ranks: Vec::with_capacity(size as usize), guard, typed };
+    let mut started = Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, typed };
     let apps = launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
     let base = base_environment(launch);
     for ((rank, app), made) in (0..).zip(apps).zip(segments) {
@@ -83,10 +86,11 @@ pub(super) fn start(
         };
         let env = environment(&base, app, rank, size);
         match start_one(app, &env, made, stdin, signals, open_files) {
-            Ok(one) => {
+            Ok((one, outputs)) => {
                 // The guard can only be missing if somebody killed it; then the job runs unguarded.
                 let _ = started.guard.watch(one.process.pid);
                 started.ranks.push(one);
+                started.outputs.push(outputs);
             }
             Err(error) => {
                 super::end::kill_groups(&started.ranks);
@@ -127,7 +131,7 @@ fn start_one(
     stdin: std::os::fd::BorrowedFd<'_>,
     signals: &Signals,
     open_files: Option<(u64, u64)>,
-) -> Result<Rank, LaunchError> {
+) -> Result<(Rank, Outputs), LaunchError> {
     let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let (out, out_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
@@ -160,7 +164,7 @@ fn start_one(
         result = spawn(&program);
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
-    Ok(Rank { process, segment: made.mapped, segment_fd: made.fd, control, outputs: [out, err] })
+    Ok((Rank { process, segment: made.mapped, segment_fd: made.fd, control }, [Some(out), Some(err)]))
 }
 
 /// What all ranks have in their environment.

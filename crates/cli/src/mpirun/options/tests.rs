@@ -2,10 +2,10 @@ use super::*;
 
 fn run(line: &str) -> Result<Options, UsageError> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    parse(&args).map(|command| match command {
-        Command::Run(options) => options,
-        other => panic!("{other:?}"),
-    })
+    match parse(&args)? {
+        Command::Run(options) => Ok(options),
+        Command::Help | Command::Version => Ok(Options::default()),
+    }
 }
 
 fn error(line: &str) -> String {
