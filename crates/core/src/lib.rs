@@ -1,2 +1,32 @@
-//! To be written.
+//! What each MPI call means.
+//!
+//! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting), its communicators. The C
+//! library owns one for the whole program; [`world::world`] makes several, on threads, over the real shared-memory
+//! code; [`sim::Script`] makes thousands over a virtual network.
+//!
+//! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as the standard counts them),
+//! check them, and return a `Result` whose error names the argument and its value. C pointers and handles stop above.
+//!
+//! | module | calls |
+//! |---|---|
+//! | [`process`] | bring-up, the waiting loop, finalize |
+//! | [`comm`] | communicators: dup, split, free |
+//! | [`p2p`] | sends, receives, probes |
+//! | [`completion`] | wait and test families |
+//! | [`collective`] | collectives, blocking and not |
+//! | [`start`] | a process from what the launcher has handed over |
+//! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
+
+pub mod collective;
+pub mod comm;
+pub mod completion;
+mod errors;
+pub mod p2p;
+pub mod process;
+pub mod sim;
+pub mod start;
+pub mod world;
+
+pub use comm::Communicator;
+pub use process::Process;

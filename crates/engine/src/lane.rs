@@ -69,6 +69,17 @@ impl<F: Fabric> Lane<F> {
         team
     }
 
+    /// Whether something is under way in the contexts of a team.
+    pub fn is_busy(&self, team: &Team) -> bool {
+        let ours = |context| context == team.point_to_point || context == team.collective;
+        let active = self.state.requests.active(|work| match work {
+            Work::Send(w) => ours(w.context),
+            Work::Receive(w) => ours(w.context),
+            Work::External | Work::None => false,
+        });
+        !active.is_empty()
+    }
+
     /// Closes a pair of contexts. Receives still posted in them fail as cancelled; unexpected messages are dropped.
     pub fn close_team(&mut self, team: &Team) {
         for index in [team.point_to_point, team.collective] {

@@ -44,6 +44,12 @@ pub enum Fault {
         /// Length of the buffer, bytes.
         room: u64,
     },
+    /// There was no memory for temporary space.
+    #[error("no memory for temporary space")]
+    NoMemory,
+    /// The operation of a reduction cannot work on the buffers given.
+    #[error("the reduction operation does not fit the layout of the buffers")]
+    Operation,
     /// The peer is gone or was never reached.
     #[error("process {peer} has failed or cannot be reached")]
     Lost {
@@ -55,9 +61,9 @@ pub enum Fault {
 /// What a complete operation has to say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// Rank of the sender in the communicator of a receive; -1 where there is none.
+    /// Rank of the sender in the communicator of a receive; -1 (MPI_ANY_SOURCE) where there is none.
     pub source: i32,
-    /// Tag of the received message; -1 where there is none.
+    /// Tag of the received message; -2 (MPI_ANY_TAG) where there is none.
     pub tag: i32,
     /// Bytes received (packed).
     pub bytes: u64,
@@ -69,7 +75,7 @@ pub struct Completion {
 
 impl Completion {
     /// A send, or anything else that has nothing to say.
-    pub const EMPTY: Completion = Completion { source: -1, tag: -1, bytes: 0, cancelled: false, fault: None };
+    pub const EMPTY: Completion = Completion { source: -1, tag: -2, bytes: 0, cancelled: false, fault: None };
 
     /// Nothing was done, because of `fault`.
     pub const fn failed(fault: Fault) -> Completion {
@@ -192,7 +198,7 @@ pub(crate) struct ReceiveWork {
 
 impl ReceiveWork {
     pub(crate) fn new(buffer: UserBuf, context: u32, from: Option<u32>) -> ReceiveWork {
-        ReceiveWork { buffer, context, from, posted: None, tag: -1, length: 0, expected: 0, stored: 0 }
+        ReceiveWork { buffer, context, from, posted: None, tag: -2, length: 0, expected: 0, stored: 0 }
     }
 }
 

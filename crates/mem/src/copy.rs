@@ -72,6 +72,25 @@ impl<const PACK: bool> Sides<PACK> {
             to.wrapping_add(len - N).cast::<[u8; N]>().write_unaligned(tail);
         }
     }
+
+    /// Copies `len` bytes, most likely few.
+    ///
+    /// # Safety
+    /// As for [`bytes`](Self::bytes).
+    #[inline(always)]
+    unsafe fn few(self, len: usize) {
+        // SAFETY: as the caller promises, the lengths by the pattern of the arm.
+        unsafe {
+            match len {
+                8 => self.fixed::<8>(),
+                4..=7 => self.two_halves::<4>(len),
+                9..=16 => self.two_halves::<8>(len),
+                17..=32 => self.two_halves::<16>(len),
+                33..=64 => self.two_halves::<32>(len),
+                _ => self.bytes(len),
+            }
+        }
+    }
 }
 
 /// `count` blocks of `block` bytes, at one stride in the user's memory and another in the packed form.
@@ -154,6 +173,10 @@ unsafe fn whole<const PACK: bool>(program: &Program, sides: Sides<PACK>, extent:
         let at = sides.at(extent.wrapping_mul(done.cast_signed()), done * size);
         for (item, &start) in program.items().iter().zip(program.starts()) {
             match item {
+                // SAFETY: the run's only block in the only element.
+                Item::Run(run) if n == 1 && run.count == 1 => unsafe {
+                    at.at(run.offset, start).few(run.block)
+                },
                 // SAFETY: the run belongs to each of the `n` elements, which lie in the caller's range.
                 Item::Run(run) => unsafe { run_of_each(run, at.at(run.offset, start), extent, size, n) },
                 Item::Repeat(r) => {

@@ -10,7 +10,7 @@
 //! let double = Layout::basic(8, 8);
 //! let column = Layout::hvector(1000, 1, 80, &double)?;
 //! assert_eq!((column.size(), column.extent()), (8000, 999 * 80 + 8));
-//! assert_eq!(column.runs().map(<[_]>::len), Some(1));
+//! assert_eq!(column.runs().map(|runs| runs.len()), Some(1));
 //! # Ok::<(), oxmpi_mem::layout::LayoutError>(())
 //! ```
 

@@ -32,7 +32,8 @@ pub enum Unit {
 /// A buffer of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// The user's send buffer: only read, and never used if this rank gave `MPI_IN_PLACE`.
+    /// The user's send buffer: only read, and never used if this rank gave `MPI_IN_PLACE` for it. (The root of a
+    /// scatter gives `MPI_IN_PLACE` for its receive buffer: it never uses the output.)
     Input,
     /// The user's receive buffer; for a broadcast the one buffer there is, the root's too.
     Output,

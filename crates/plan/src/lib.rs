@@ -22,20 +22,24 @@
 //! - [`ir`]: the instruction set and the rules between a generator and its executor. Read this first.
 //! - [`call`]: what a plan is made from.
 //! - [`knowledge`]: values all ranks share, and values only a root has.
-//! - [`table`]: the one table of algorithms, their restrictions, and how one is made or chosen.
+//! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
+//! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
 mod algorithms;
 mod burst;
 pub mod call;
+mod choice;
 pub mod ir;
 pub mod knowledge;
 mod plan;
 mod shape;
 pub mod table;
+pub mod verify;
 
 pub use call::{Call, Collective, Member};
+pub use choice::choose;
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{RootOnly, Shared};
 pub use plan::AnyPlan;
-pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, choose, make};
+pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, make};

@@ -35,6 +35,7 @@ machines! {
     BarrierDissemination(barrier::Dissemination),
     BarrierDoubling(barrier::RecursiveDoubling),
     BcastTree(bcast::Tree),
+    BcastScatterRing(bcast::ScatterRing),
     GatherLinear(gather::Linear),
     GatherBinomial(gather::Binomial),
     ScatterLinear(scatter::Linear),
@@ -94,8 +95,8 @@ impl Draft {
     }
 }
 
-/// A plan of any algorithm: what [`make`](crate::table::make) returns. It is a plain value of a few hundred bytes, and a clone of a
-/// fresh one is a fresh one.
+/// A plan of any algorithm: what [`make`](crate::table::make) returns. It is a plain value of a few hundred bytes,
+/// and a clone of a fresh one is a fresh one.
 #[derive(Clone, Debug)]
 pub struct AnyPlan {
     steps: Burst,

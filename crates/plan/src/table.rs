@@ -1,4 +1,4 @@
-//! The one table of algorithms: names, restrictions, constructors, and the choice among them.
+//! The one table of algorithms: names, restrictions, constructors.
 //!
 //! Names and numbers are those of the Open MPI parameter `coll_tuned_<collective>_algorithm` where it has the
 //! algorithm; numbers from 32 on are OxMPI's own. Parsing, documentation, selection, verifier and executor all read
@@ -10,13 +10,14 @@ use std::fmt;
 use crate::algorithms::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, scan, scatter};
 use crate::call::{Call, Collective, Member};
 use crate::ir::{Place, Unit};
-use crate::knowledge::Shared;
 use crate::plan::{AnyPlan, Draft};
 
 /// What the user may tune in an algorithm; the same on all ranks of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
-    /// The length of a segment in units of the plan (bytes, or elements of a reduction); 0: do not cut.
+    /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0 leaves it to the
+    /// algorithm: chains and binary trees cut the buffer into up to 32 segments of at least 4096 units, the others
+    /// do not cut.
     pub segment: usize,
     /// How many steps an algorithm that could keep any number outstanding keeps outstanding; values below 8 count
     /// as 8.
@@ -112,6 +113,12 @@ pub enum PlanError {
         /// The number of ranks.
         size: u32,
     },
+    /// A team has more ranks than `MPI_Comm_size` can return.
+    #[error("{size} ranks are more than a communicator can have")]
+    TooManyRanks {
+        /// The number of ranks.
+        size: u32,
+    },
     /// The whole buffer has more units than an address can count.
     #[error("{size} blocks of {block} units are more than memory can hold")]
     TooLong {
@@ -130,6 +137,11 @@ pub fn algorithms(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
         .map(|(id, _)| AlgorithmId(id))
 }
 
+/// The first algorithm of a collective in the table.
+pub(crate) fn first(collective: Collective) -> AlgorithmId {
+    algorithms(collective).next().unwrap_or(AlgorithmId(0))
+}
+
 /// The algorithm of that name.
 #[must_use]
 pub fn by_name(collective: Collective, name: &str) -> Option<AlgorithmId> {
@@ -140,26 +152,6 @@ pub fn by_name(collective: Collective, name: &str) -> Option<AlgorithmId> {
 #[must_use]
 pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
     algorithms(collective).find(|id| id.algorithm().number == number)
-}
-
-/// Chooses an algorithm that is legal for any such call.
-///
-/// `bytes` is what [`Call::count`] counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
-/// the other collectives. `commutative` is [`Call::commutative`]. All arguments are the same on all ranks, and so is
-/// the choice.
-#[must_use]
-pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
-    let fits = |choice: &&Choice| {
-        choice.collective == collective && size <= choice.max_size && bytes.0 <= choice.max_bytes
-    };
-    CHOICES
-        .iter()
-        .filter(fits)
-        .filter_map(|choice| by_name(collective, choice.name))
-        .find(|id| id.algorithm().refusal(size, commutative).is_none())
-        // A test sees to it that each collective has a last choice without bounds and restrictions.
-        .or_else(|| algorithms(collective).next())
-        .unwrap_or(AlgorithmId(0))
 }
 
 /// Makes this rank's plan.
@@ -176,6 +168,9 @@ pub fn make(
     let row = algorithm.algorithm();
     if row.collective != call.collective() {
         return Err(PlanError::WrongCollective { algorithm, call: call.collective() });
+    }
+    if i32::try_from(me.size).is_err() {
+        return Err(PlanError::TooManyRanks { size: me.size });
     }
     for rank in [Some(me.rank), call.root()].into_iter().flatten() {
         if rank >= me.size {
@@ -251,7 +246,16 @@ struct Setting {
 
 impl Setting {
     fn bcast(&self, shape: bcast::Shape) -> Draft {
-        Draft::new(bcast::Tree::new(self.me, self.root, self.count, self.segment, shape)).window(self.window)
+        let segment = match shape {
+            bcast::Shape::Chain | bcast::Shape::Binary => self.pipeline_segment(),
+            bcast::Shape::Flat | bcast::Shape::Binomial => self.segment,
+        };
+        Draft::new(bcast::Tree::new(self.me, self.root, self.count, segment, shape)).window(self.window)
+    }
+
+    /// The segment of an algorithm that is of use only in segments.
+    fn pipeline_segment(&self) -> usize {
+        if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
 
     fn allgather(&self, route: allgather::Route) -> Draft {
@@ -289,7 +293,7 @@ fn reduce_binomial(setting: &Setting) -> Draft {
 }
 
 fn reduce_chain(setting: &Setting) -> Draft {
-    let algorithm = reduce::Chain::new(setting.reduce(), setting.segment);
+    let algorithm = reduce::Chain::new(setting.reduce(), setting.pipeline_segment());
     let temporary = algorithm.temporary();
     Draft::new(algorithm).temporary(temporary).window(setting.window)
 }
@@ -345,6 +349,9 @@ rows! {
         => |s| s.bcast(bcast::Shape::Binary);
     Bcast 6 "binomial" segmented true "segments travel down a binomial tree"
         => |s| s.bcast(bcast::Shape::Binomial);
+
+    Bcast 9 "scatter_allgather_ring" "parts are scattered down a tree, then travel around a ring"
+        => |s| Draft::new(bcast::ScatterRing::new(s.me, s.root, s.count)).window(s.window);
 
     Gather 1 "basic_linear" "the root receives from all"
         => |s| Draft::new(gather::Linear::new(s.me, s.root, s.count, s.in_place)).window(s.window);
@@ -426,62 +433,4 @@ rows! {
         => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
     Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4..."
         => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
-}
-
-/// One rule of the selection: the algorithm for teams and blocks up to some size, if it is legal.
-struct Choice {
-    collective: Collective,
-    max_size: u32,
-    max_bytes: usize,
-    name: &'static str,
-}
-
-macro_rules! choices {
-    ($($collective:ident, $max_size:expr, $max_bytes:expr => $name:literal;)*) => {
-        /// The rules; the first that fits counts. The cut-offs are estimates until they are measured.
-        const CHOICES: &[Choice] = &[
-            $(Choice {
-                collective: Collective::$collective,
-                max_size: $max_size,
-                max_bytes: $max_bytes,
-                name: $name,
-            }),*
-        ];
-    };
-}
-
-const ANY: u32 = u32::MAX;
-const LONG: usize = usize::MAX;
-const KIB: usize = 1024;
-
-choices! {
-    Barrier, ANY, LONG => "bruck";
-    Bcast, 4, 8 * KIB => "basic_linear";
-    Bcast, ANY, 256 * KIB => "binomial";
-    Bcast, 64, LONG => "pipeline";
-    Bcast, ANY, LONG => "binary_tree";
-    Gather, 8, LONG => "basic_linear";
-    Gather, ANY, 4 * KIB => "binomial";
-    Gather, ANY, LONG => "basic_linear";
-    Scatter, 8, LONG => "basic_linear";
-    Scatter, ANY, 4 * KIB => "binomial";
-    Scatter, ANY, LONG => "basic_linear";
-    Allgather, ANY, 16 * KIB => "recursive_doubling";
-    Allgather, ANY, 4 * KIB => "bruck-k-fanout";
-    Allgather, ANY, LONG => "ring";
-    Alltoall, 4, 32 * KIB => "linear";
-    Alltoall, ANY, 128 => "modified_bruck";
-    Alltoall, ANY, 4 * KIB => "linear";
-    Alltoall, ANY, LONG => "pairwise";
-    Reduce, ANY, 64 * KIB => "binomial";
-    Reduce, 64, LONG => "pipeline";
-    Reduce, ANY, LONG => "binomial";
-    Allreduce, ANY, 16 * KIB => "recursive_doubling";
-    Allreduce, ANY, 256 * KIB => "rabenseifner";
-    Allreduce, 32, LONG => "ring";
-    Allreduce, ANY, LONG => "rabenseifner";
-    Allreduce, ANY, LONG => "nonoverlapping";
-    ReduceScatterBlock, ANY, LONG => "basic_linear";
-    Scan, ANY, LONG => "recursive_doubling";
-    Exscan, ANY, LONG => "recursive_doubling";
 }

@@ -1,10 +1,10 @@
-//! Broadcasts down a tree, in segments.
+//! Broadcasts: down a tree, in segments, or by parts that are scattered and gathered again.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
 use crate::ir::Place;
-use crate::shape::{Segments, binomial, down, up};
+use crate::shape::{Parts, Segments, binomial, down, up};
 
 /// The tree, over ranks counted from the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,78 @@ impl Rounds for Tree {
         } else {
             (self.segment, self.child) = (self.segment + 1, 0);
         }
+        true
+    }
+}
+
+/// Each rank gets a part of the buffer down a binomial tree, then the parts travel around a ring (Barnett et al.,
+/// "Interprocessor collective communication library"): a rank sends at most about twice the buffer, however many
+/// ranks there are. For long buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct ScatterRing {
+    me: Member,
+    root: u32,
+    v: u32,
+    /// Part `v` is that of the rank `v` above the root.
+    parts: Parts,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Receive,
+    /// Children still to be served.
+    Pass {
+        left: u32,
+    },
+    Ring {
+        round: u32,
+    },
+}
+
+impl ScatterRing {
+    pub(crate) fn new(me: Member, root: u32, bytes: usize) -> Self {
+        let parts = Parts { count: bytes, parts: me.size };
+        Self { me, root, v: down(me.rank, root, me.size), parts, stage: Stage::Receive }
+    }
+}
+
+impl Rounds for ScatterRing {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let (v, size) = (self.v, self.me.size);
+        let rank = |v: u32| up(v, self.root, size);
+        let subtree = |v: u32| self.parts.span(Place::Output, v, binomial::extent(v, size));
+        let part = |v: u32| self.parts.span(Place::Output, v, 1);
+        self.stage = match self.stage {
+            Stage::Receive => {
+                if v != 0 {
+                    steps.receive(Wait::Nothing, rank(binomial::parent(v)), subtree(v));
+                    steps.fence();
+                }
+                Stage::Pass { left: binomial::children(v, size) }
+            }
+            Stage::Pass { left: 0 } => Stage::Ring { round: 1 },
+            Stage::Pass { left } => {
+                let child = v + (1 << (left - 1));
+                steps.send(Wait::Nothing, rank(child), subtree(child));
+                Stage::Pass { left: left - 1 }
+            }
+            Stage::Ring { round } if round >= size => return false,
+            Stage::Ring { round } => {
+                let (give, take) = (down(v, round - 1, size), down(v, round, size));
+                steps.fence();
+                // What the tree has brought already need not come again: a rank has the parts of its subtree, and
+                // its neighbour below knows that.
+                if take < v || take >= v + binomial::extent(v, size) {
+                    steps.receive(Wait::Nothing, rank(down(v, 1, size)), part(take));
+                }
+                let above = up(v, 1, size);
+                if give < above || give >= above + binomial::extent(above, size) {
+                    steps.send(Wait::Nothing, rank(above), part(give));
+                }
+                Stage::Ring { round: round + 1 }
+            }
+        };
         true
     }
 }

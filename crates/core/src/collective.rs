@@ -1,0 +1,54 @@
+//! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
+//!
+//! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
+//! request to the user.
+
+use crate::comm::Communicator;
+use crate::errors::{self, of_plan};
+use crate::process::{Process, UserCall};
+use oxmpi_coll::{Buffers, Combine, Run};
+use oxmpi_engine::RequestId;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::Result;
+use oxmpi_plan::{Call, Member, Parameters, Shared, choose, make};
+
+impl<F: Fabric> Process<F> {
+    /// Starts a collective. `call` names it with its counts; `buffers` are its memory. With [`Combine::User`], `user`
+    /// is the function that combines.
+    ///
+    /// # Errors
+    /// If no plan can be made of it, or there is no temporary space.
+    pub fn start(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        buffers: Buffers,
+        combine: Combine,
+        user: Option<UserCall>,
+    ) -> Result<RequestId> {
+        let me = Member { rank: comm.team.rank, size: comm.team.size() };
+        // What the selection looks at is the same on all ranks: counts by the standard, the element's size too.
+        let unit = buffers.element.as_ref().map_or(1, |element| element.size());
+        let bytes = call.count().map(|count| count.saturating_mul(unit));
+        let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
+        let tag = comm.next_tag();
+        let plan = make(algorithm, me, &call, &Parameters::default()).map_err(of_plan)?;
+        let run = Run::new(plan, comm.team.clone(), tag, buffers, combine)
+            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
+        let mut domain = self.domain.lock();
+        let request = domain.start(run, user);
+        drop(domain);
+        // Its first messages leave now.
+        self.look(|_| ());
+        Ok(request)
+    }
+
+    /// Runs a collective that combines nothing by a user's function, to its end.
+    ///
+    /// # Errors
+    /// As [`Process::start`]; a process has failed.
+    pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
+        let request = self.start(comm, call, buffers, combine, None)?;
+        self.wait(request).map(drop)
+    }
+}

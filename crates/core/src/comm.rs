@@ -1,0 +1,189 @@
+//! Communicators (MPI-5.0 chapter 7): a team with an error handler and a count of its collectives.
+
+use crate::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::{RankMap, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Call, Shared};
+use oxmpi_wire::ContextId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// A communicator.
+#[derive(Debug)]
+pub struct Communicator {
+    /// Its processes and contexts.
+    pub team: Arc<Team>,
+    /// The handle of its error handler.
+    errhandler: AtomicUsize,
+    /// Collectives called on it so far: their tags.
+    collectives: AtomicU32,
+}
+
+impl Communicator {
+    pub(crate) fn new(team: Arc<Team>, errhandler: usize) -> Communicator {
+        Communicator { team, errhandler: AtomicUsize::new(errhandler), collectives: AtomicU32::new(0) }
+    }
+
+    /// Rank of this process (MPI_Comm_rank).
+    #[inline]
+    pub fn rank(&self) -> i32 {
+        self.team.rank as i32
+    }
+
+    /// Number of ranks (MPI_Comm_size).
+    #[inline]
+    pub fn size(&self) -> i32 {
+        self.team.size() as i32
+    }
+
+    /// The handle of its error handler, as the C interface knows it.
+    pub fn errhandler(&self) -> usize {
+        self.errhandler.load(Ordering::Relaxed)
+    }
+
+    /// Sets the handle of its error handler.
+    pub fn set_errhandler(&self, handle: usize) {
+        self.errhandler.store(handle, Ordering::Relaxed);
+    }
+
+    /// The tag of the next collective. All ranks call collectives of a communicator in the same order (MPI-5.0
+    /// section 6.1), so they agree; it wraps after 2^31 calls, long after the first has been forgotten.
+    pub(crate) fn next_tag(&self) -> i32 {
+        (self.collectives.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32
+    }
+
+    /// The process that has this rank.
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK if there is no such rank.
+    #[inline]
+    pub fn process(&self, rank: i32, what: &str) -> Result<u32> {
+        match u32::try_from(rank).ok().and_then(|r| self.team.map.process(r)) {
+            Some(process) => Ok(process),
+            None => Err(self.no_rank(rank, what)),
+        }
+    }
+
+    #[cold]
+    fn no_rank(&self, rank: i32, what: &str) -> MpiError {
+        let last = self.size() - 1;
+        MpiError::new(
+            abi::MPI_ERR_RANK,
+            format!("{what} is {rank}; the communicator has the ranks 0 to {last}"),
+        )
+    }
+
+    /// Checks the root of a collective.
+    ///
+    /// # Errors
+    /// MPI_ERR_ROOT if there is no such rank.
+    pub fn root(&self, root: i32) -> Result<u32> {
+        match u32::try_from(root) {
+            Ok(r) if r < self.team.size() => Ok(r),
+            _ => Err(MpiError::new(
+                abi::MPI_ERR_ROOT,
+                format!("root is {root}; the communicator has the ranks 0 to {}", self.size() - 1),
+            )),
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// A communicator with the same processes and contexts of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2).
+    /// Collective.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
+        // The lowest rank names it, the others are told.
+        let mine = self.new_context_id()?;
+        let owned = Owned::new(mine.0.to_le_bytes().to_vec());
+        let buffers = Buffers { input: UserBuf::empty(), output: owned.buf(), element: None };
+        self.run(comm, Call::Bcast { root: 0, bytes: Shared(8) }, buffers, Combine::Nothing)?;
+        let id = ContextId(word(&taken(owned)?, 0));
+        Ok(self.open(comm.team.map.clone(), comm.team.rank, id, comm.errhandler()))
+    }
+
+    /// Communicators of those who give the same colour, ordered by key, then by old rank (MPI_Comm_split). `None`
+    /// for those who give MPI_UNDEFINED. Collective.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if the colour is negative; or a process has failed.
+    pub fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
+        const ENTRY: usize = 16;
+        let valid = color >= 0 || color == abi::MPI_UNDEFINED;
+        let mine = self.new_context_id()?;
+        // A wrong colour takes part all the same: the others must not wait for ever.
+        let said = if valid { color } else { abi::MPI_UNDEFINED };
+        let mut entry = Vec::with_capacity(ENTRY);
+        entry.extend_from_slice(&said.to_le_bytes());
+        entry.extend_from_slice(&key.to_le_bytes());
+        entry.extend_from_slice(&mine.0.to_le_bytes());
+        let size = comm.team.size();
+        let input = Owned::new(entry);
+        let output = Owned::new(vec![0u8; ENTRY * size as usize]);
+        let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
+        let call = Call::Allgather { block: Shared(ENTRY), in_place: false };
+        self.run(comm, call, buffers, Combine::Nothing)?;
+        if !valid {
+            return Err(MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("color is {color}; it must be at least 0, or MPI_UNDEFINED"),
+            ));
+        }
+        if color == abi::MPI_UNDEFINED {
+            return Ok(None);
+        }
+        let all = taken(output)?;
+        let mut members: Vec<(i32, u32)> = (0..size)
+            .filter(|r| half(&all, *r as usize * 4) == color)
+            .map(|r| (half(&all, r as usize * 4 + 1), r))
+            .collect();
+        members.sort_unstable();
+        let Some(rank) = members.iter().position(|(_, r)| *r == comm.team.rank) else {
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "this rank is missing in its own split"));
+        };
+        // The first member names it.
+        let leader = members[0].1 as usize;
+        let id = ContextId(word(&all, leader * 2 + 1));
+        let processes = members.iter().map(|(_, r)| comm.team.map.process(*r)).collect::<Option<Vec<u32>>>();
+        let Some(processes) = processes else {
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "a rank of a split has no process"));
+        };
+        Ok(Some(self.open(RankMap::new(processes), rank as u32, id, comm.errhandler())))
+    }
+
+    fn open(&self, map: RankMap, rank: u32, id: ContextId, errhandler: usize) -> Communicator {
+        let mut domain = self.domain.lock();
+        domain.reap();
+        Communicator::new(domain.lane.open_team(map, rank, id, false), errhandler)
+    }
+
+    /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).
+    pub fn close(&self, comm: &Communicator) {
+        let mut domain = self.domain.lock();
+        domain.closing.push(comm.team.clone());
+        domain.reap();
+    }
+}
+
+fn taken(owned: Owned<u8>) -> Result<Vec<u8>> {
+    owned
+        .into_vec()
+        .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a finished collective still has its buffer"))
+}
+
+/// The `n`th 8 bytes.
+fn word(bytes: &[u8], n: usize) -> u64 {
+    bytes.as_chunks::<8>().0.get(n).map_or(0, |w| u64::from_le_bytes(*w))
+}
+
+/// The `n`th 4 bytes.
+fn half(bytes: &[u8], n: usize) -> i32 {
+    bytes.as_chunks::<4>().0.get(n).map_or(0, |w| i32::from_le_bytes(*w))
+}

@@ -1,0 +1,223 @@
+//! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
+//!
+//! A request is named by its raw number, as the user has it. MPI_REQUEST_NULL is not a request: it is complete and has
+//! an empty status, and the families over several requests skip it.
+
+use crate::errors::of_fault;
+use crate::process::{Domain, Process};
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+
+/// The number that stands for no request.
+pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
+
+/// A complete request of several: its place and what it says.
+pub type Indexed = (usize, Completion);
+
+/// The error of an operation that is complete, if it failed.
+pub fn error_of(completion: &Completion) -> Option<MpiError> {
+    completion.fault.map(of_fault)
+}
+
+#[cold]
+fn stale(request: u64) -> MpiError {
+    MpiError::new(
+        abi::MPI_ERR_REQUEST,
+        format!("{request:#x} is no request of this process, or one that was completed or freed before"),
+    )
+}
+
+/// Whether a request is complete; then it is gone.
+fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
+    if request == NULL {
+        return Ok(Some(Completion::EMPTY));
+    }
+    domain.lane.test(RequestId::from_raw(request)).ok_or_else(|| stale(request))
+}
+
+/// Whether a request is complete; it stays.
+fn peek<F: Fabric>(domain: &Domain<F>, request: u64) -> Result<Option<Completion>> {
+    if request == NULL {
+        return Ok(Some(Completion::EMPTY));
+    }
+    domain.lane.peek(RequestId::from_raw(request)).ok_or_else(|| stale(request))
+}
+
+/// The first complete request after `from`, which is then gone.
+fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
+    for (at, &request) in requests.iter().enumerate() {
+        if request != NULL
+            && let Some(completion) = take(domain, request)?
+        {
+            return Ok(Some((at, completion)));
+        }
+    }
+    Ok(None)
+}
+
+/// All complete requests, which are then gone.
+fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
+    let mut done = Vec::new();
+    for (at, &request) in requests.iter().enumerate() {
+        if request != NULL && !done.iter().any(|(before, _): &Indexed| requests[*before] == request) {
+            done.extend(take(domain, request)?.map(|completion| (at, completion)));
+        }
+    }
+    Ok(done)
+}
+
+fn check_all<F: Fabric>(domain: &Domain<F>, requests: &[u64]) -> Result<()> {
+    requests.iter().try_for_each(|request| peek(domain, *request).map(drop))
+}
+
+impl<F: Fabric> Process<F> {
+    /// Waits for a request.
+    ///
+    /// # Errors
+    /// The error of the operation.
+    pub fn wait(&self, request: RequestId) -> Result<Completion> {
+        let completion = self.wait_raw(request.raw())?;
+        match completion.fault {
+            None => Ok(completion),
+            Some(fault) => Err(of_fault(fault)),
+        }
+    }
+
+    /// Waits for a request of the user's (MPI_Wait). A failed operation is no error here; see [`error_of`].
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such request.
+    #[inline]
+    pub fn wait_raw(&self, request: u64) -> Result<Completion> {
+        if request == NULL || request == RequestId::COMPLETE.raw() {
+            return Ok(Completion::EMPTY);
+        }
+        self.wait_for(|domain| take(domain, request).transpose())
+    }
+
+    /// Asks for a request of the user's (MPI_Test).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such request.
+    pub fn test_raw(&self, request: u64) -> Result<Option<Completion>> {
+        self.look(|domain| take(domain, request))
+    }
+
+    /// Asks without freeing (MPI_Request_get_status).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such request.
+    pub fn peek_raw(&self, request: u64) -> Result<Option<Completion>> {
+        self.look(|domain| peek(domain, request))
+    }
+
+    /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none; then nothing was waited for.
+    pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
+        check_all(&self.domain.lock(), requests)?;
+        for (at, &request) in requests.iter().enumerate() {
+            done(at, self.wait_raw(request)?);
+        }
+        Ok(())
+    }
+
+    /// Asks for all: they are gone only if all are complete (MPI_Testall).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn test_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<bool> {
+        self.look(|domain| {
+            for &request in requests {
+                if peek(domain, request)?.is_none() {
+                    return Ok(false);
+                }
+            }
+            for (at, &request) in requests.iter().enumerate() {
+                if let Some(completion) = take(domain, request)? {
+                    done(at, completion);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Waits for one of several (MPI_Waitany). `None` if there is none to wait for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn wait_any(&self, requests: &[u64]) -> Result<Option<Indexed>> {
+        check_all(&self.domain.lock(), requests)?;
+        if requests.iter().all(|r| *r == NULL) {
+            return Ok(None);
+        }
+        self.wait_for(|domain| take_first(domain, requests).transpose()).map(Some)
+    }
+
+    /// Asks for one of several (MPI_Testany): the outer `None` if there is none to ask for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn test_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
+        check_all(&self.domain.lock(), requests)?;
+        if requests.iter().all(|r| *r == NULL) {
+            return Ok(None);
+        }
+        self.look(|domain| take_first(domain, requests)).map(Some)
+    }
+
+    /// Waits for at least one of several (MPI_Waitsome). `None` if there is none to wait for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn wait_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
+        check_all(&self.domain.lock(), requests)?;
+        if requests.iter().all(|r| *r == NULL) {
+            return Ok(None);
+        }
+        let some = self.wait_for(|domain| match take_some(domain, requests) {
+            Ok(done) if done.is_empty() => None,
+            other => Some(other),
+        })?;
+        Ok(Some(some))
+    }
+
+    /// Asks for several (MPI_Testsome). `None` if there is none to ask for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn test_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
+        check_all(&self.domain.lock(), requests)?;
+        if requests.iter().all(|r| *r == NULL) {
+            return Ok(None);
+        }
+        self.look(|domain| take_some(domain, requests)).map(Some)
+    }
+
+    /// Lets a request end on its own (MPI_Request_free).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such request.
+    pub fn free_request(&self, request: u64) -> Result<()> {
+        match self.domain.lock().lane.detach(RequestId::from_raw(request)) {
+            true => Ok(()),
+            false => Err(stale(request)),
+        }
+    }
+
+    /// Cancels a receive if it was not matched yet (MPI_Cancel). Other operations go on: they cannot be cancelled.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such request.
+    pub fn cancel(&self, request: u64) -> Result<()> {
+        let mut domain = self.domain.lock();
+        peek(&domain, request)?;
+        domain.lane.cancel_receive(RequestId::from_raw(request));
+        drop(domain);
+        self.wake_siblings();
+        Ok(())
+    }
+}

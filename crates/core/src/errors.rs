@@ -1,0 +1,38 @@
+//! From what goes wrong below to the errors of MPI.
+
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::CollError;
+use oxmpi_engine::Fault;
+use oxmpi_objects::error::MpiError;
+use oxmpi_plan::PlanError;
+
+/// The error of an operation that failed after it had begun.
+pub(crate) fn of_fault(fault: Fault) -> MpiError {
+    let class = match fault {
+        Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
+        Fault::Lost { .. } => abi::MPI_ERR_PROC_ABORTED,
+        Fault::NoMemory => abi::MPI_ERR_NO_MEM,
+        Fault::Operation => abi::MPI_ERR_OP,
+    };
+    MpiError::new(class, fault.to_string())
+}
+
+/// What a failed collective leaves in its request.
+pub(crate) fn fault_of(error: CollError) -> Fault {
+    match error {
+        CollError::Fault(fault) => fault,
+        CollError::Scratch(_) => Fault::NoMemory,
+        CollError::Reduce(_) => Fault::Operation,
+    }
+}
+
+/// A collective for which no plan could be made.
+pub(crate) fn of_plan(error: PlanError) -> MpiError {
+    let class = match error {
+        PlanError::NoSuchRank { .. } => abi::MPI_ERR_ROOT,
+        PlanError::TooLong { .. } => abi::MPI_ERR_COUNT,
+        PlanError::TooManyRanks { .. } => abi::MPI_ERR_COMM,
+        PlanError::Restricted { .. } | PlanError::WrongCollective { .. } => abi::MPI_ERR_INTERN,
+    };
+    MpiError::new(class, error.to_string())
+}

@@ -1,0 +1,270 @@
+//! Point-to-point communication (MPI-5.0 chapter 3).
+
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::process::{NO_BUFFER, Process};
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, Mode, RequestId, Source, Started, TagMatch};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::Bytes;
+use std::sync::atomic::Ordering;
+
+/// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
+pub const NO_PROCESS: Completion = Completion { source: abi::MPI_PROC_NULL, ..Completion::EMPTY };
+
+/// The largest tag (the value of the attribute MPI_TAG_UB).
+pub const TAG_UB: i32 = i32::MAX;
+
+fn check_tag(tag: i32) -> Result<()> {
+    if tag >= 0 {
+        return Ok(());
+    }
+    Err(MpiError::new(abi::MPI_ERR_TAG, format!("tag is {tag}; it must lie between 0 and {TAG_UB}")))
+}
+
+fn tag_match(tag: i32) -> Result<TagMatch> {
+    match tag {
+        abi::MPI_ANY_TAG => Ok(TagMatch::Any),
+        tag => check_tag(tag)
+            .map(|()| TagMatch::Is(tag))
+            .map_err(|e| MpiError::new(abi::MPI_ERR_TAG, format!("{}, or be MPI_ANY_TAG", e.detail()))),
+    }
+}
+
+/// Where a receive or probe looks: `None` for MPI_PROC_NULL.
+fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
+    match source {
+        abi::MPI_ANY_SOURCE => Ok(Some(Source::Any)),
+        abi::MPI_PROC_NULL => Ok(None),
+        rank => Ok(Some(Source::Process(comm.process(rank, "source")?))),
+    }
+}
+
+fn outcome(completion: Completion) -> Result<Completion> {
+    match completion.fault {
+        None => Ok(completion),
+        Some(fault) => Err(of_fault(fault)),
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// A short blocking send of contiguous bytes without any request (row L6). `false`: it could not leave this way,
+    /// use [`Process::send`], which also says what is wrong with the arguments.
+    #[inline]
+    pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        if (dest | tag) < 0 {
+            return false;
+        }
+        let Some(to) = comm.team.map.process(dest as u32) else { return false };
+        self.domain.lock().lane.send_now(comm.team.point_to_point, to, tag, bytes)
+    }
+
+    /// Sends and waits until the buffer may be used again (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
+    ///
+    /// # Errors
+    /// Bad rank or tag; no room in the attached buffer; the peer has failed.
+    pub fn send(&self, comm: &Communicator, mode: Mode, buffer: UserBuf, dest: i32, tag: i32) -> Result<()> {
+        match self.start_send(comm, mode, buffer, dest, tag)? {
+            Started::Complete(completion) => outcome(completion).map(drop),
+            Started::Pending(request) => self.wait(request).map(drop),
+        }
+    }
+
+    /// Starts to send (MPI_Isend and its kin).
+    ///
+    /// # Errors
+    /// As [`Process::send`].
+    pub fn isend(
+        &self,
+        comm: &Communicator,
+        mode: Mode,
+        buffer: UserBuf,
+        dest: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        match self.start_send(comm, mode, buffer, dest, tag)? {
+            Started::Complete(completion) => outcome(completion).map(|_| RequestId::COMPLETE),
+            Started::Pending(request) => Ok(request),
+        }
+    }
+
+    /// Starts to send; may be complete at once.
+    ///
+    /// # Errors
+    /// As [`Process::send`].
+    pub fn start_send(
+        &self,
+        comm: &Communicator,
+        mode: Mode,
+        buffer: UserBuf,
+        dest: i32,
+        tag: i32,
+    ) -> Result<Started> {
+        check_tag(tag)?;
+        if dest == abi::MPI_PROC_NULL {
+            return Ok(Started::Complete(Completion::EMPTY));
+        }
+        let to = comm.process(dest, "dest")?;
+        let mut domain = self.domain.lock();
+        if mode == Mode::Buffered {
+            self.check_attached(buffer.packed_len(), domain.lane.buffered_bytes())?;
+        }
+        let started = domain.lane.start_send(comm.team.point_to_point, mode, buffer, to, tag);
+        drop(domain);
+        if to == self.rank {
+            self.wake_siblings();
+        }
+        started.map_err(of_fault)
+    }
+
+    /// Whether a buffered send of `len` bytes fits the attached buffer (MPI-5.0 section 3.6).
+    fn check_attached(&self, len: usize, used: usize) -> Result<()> {
+        let attached = self.attached.load(Ordering::Relaxed);
+        if attached == NO_BUFFER {
+            return Err(MpiError::new(
+                abi::MPI_ERR_BUFFER,
+                "a buffered send needs a buffer: none is attached (MPI_Buffer_attach)",
+            ));
+        }
+        let need = len.saturating_add(abi::MPI_BSEND_OVERHEAD as usize);
+        let free = attached.saturating_sub(used);
+        if need <= free {
+            return Ok(());
+        }
+        Err(MpiError::new(
+            abi::MPI_ERR_BUFFER,
+            format!(
+                "a buffered send of {len} bytes needs {need} bytes (with MPI_BSEND_OVERHEAD), the attached buffer of {attached} bytes has {free} free"
+            ),
+        ))
+    }
+
+    /// Allows buffered sends of so many bytes at a time (MPI_Buffer_attach).
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER if a buffer is attached already.
+    pub fn attach(&self, bytes: usize) -> Result<()> {
+        let bytes = bytes.min(NO_BUFFER - 1);
+        match self.attached.compare_exchange(NO_BUFFER, bytes, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(MpiError::new(
+                abi::MPI_ERR_BUFFER,
+                format!("a buffer of {now} bytes is attached already; detach it first"),
+            )),
+        }
+    }
+
+    /// Waits until all buffered messages are delivered, then allows no more (MPI_Buffer_detach).
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER if no buffer is attached.
+    pub fn detach(&self) -> Result<usize> {
+        if self.attached.load(Ordering::Relaxed) == NO_BUFFER {
+            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "no buffer is attached"));
+        }
+        self.wait_for(|domain| (domain.lane.buffered_bytes() == 0).then_some(()));
+        Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
+    }
+
+    /// Receives (MPI_Recv).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the message is longer than the buffer; the peer has failed.
+    pub fn recv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<Completion> {
+        match self.start_receive(comm, buffer, source, tag)? {
+            Started::Complete(completion) => outcome(completion),
+            Started::Pending(request) => self.wait(request),
+        }
+    }
+
+    /// Starts to receive (MPI_Irecv).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed.
+    pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<RequestId> {
+        match self.start_receive(comm, buffer, source, tag)? {
+            Started::Pending(request) => Ok(request),
+            Started::Complete(completion) => {
+                // It has a status to tell, so it needs a request of its own.
+                let mut domain = self.domain.lock();
+                let request = domain.lane.open_external();
+                domain.lane.complete_external(request, completion);
+                Ok(request)
+            }
+        }
+    }
+
+    /// Starts to receive; may be complete at once.
+    ///
+    /// # Errors
+    /// As [`Process::irecv`].
+    pub fn start_receive(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<Started> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok(Started::Complete(NO_PROCESS)) };
+        let started = self.domain.lock().lane.start_receive(comm.team.point_to_point, buffer, source, tag);
+        if source == Source::Process(self.rank) {
+            // It may have completed a sibling's synchronous send to this process.
+            self.wake_siblings();
+        }
+        started.map_err(of_fault)
+    }
+
+    /// Looks whether a message is there (MPI_Iprobe).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed.
+    pub fn iprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Completion>> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok(Some(NO_PROCESS)) };
+        let context = comm.team.point_to_point;
+        self.look(|domain| domain.lane.probe(context, source, tag)).map_err(of_fault)
+    }
+
+    /// Waits until a message is there (MPI_Probe).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed.
+    pub fn probe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Completion> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
+        let context = comm.team.point_to_point;
+        self.wait_for(|domain| domain.lane.probe(context, source, tag).transpose()).map_err(of_fault)
+    }
+
+    /// Sends and receives at the same time (MPI_Sendrecv).
+    ///
+    /// # Errors
+    /// As [`Process::send`] and [`Process::recv`].
+    #[allow(clippy::too_many_arguments)] // they are the call's
+    pub fn sendrecv(
+        &self,
+        comm: &Communicator,
+        send: UserBuf,
+        dest: i32,
+        send_tag: i32,
+        receive: UserBuf,
+        source: i32,
+        receive_tag: i32,
+    ) -> Result<Completion> {
+        let received = self.irecv(comm, receive, source, receive_tag)?;
+        let sent = match self.isend(comm, Mode::Standard, send, dest, send_tag) {
+            Ok(sent) => sent,
+            Err(error) => {
+                // The buffer is the user's again when this call returns.
+                self.domain.lock().lane.abandon(received);
+                return Err(error);
+            }
+        };
+        let sent = self.wait(sent);
+        let received = self.wait(received)?;
+        sent.map(|_| received)
+    }
+}

@@ -1,0 +1,262 @@
+//! One rank as a value.
+
+use crate::comm::Communicator;
+use crate::errors;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Progress, Run, UserReduction};
+use oxmpi_engine::{Completion, Lane, RankMap, RequestId, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::door::{Door, Next};
+use oxmpi_os::lock::LaneLock;
+use oxmpi_wire::ContextId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A user's reduction function, bound to its datatype: called without any lock held.
+pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
+
+/// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
+
+/// One rank: everything that a process of an MPI job is and has.
+pub struct Process<F> {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) domain: LaneLock<Domain<F>>,
+    /// Where its threads sleep; none in the virtual world, where nobody waits.
+    pub(crate) door: Option<Door>,
+    threaded: AtomicBool,
+    next_context: AtomicU32,
+    world: Arc<Communicator>,
+    own: Arc<Communicator>,
+    /// Bytes of the attached buffer for buffered sends, or `NO_BUFFER`.
+    pub(crate) attached: AtomicUsize,
+}
+
+/// The value of `Process::attached` without a buffer.
+pub(crate) const NO_BUFFER: usize = usize::MAX;
+
+/// What the lane lock protects.
+#[derive(Debug)]
+pub(crate) struct Domain<F> {
+    pub(crate) lane: Lane<F>,
+    /// Collectives in execution.
+    runs: Vec<Active>,
+    /// Freed communicators in which something may still be under way.
+    pub(crate) closing: Vec<Arc<Team>>,
+}
+
+struct Active {
+    request: RequestId,
+    run: Run,
+    call: Option<UserCall>,
+}
+
+impl std::fmt::Debug for Active {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Active").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// A user's function is due for a collective.
+struct Due {
+    request: RequestId,
+    call: UserCall,
+    reduction: UserReduction,
+}
+
+impl<F: Fabric> Domain<F> {
+    /// Adds a collective and lets it begin.
+    pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>) -> RequestId {
+        let request = self.lane.open_external();
+        self.runs.push(Active { request, run, call });
+        request
+    }
+
+    /// Lets all collectives go on, until one needs its user's function.
+    fn advance(&mut self) -> Option<Due> {
+        let mut at = 0;
+        while let Some(active) = self.runs.get_mut(at) {
+            match active.run.advance(&mut self.lane) {
+                Progress::Waiting => at += 1,
+                Progress::Done(result) => {
+                    let fault = result.err().map(errors::fault_of);
+                    let request = active.request;
+                    self.runs.swap_remove(at);
+                    self.lane.complete_external(request, Completion { fault, ..Completion::EMPTY });
+                }
+                Progress::NeedCallback(reduction) => match &active.call {
+                    Some(call) => {
+                        return Some(Due { request: active.request, call: call.clone(), reduction });
+                    }
+                    None => active.run.callback_done(),
+                },
+            }
+        }
+        None
+    }
+
+    fn callback_done(&mut self, request: RequestId) {
+        if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
+            active.run.callback_done();
+        }
+    }
+
+    /// Closes freed communicators in which nothing is under way any more.
+    pub(crate) fn reap(&mut self) {
+        let lane = &mut self.lane;
+        self.closing.retain(|team| {
+            let busy = lane.is_busy(team);
+            if !busy {
+                lane.close_team(team);
+            }
+            busy
+        });
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Process `rank` of a job of `size`, over `fabric`, with the predefined communicators.
+    pub fn new(rank: u32, size: u32, fabric: F, door: Option<Door>) -> Process<F> {
+        let mut lane = Lane::new(rank, fabric);
+        // In this order, so that all processes know them by the same indices.
+        let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
+        let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
+        let errhandler = abi::MPI_ERRORS_ARE_FATAL;
+        Process {
+            rank,
+            size,
+            domain: LaneLock::new(Domain { lane, runs: Vec::new(), closing: Vec::new() }),
+            door,
+            threaded: AtomicBool::new(false),
+            // 0 and 1 name world and self.
+            next_context: AtomicU32::new(2),
+            world: Arc::new(Communicator::new(world, errhandler)),
+            own: Arc::new(Communicator::new(own, errhandler)),
+            attached: AtomicUsize::new(NO_BUFFER),
+        }
+    }
+
+    /// The communicator of all processes of the job (MPI_COMM_WORLD).
+    #[inline]
+    pub fn world(&self) -> &Arc<Communicator> {
+        &self.world
+    }
+
+    /// The communicator of this process alone (MPI_COMM_SELF).
+    #[inline]
+    pub fn own(&self) -> &Arc<Communicator> {
+        &self.own
+    }
+
+    /// Index of this process in the job.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of processes of the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// From now on several threads may call (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Call it before they do.
+    ///
+    /// # Errors
+    /// If another thread has called already.
+    pub fn set_threaded(&self) -> Result<()> {
+        self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        self.threaded.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A name for a new pair of contexts, unique in the job.
+    pub(crate) fn new_context_id(&self) -> Result<ContextId> {
+        let counter = self.next_context.fetch_add(1, Ordering::Relaxed);
+        if counter >= 1 << 31 {
+            return Err(MpiError::new(
+                abi::MPI_ERR_OTHER,
+                "this process has created 2^31 communicators, which is the limit",
+            ));
+        }
+        Ok(ContextId::new(self.rank, counter))
+    }
+
+    /// Lets things go on without waiting, then asks `question`. User functions that are due are called here, with no
+    /// lock held.
+    #[inline]
+    pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
+        loop {
+            let mut domain = self.domain.lock();
+            let came = domain.lane.progress();
+            if !domain.runs.is_empty()
+                && let Some(Due { request, call, reduction }) = domain.advance()
+            {
+                drop(domain);
+                call(&reduction);
+                self.domain.lock().callback_done(request);
+                continue;
+            }
+            let answer = question(&mut domain);
+            drop(domain);
+            if came {
+                self.wake_siblings();
+            }
+            return answer;
+        }
+    }
+
+    /// Something may have been completed for which a sleeping thread of this process waits.
+    #[inline]
+    pub(crate) fn wake_siblings(&self) {
+        if self.threaded.load(Ordering::Relaxed)
+            && let Some(door) = &self.door
+        {
+            door.ring_own();
+        }
+    }
+
+    /// Waits until `question` has an answer, letting things go on meanwhile.
+    pub(crate) fn wait_for<R>(&self, mut question: impl FnMut(&mut Domain<F>) -> Option<R>) -> R {
+        if let Some(answer) = self.look(&mut question) {
+            return answer;
+        }
+        let Some(door) = &self.door else {
+            // The virtual world never waits: its scripts ask again when something has come.
+            panic!("a process without a door waits");
+        };
+        let mut wait = door.begin();
+        loop {
+            match wait.next() {
+                Next::Look => {
+                    if let Some(answer) = self.look(&mut question) {
+                        return answer;
+                    }
+                }
+                Next::Sleep(sleepy) => {
+                    let mut told = true;
+                    let answer = self.look(|domain| {
+                        let answer = question(domain);
+                        if answer.is_none() {
+                            told = domain.lane.announce_sleep();
+                        }
+                        answer
+                    });
+                    if let Some(answer) = answer {
+                        sleepy.cancel();
+                        return answer;
+                    }
+                    sleepy.sleep((!told).then_some(SHORT_SLEEP));
+                }
+            }
+        }
+    }
+
+    /// Waits until everything this process has sent is with its receiver, or will get there without it (the part of
+    /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2).
+    pub fn drain(&self) {
+        self.wait_for(|domain| domain.lane.is_drained().then_some(()));
+        self.domain.lock().reap();
+    }
+}

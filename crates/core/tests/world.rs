@@ -1,0 +1,145 @@
+//! Ranks as values: several in one program, over the real shared-memory code.
+
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::world::{Options, world, world_with};
+use oxmpi_core::{Communicator, Process};
+use oxmpi_engine::Mode;
+use oxmpi_fabric::shm::Shm;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_plan::{Call, Shared};
+
+fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + number * 13 + from as usize * 31) as u8).collect()
+}
+
+fn send(p: &Process<Shm>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
+    lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
+}
+
+fn receive(p: &Process<Shm>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
+    let mut data = vec![0u8; len];
+    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
+    data.truncate(done.bytes as usize);
+    (data, done.source, done.tag)
+}
+
+/// Lengths around every change of protocol.
+const LENGTHS: [usize; 14] = [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 300_000];
+
+fn ping_pong(options: Options) {
+    world_with(2, options, |p| {
+        let comm = p.world().clone();
+        let peer = 1 - comm.rank();
+        for round in 0..3 {
+            for (n, len) in LENGTHS.into_iter().enumerate() {
+                for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
+                    let number = n + round * 100;
+                    if comm.rank() == 0 {
+                        send(p, &comm, mode, &pattern(0, number, len), peer, n as i32);
+                    }
+                    let (got, source, tag) = receive(p, &comm, len, MPI_ANY_SOURCE, MPI_ANY_TAG);
+                    assert_eq!((source, tag), (peer, n as i32));
+                    assert!(got == pattern(peer, number, len), "length {len}, {mode:?}");
+                    if comm.rank() == 1 {
+                        send(p, &comm, mode, &pattern(1, number, len), peer, n as i32);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_of_all_lengths_arrive() {
+    ping_pong(Options::default());
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_without_single_copy() {
+    let mut options = Options::default();
+    options.settings.single_copy = false;
+    ping_pong(options);
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
+    let mut options = Options::default();
+    options.settings.ring_after = u64::MAX;
+    ping_pong(options.clone());
+    options.settings.single_copy = false;
+    ping_pong(options);
+}
+
+#[test]
+fn a_flood_with_one_tag_keeps_its_order() {
+    const MESSAGES: usize = 5000;
+    world(3, |p| {
+        let comm = p.world().clone();
+        let len = |from: i32, n: usize| (n * 37 + from as usize) % 20_000;
+        if comm.rank() == 0 {
+            let mut next = [0; 3];
+            for _ in 0..2 * MESSAGES {
+                let mut data = vec![0u8; 20_000];
+                let done = lend_mut(&mut data, |b| p.recv(&comm, b, MPI_ANY_SOURCE, 3)).unwrap();
+                let from = done.source;
+                let n = next[from as usize];
+                next[from as usize] += 1;
+                data.truncate(done.bytes as usize);
+                assert!(data == pattern(from, n, len(from, n)), "message {n} of {from}");
+            }
+        } else {
+            let mut requests = Vec::new();
+            for n in 0..MESSAGES {
+                let data = Owned::new(pattern(comm.rank(), n, len(comm.rank(), n)));
+                requests.push(p.isend(&comm, Mode::Standard, data.buf(), 0, 3).unwrap());
+            }
+            for request in requests {
+                p.wait(request).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn eight_ranks_reduce_and_gather() {
+    world(8, |p| {
+        let comm = p.world().clone();
+        for round in 0..200u64 {
+            let mine = Owned::new(vec![comm.rank() as u64 + round]);
+            let all = Owned::new(vec![0u64; 8]);
+            let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
+            let call = Call::Allgather { block: Shared(8), in_place: false };
+            p.run(&comm, call, buffers, Combine::Nothing).unwrap();
+            assert_eq!(all.into_vec().ok().unwrap(), (round..round + 8).collect::<Vec<_>>());
+            let none = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+            p.run(&comm, Call::Barrier, none, Combine::Nothing).unwrap();
+        }
+    });
+}
+
+#[test]
+fn communicators_split_and_do_not_mix() {
+    world(7, |p| {
+        let world = p.world().clone();
+        for round in 0..20 {
+            let even = world.rank() % 2;
+            let half = p.split(&world, even, -world.rank()).unwrap().unwrap();
+            let expected = if even == 0 { 4 } else { 3 };
+            assert_eq!(half.size(), expected);
+            assert_eq!(half.rank(), (6 - even - world.rank()) / 2);
+            let twin = p.dup(&half).unwrap();
+            let right = (half.rank() + 1) % half.size();
+            let left = (half.rank() + half.size() - 1) % half.size();
+            // The same tag in both, received in the other order.
+            send(p, &half, Mode::Standard, &[1, round], right, 5);
+            send(p, &twin, Mode::Standard, &[2, round], right, 5);
+            assert_eq!(receive(p, &twin, 2, left, 5).0, [2, round]);
+            assert_eq!(receive(p, &half, 2, left, 5).0, [1, round]);
+            p.close(&twin);
+            p.close(&half);
+        }
+        assert!(p.split(&world, -5, 0).is_err());
+    });
+}

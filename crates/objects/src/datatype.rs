@@ -1,0 +1,220 @@
+//! Datatypes: a layout, how it was made, and of which predefined types its elements are.
+//!
+//! A constructor is a function of `(form, arguments, old type)`. The [`Form`] says whether the program called the plain
+//! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
+//! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
+
+use crate::error::{MpiError, Result, class};
+use crate::predefined::PredefinedType;
+use oxmpi_mem::kernels::Scalar;
+use oxmpi_mem::layout::{Layout, LayoutError};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+mod construct;
+
+/// A datatype. Immutable but for its name and whether it is committed.
+#[derive(Debug)]
+pub struct Datatype {
+    layout: Arc<Layout>,
+    contents: Contents,
+    basic: Basic,
+    committed: AtomicBool,
+    name: Mutex<Option<Box<str>>>,
+}
+
+/// Of which predefined types the elements are.
+#[derive(Clone, Copy, Debug)]
+enum Basic {
+    /// The datatype itself is predefined.
+    Is(&'static PredefinedType),
+    /// All of one predefined type.
+    Uniform(&'static PredefinedType),
+    /// Of several, or there are none.
+    Mixed,
+}
+
+/// Which function family made a type: the width of its counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Counts are `int`, displacements `MPI_Aint`.
+    Int,
+    /// Counts and displacements are `MPI_Count` (the functions that end in `_c`).
+    Count,
+}
+
+/// The constructor that made a type (MPI-5.0 section 5.1.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is named after its constructor")]
+pub enum Combiner {
+    Named,
+    Dup,
+    Contiguous,
+    Vector,
+    Hvector,
+    Indexed,
+    Hindexed,
+    IndexedBlock,
+    HindexedBlock,
+    Struct,
+    Resized,
+}
+
+impl Combiner {
+    /// The ABI's value (to be taken from `oxmpi_abi`).
+    pub fn to_int(self) -> i32 {
+        match self {
+            Combiner::Named => 101,
+            Combiner::Dup => 102,
+            Combiner::Contiguous => 103,
+            Combiner::Vector => 104,
+            Combiner::Hvector => 105,
+            Combiner::Indexed => 106,
+            Combiner::Hindexed => 107,
+            Combiner::IndexedBlock => 108,
+            Combiner::HindexedBlock => 109,
+            Combiner::Struct => 110,
+            Combiner::Resized => 116,
+        }
+    }
+}
+
+/// The arguments that made a type, as `MPI_Type_get_contents` gives them.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The constructor.
+    pub combiner: Combiner,
+    /// Counts of a type made in [`Form::Int`].
+    pub integers: Vec<i32>,
+    /// Displacements of a type made in [`Form::Int`].
+    pub addresses: Vec<isize>,
+    /// Counts, then displacements, of a type made in [`Form::Count`].
+    pub counts: Vec<i64>,
+    /// The types it was made from.
+    pub types: Vec<Arc<Datatype>>,
+}
+
+impl Datatype {
+    pub(crate) fn predefined(facts: &'static PredefinedType) -> Datatype {
+        let contents = Contents {
+            combiner: Combiner::Named,
+            integers: Vec::new(),
+            addresses: Vec::new(),
+            counts: Vec::new(),
+            types: Vec::new(),
+        };
+        Datatype {
+            layout: Arc::new(facts.layout()),
+            contents,
+            basic: Basic::Is(facts),
+            committed: AtomicBool::new(true),
+            name: Mutex::new(Some(facts.name.into())),
+        }
+    }
+
+    /// Where the bytes of an element lie.
+    #[inline]
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The data bytes of an element.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// The arguments that made it.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// What is known of it, if it is predefined.
+    pub fn facts(&self) -> Option<&'static PredefinedType> {
+        match self.basic {
+            Basic::Is(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// The predefined type of all its elements, if there is just one.
+    pub fn uniform(&self) -> Option<&'static PredefinedType> {
+        match self.basic {
+            Basic::Is(facts) | Basic::Uniform(facts) => Some(facts),
+            Basic::Mixed => None,
+        }
+    }
+
+    /// How an element is represented, if the type is predefined and operations are defined on it.
+    pub fn scalar(&self) -> Option<Scalar> {
+        self.facts()?.scalar
+    }
+
+    /// Whether it may be used to communicate.
+    #[inline]
+    pub fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Allows to communicate with it (`MPI_Type_commit`).
+    pub fn commit(&self) {
+        self.committed.store(true, Ordering::Relaxed);
+    }
+
+    /// The name; empty if none was set (`MPI_Type_get_name`).
+    pub fn name(&self) -> String {
+        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        name.as_deref().unwrap_or_default().to_owned()
+    }
+
+    /// Sets the name (`MPI_Type_set_name`).
+    pub fn set_name(&self, name: &str) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.into());
+    }
+
+    /// Why it may not be used to communicate, if so.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_TYPE` if it is not committed.
+    #[inline]
+    pub fn check_committed(&self) -> Result<()> {
+        if self.is_committed() {
+            return Ok(());
+        }
+        let text = format!("{self} is not committed: call MPI_Type_commit before communicating with it");
+        Err(MpiError::new(class::TYPE, text))
+    }
+
+    /// How many whole elements `bytes` received bytes are (`MPI_Get_count`); `None` (`MPI_UNDEFINED`) if the last one is
+    /// partial, or there are bytes of a type that has none.
+    pub fn count_in(&self, bytes: usize) -> Option<usize> {
+        match (bytes, self.size()) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (bytes, size) => bytes.is_multiple_of(size).then(|| bytes / size),
+        }
+    }
+}
+
+impl fmt::Display for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        if name.is_empty() {
+            write!(f, "a datatype of {} bytes ({:?})", self.size(), self.contents.combiner)
+        } else {
+            write!(f, "datatype {name}")
+        }
+    }
+}
+
+fn layout_error(e: LayoutError) -> MpiError {
+    let class = match e {
+        LayoutError::Overflow { .. } => class::VALUE_TOO_LARGE,
+        LayoutError::TooDeep => class::UNSUPPORTED_OPERATION,
+    };
+    MpiError::new(class, e.to_string())
+}
+
+#[cfg(test)]
+mod tests;

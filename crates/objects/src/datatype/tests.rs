@@ -1,0 +1,136 @@
+use super::*;
+use crate::predefined::{Category, Predefined, all};
+
+fn get(handle: u64) -> Arc<Datatype> {
+    Arc::clone(Predefined::new().get(handle).unwrap())
+}
+
+fn double() -> Arc<Datatype> {
+    get(0x214)
+}
+
+fn bounds(t: &Datatype) -> (usize, isize, isize) {
+    (t.size(), t.layout().lb(), t.layout().extent())
+}
+
+#[test]
+fn predefined_types_have_the_sizes_of_c_and_fortran() {
+    let p = Predefined::new();
+    assert_eq!(all().count(), 70);
+    for facts in all() {
+        let t = p.get(facts.handle.into()).unwrap();
+        assert_eq!(bounds(t), (facts.size, 0, facts.extent.cast_signed()), "{t}");
+        assert_eq!((t.name(), t.is_committed()), (facts.name.to_string(), true));
+        let fixed_size = matches!(facts.handle, 0x240..0x260 | 0x2c0..0x2f0);
+        if fixed_size {
+            assert_eq!(facts.size, 1 << (facts.handle >> 3 & 7), "{t}");
+        }
+        if facts.category != Category::Pair {
+            assert_eq!(facts.size, facts.extent, "{t}");
+        }
+    }
+    for none in [0, 0x1ff, 0x200, 0x204, 0x2ec, u64::MAX, 1 << 32 | 0x209] {
+        assert!(p.get(none).is_none());
+    }
+}
+
+#[test]
+fn pair_types_are_structs_of_c() {
+    for (handle, size, extent, true_extent) in [
+        (0x228, 8, 8, 8),
+        (0x229, 12, 16, 12),
+        (0x22a, 12, 16, 12),
+        (0x22b, 8, 8, 8),
+        (0x22c, 6, 8, 8),
+        (0x22d, 20, 32, 20),
+    ] {
+        let t = get(handle);
+        assert_eq!((bounds(&t), t.layout().true_extent()), ((size, 0, extent), true_extent), "{t}");
+    }
+}
+
+#[test]
+fn constructors_give_the_bounds_of_the_standard() {
+    let old = double();
+    let vector = Datatype::vector(Form::Int, 3, 2, -4, &old).unwrap();
+    assert_eq!(bounds(&vector), (48, -64, 80));
+    let indexed = Datatype::indexed(Form::Int, &[3, 1], &[4, 0], &old).unwrap();
+    assert_eq!(bounds(&indexed), (32, 0, 56));
+    let blocks = Datatype::indexed_block(Form::Int, 2, &[5, 1], &old).unwrap();
+    assert_eq!(bounds(&blocks), (32, 8, 48));
+    let s = Datatype::structure(Form::Int, &[1, 1], &[0, 8], &[double(), get(0x243)]).unwrap();
+    assert_eq!(bounds(&s), (9, 0, 16));
+    let resized = Datatype::resized(Form::Int, -3, 20, &Arc::new(s)).unwrap();
+    let twice = Datatype::resized(Form::Int, 0, 9, &Arc::new(resized)).unwrap();
+    assert_eq!((bounds(&twice), twice.layout().true_extent()), ((9, 0, 9), 9));
+    let dup = Datatype::dup(&Arc::new(twice)).unwrap();
+    assert_eq!((bounds(&dup), dup.is_committed()), ((9, 0, 9), false));
+    assert!(dup.check_committed().is_err());
+    dup.commit();
+    assert!(dup.check_committed().is_ok());
+}
+
+#[test]
+fn contents_are_what_the_program_gave() {
+    let old = double();
+    let t = Datatype::hindexed(Form::Int, &[1, 2], &[-8, 80], &old).unwrap();
+    let c = t.contents();
+    assert_eq!(
+        (c.combiner.to_int(), &c.integers[..], &c.addresses[..]),
+        (107, &[2, 1, 2][..], &[-8, 80][..])
+    );
+    let t = Datatype::hindexed(Form::Count, &[1, 2], &[-8, 80], &old).unwrap();
+    let c = t.contents();
+    assert_eq!((&c.counts[..], c.integers.len(), c.addresses.len()), (&[2, 1, 2, -8, 80][..], 0, 0));
+    assert!(Arc::ptr_eq(&c.types[0], &old));
+    let t = Datatype::indexed_block(Form::Int, 3, &[7, 9], &old).unwrap();
+    assert_eq!(t.contents().integers, [2, 3, 7, 9]);
+    let t = Datatype::vector(Form::Int, 3, 2, -4, &old).unwrap();
+    assert_eq!(t.contents().integers, [3, 2, -4]);
+}
+
+#[test]
+fn errors_name_the_argument_and_its_value() {
+    let old = double();
+    let text = |r: Result<Datatype>| {
+        let e = r.unwrap_err();
+        (e.class(), e.to_string())
+    };
+    assert_eq!(
+        text(Datatype::contiguous(Form::Int, -1, &old)),
+        (class::COUNT, "count is -1; it must not be negative".into())
+    );
+    assert_eq!(
+        text(Datatype::indexed(Form::Int, &[1, -7], &[0, 0], &old)).1,
+        "blocklengths[1] is -7; it must not be negative"
+    );
+    let (class, text1) = text(Datatype::vector(Form::Count, 2, 1, i64::MAX / 4, &old));
+    assert_eq!(
+        (class, text1.contains("stride is 2305843009213693951 elements of 8 bytes")),
+        (class::VALUE_TOO_LARGE, true)
+    );
+    assert_eq!(text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0, class::VALUE_TOO_LARGE);
+    assert_eq!(text(Datatype::contiguous(Form::Int, 1 << 40, &get(0x243))).0, class::COUNT);
+    assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], &[])).0, class::ARG);
+}
+
+#[test]
+fn large_counts_are_arithmetic() {
+    let t = Datatype::contiguous(Form::Count, 1 << 33, &double()).unwrap();
+    assert_eq!(bounds(&t), (1 << 36, 0, 1 << 36));
+    assert_eq!(t.count_in(3 << 36), Some(3));
+    assert_eq!(t.count_in((3 << 36) + 1), None);
+    let none = Datatype::contiguous(Form::Int, 0, &double()).unwrap();
+    assert_eq!((none.count_in(0), none.count_in(1)), (Some(0), None));
+}
+
+#[test]
+fn elements_of_one_type_are_recognised() {
+    let old = double();
+    let vector = Arc::new(Datatype::vector(Form::Int, 3, 2, 4, &old).unwrap());
+    assert_eq!(vector.uniform().unwrap().name, "MPI_DOUBLE");
+    assert!(vector.facts().is_none() && vector.scalar().is_none());
+    let both = [Arc::clone(&vector), get(0x209)];
+    assert!(Datatype::structure(Form::Int, &[1, 1], &[0, 200], &both).unwrap().uniform().is_none());
+    assert!(Datatype::structure(Form::Int, &[1, 0], &[0, 200], &both).unwrap().uniform().is_some());
+}

@@ -1,0 +1,87 @@
+//! What a failed call reports: an error class of the standard and a sentence for the person who reads it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Error classes used here (to be replaced by those of `oxmpi_abi`). MPI-5.0 section 9.4.
+pub mod class {
+    /// A count is negative or too large.
+    pub const COUNT: i32 = 2;
+    /// A datatype does not fit the call.
+    pub const TYPE: i32 = 3;
+    /// A rank does not exist in the group.
+    pub const RANK: i32 = 6;
+    /// An operation does not apply to the datatype.
+    pub const OP: i32 = 10;
+    /// An argument is not valid.
+    pub const ARG: i32 = 13;
+    /// No memory.
+    pub const NO_MEM: i32 = 39;
+    /// An operation is not supported.
+    pub const UNSUPPORTED_OPERATION: i32 = 55;
+    /// A value does not fit into its type.
+    pub const VALUE_TOO_LARGE: i32 = 59;
+}
+
+/// A failed call. As small as a pointer, so that results stay in registers.
+#[derive(PartialEq, Eq)]
+pub struct MpiError(Box<Inner>);
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    class: i32,
+    detail: Cow<'static, str>,
+}
+
+/// What most functions of the upper floors return.
+pub type Result<T, E = MpiError> = std::result::Result<T, E>;
+
+impl MpiError {
+    /// An error of the ABI's error class `class`; `detail` names the argument and its value.
+    #[cold]
+    pub fn new(class: i32, detail: impl Into<Cow<'static, str>>) -> MpiError {
+        MpiError(Box::new(Inner { class, detail: detail.into() }))
+    }
+
+    /// The error class.
+    pub fn class(&self) -> i32 {
+        self.0.class
+    }
+
+    /// What is wrong, with the values.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// The same error with `prefix` and ": " before its sentence, for saying where it happened.
+    pub fn within(mut self, prefix: impl fmt::Display) -> MpiError {
+        self.0.detail = format!("{prefix}: {}", self.0.detail).into();
+        self
+    }
+}
+
+impl fmt::Debug for MpiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MpiError(class {}: {})", self.0.class, self.0.detail)
+    }
+}
+
+impl fmt::Display for MpiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.detail)
+    }
+}
+
+impl std::error::Error for MpiError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_one_pointer() {
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+        let e = MpiError::new(class::ARG, format!("count is {}", -1)).within("MPI_Send");
+        assert_eq!((e.class(), e.to_string()), (13, "MPI_Send: count is -1".into()));
+    }
+}

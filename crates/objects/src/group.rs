@@ -1,0 +1,234 @@
+//! Ordered sets of processes (MPI-5.0 section 7.3).
+//!
+//! A process is known by its index in the world of processes that this one has heard of. Most groups are a range of these
+//! and are kept as such: a world of a million ranks costs 16 bytes.
+
+use crate::error::{MpiError, Result, class};
+
+/// An ordered set of processes. The place of a process is its rank.
+#[derive(Clone, Debug)]
+pub struct Group {
+    members: Members,
+}
+
+#[derive(Clone, Debug)]
+enum Members {
+    /// Processes `first..first + len`.
+    Range { first: u32, len: u32 },
+    Table {
+        by_rank: Box<[u32]>,
+        /// (process, rank), in the order of the processes.
+        by_process: Box<[(u32, u32)]>,
+    },
+}
+
+/// How two groups are related (`MPI_Group_compare`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The same processes in the same order.
+    Identical,
+    /// The same processes in another order.
+    Similar,
+    /// Different processes.
+    Unequal,
+}
+
+impl Group {
+    /// Processes `first..first + len` in their order.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_ARG` if there are no such processes.
+    pub fn contiguous(first: u32, len: u32) -> Result<Group> {
+        if first.checked_add(len).is_none() {
+            return Err(MpiError::new(class::ARG, format!("a group of {len} processes from {first} on")));
+        }
+        Ok(Group { members: Members::Range { first, len } })
+    }
+
+    /// These processes in this order.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_RANK` if one appears twice.
+    pub fn new(processes: &[u32]) -> Result<Group> {
+        let first = processes.first().copied().unwrap_or(0);
+        let too_many = |_| MpiError::new(class::ARG, format!("a group of {} processes", processes.len()));
+        let len = u32::try_from(processes.len()).map_err(too_many)?;
+        if processes.iter().zip(0..).all(|(&p, rank)| first.checked_add(rank) == Some(p)) {
+            return Ok(Group { members: Members::Range { first, len } });
+        }
+        let mut by_process: Vec<(u32, u32)> = processes.iter().copied().zip(0..).collect();
+        by_process.sort_unstable();
+        if let Some(w) = by_process.windows(2).find(|w| w[0].0 == w[1].0) {
+            let text = format!("ranks {} and {} are the same process", w[0].1, w[1].1);
+            return Err(MpiError::new(class::RANK, text));
+        }
+        Ok(Group { members: Members::Table { by_rank: processes.into(), by_process: by_process.into() } })
+    }
+
+    /// The number of processes.
+    #[inline]
+    pub fn size(&self) -> usize {
+        match &self.members {
+            Members::Range { len, .. } => *len as usize,
+            Members::Table { by_rank, .. } => by_rank.len(),
+        }
+    }
+
+    /// The process with this rank.
+    #[inline]
+    pub fn process(&self, rank: usize) -> Option<u32> {
+        match &self.members {
+            Members::Range { first, len } => (rank < *len as usize).then(|| first + rank as u32),
+            Members::Table { by_rank, .. } => by_rank.get(rank).copied(),
+        }
+    }
+
+    /// The rank of this process, if it is a member.
+    #[inline]
+    pub fn rank_of(&self, process: u32) -> Option<usize> {
+        match &self.members {
+            Members::Range { first, len } => {
+                process.checked_sub(*first).filter(|rank| rank < len).map(|rank| rank as usize)
+            }
+            Members::Table { by_process, .. } => {
+                let at = by_process.binary_search_by_key(&process, |entry| entry.0).ok()?;
+                Some(by_process[at].1 as usize)
+            }
+        }
+    }
+
+    /// The processes by rank.
+    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.size()).filter_map(|rank| self.process(rank))
+    }
+
+    fn member(&self, i: usize, rank: i32) -> Result<u32> {
+        usize::try_from(rank).ok().and_then(|r| self.process(r)).ok_or_else(|| {
+            MpiError::new(
+                class::RANK,
+                format!("ranks[{i}] is {rank}, in a group of {} processes", self.size()),
+            )
+        })
+    }
+
+    /// The members with these ranks, in this order (`MPI_Group_incl`).
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_RANK` if a rank is no member or appears twice.
+    pub fn include(&self, ranks: &[i32]) -> Result<Group> {
+        let chosen: Result<Vec<u32>> = ranks.iter().enumerate().map(|(i, &r)| self.member(i, r)).collect();
+        Group::new(&chosen?)
+    }
+
+    /// All members but those with these ranks (`MPI_Group_excl`).
+    ///
+    /// # Errors
+    /// As for [`include`](Self::include).
+    pub fn exclude(&self, ranks: &[i32]) -> Result<Group> {
+        let out = self.include(ranks)?;
+        Ok(self.difference(&out))
+    }
+
+    /// The ranks that triplets (first, last, stride) stand for (`MPI_Group_range_incl` and `_excl`).
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_ARG` for a stride of 0, `MPI_ERR_RANK` for a first or last rank that is no member.
+    pub fn expand_ranges(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
+        let mut ranks = Vec::new();
+        for (i, &[first, last, stride]) in ranges.iter().enumerate() {
+            if stride == 0 {
+                return Err(MpiError::new(
+                    class::ARG,
+                    format!("the stride of range {i} ({first}, {last}) is 0"),
+                ));
+            }
+            self.member(i, first)?;
+            self.member(i, last)?;
+            let (mut rank, step) = (i64::from(first), i64::from(stride));
+            while if step > 0 { rank <= i64::from(last) } else { rank >= i64::from(last) } {
+                ranks.push(rank as i32);
+                rank += step;
+            }
+        }
+        Ok(ranks)
+    }
+
+    /// The members of this group, then those of `other` that are not in it.
+    pub fn union(&self, other: &Group) -> Group {
+        self.filtered(self.processes().chain(other.processes().filter(|&p| self.rank_of(p).is_none())))
+    }
+
+    /// The members that are in `other` too, in this group's order.
+    pub fn intersection(&self, other: &Group) -> Group {
+        self.filtered(self.processes().filter(|&p| other.rank_of(p).is_some()))
+    }
+
+    /// The members that are not in `other`, in this group's order.
+    pub fn difference(&self, other: &Group) -> Group {
+        self.filtered(self.processes().filter(|&p| other.rank_of(p).is_none()))
+    }
+
+    /// A group of processes that are distinct because they come from groups.
+    fn filtered(&self, processes: impl Iterator<Item = u32>) -> Group {
+        let processes: Vec<u32> = processes.collect();
+        Group::new(&processes).unwrap_or_else(|_| self.clone())
+    }
+
+    /// How the two are related.
+    pub fn compare(&self, other: &Group) -> Comparison {
+        if self.size() != other.size() {
+            Comparison::Unequal
+        } else if self.processes().eq(other.processes()) {
+            Comparison::Identical
+        } else if self.processes().all(|p| other.rank_of(p).is_some()) {
+            Comparison::Similar
+        } else {
+            Comparison::Unequal
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(g: &Group) -> Vec<u32> {
+        g.processes().collect()
+    }
+
+    #[test]
+    fn ranks_and_processes_are_inverse() {
+        for g in [Group::contiguous(5, 4).unwrap(), Group::new(&[9, 2, 7]).unwrap(), Group::new(&[]).unwrap()]
+        {
+            assert!((0..g.size()).all(|r| g.rank_of(g.process(r).unwrap()) == Some(r)));
+            assert_eq!((g.process(g.size()), g.rank_of(4), g.rank_of(100)), (None, None, None));
+        }
+        assert!(matches!(Group::new(&[3, 4, 5]).unwrap().members, Members::Range { first: 3, len: 3 }));
+        assert!(Group::contiguous(u32::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn subsets_keep_the_order_asked_for() {
+        let g = Group::contiguous(10, 6).unwrap();
+        let odd = g.include(&[5, 3, 1]).unwrap();
+        assert_eq!(list(&odd), [15, 13, 11]);
+        assert_eq!(list(&g.exclude(&[5, 3, 1]).unwrap()), [10, 12, 14]);
+        assert_eq!(list(&odd.union(&g)), [15, 13, 11, 10, 12, 14]);
+        assert_eq!(list(&g.intersection(&odd)), [11, 13, 15]);
+        assert_eq!(list(&g.difference(&g)), []);
+        assert_eq!(g.expand_ranges(&[[0, 4, 2], [5, 1, -3]]).unwrap(), [0, 2, 4, 5, 2]);
+        let same = g.include(&[0, 2, 2]).unwrap_err();
+        assert_eq!((same.class(), same.detail()), (class::RANK, "ranks 1 and 2 are the same process"));
+        assert_eq!(g.include(&[6]).unwrap_err().detail(), "ranks[0] is 6, in a group of 6 processes");
+        assert!(g.include(&[-1]).is_err() && g.expand_ranges(&[[0, 1, 0]]).is_err());
+    }
+
+    #[test]
+    fn groups_compare() {
+        let g = Group::contiguous(0, 3).unwrap();
+        assert_eq!(g.compare(&Group::new(&[0, 1, 2]).unwrap()), Comparison::Identical);
+        assert_eq!(g.compare(&Group::new(&[2, 1, 0]).unwrap()), Comparison::Similar);
+        assert_eq!(g.compare(&Group::new(&[2, 1, 3]).unwrap()), Comparison::Unequal);
+        assert_eq!(g.compare(&Group::contiguous(0, 2).unwrap()), Comparison::Unequal);
+    }
+}

@@ -1,0 +1,139 @@
+//! Operations of reductions, and the datatypes that each is defined for (MPI-5.0 section 6.9).
+
+use crate::datatype::Datatype;
+use crate::error::{MpiError, Result, class};
+use crate::predefined::{Category, PredefinedType};
+use oxmpi_mem::kernels::{self, Kernel};
+
+pub use oxmpi_mem::kernels::Op as PredefinedOp;
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// One of the standard's.
+    Predefined(PredefinedOp),
+    /// One of the program's (`MPI_Op_create`).
+    User {
+        /// The function's address; only the C face knows its type and calls it.
+        function: usize,
+        /// Whether operands may be exchanged.
+        commutative: bool,
+        /// Whether the function takes an `MPI_Count` (`MPI_Op_create_c`).
+        large_count: bool,
+    },
+}
+
+/// Handle, operation, name (to be taken from `oxmpi_abi`).
+const OPS: [(u64, PredefinedOp, &str); 14] = [
+    (0x21, PredefinedOp::Sum, "MPI_SUM"),
+    (0x22, PredefinedOp::Min, "MPI_MIN"),
+    (0x23, PredefinedOp::Max, "MPI_MAX"),
+    (0x24, PredefinedOp::Prod, "MPI_PROD"),
+    (0x28, PredefinedOp::Band, "MPI_BAND"),
+    (0x29, PredefinedOp::Bor, "MPI_BOR"),
+    (0x2a, PredefinedOp::Bxor, "MPI_BXOR"),
+    (0x30, PredefinedOp::Land, "MPI_LAND"),
+    (0x31, PredefinedOp::Lor, "MPI_LOR"),
+    (0x32, PredefinedOp::Lxor, "MPI_LXOR"),
+    (0x38, PredefinedOp::MinLoc, "MPI_MINLOC"),
+    (0x39, PredefinedOp::MaxLoc, "MPI_MAXLOC"),
+    (0x3c, PredefinedOp::Replace, "MPI_REPLACE"),
+    (0x3d, PredefinedOp::NoOp, "MPI_NO_OP"),
+];
+
+/// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and values that are none.
+pub fn predefined(handle: u64) -> Option<PredefinedOp> {
+    OPS.iter().find(|op| op.0 == handle).map(|op| op.1)
+}
+
+/// The name in C.
+pub fn name(op: PredefinedOp) -> &'static str {
+    OPS.iter().find(|o| o.1 == op).map_or("an operation", |o| o.2)
+}
+
+impl Op {
+    /// Whether operands may be exchanged.
+    pub fn is_commutative(&self) -> bool {
+        match self {
+            // Which of two values stays is all that MPI_REPLACE and MPI_NO_OP say.
+            Op::Predefined(op) => !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp),
+            Op::User { commutative, .. } => *commutative,
+        }
+    }
+}
+
+/// Whether the operation is defined for types of the category: the table in MPI-5.0 section 6.9.2, and for
+/// `MPI_REPLACE` and `MPI_NO_OP` all predefined types (section 12.3.4).
+pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
+    use Category::*;
+    match op {
+        PredefinedOp::Max | PredefinedOp::Min => {
+            matches!(category, CInteger | FortranInteger | FloatingPoint | MultiLanguage)
+        }
+        PredefinedOp::Sum | PredefinedOp::Prod => {
+            matches!(category, CInteger | FortranInteger | FloatingPoint | Complex | MultiLanguage)
+        }
+        PredefinedOp::Land | PredefinedOp::Lor | PredefinedOp::Lxor => matches!(category, CInteger | Logical),
+        PredefinedOp::Band | PredefinedOp::Bor | PredefinedOp::Bxor => {
+            matches!(category, CInteger | FortranInteger | Byte | MultiLanguage)
+        }
+        PredefinedOp::MinLoc | PredefinedOp::MaxLoc => category == Pair,
+        PredefinedOp::Replace | PredefinedOp::NoOp => true,
+    }
+}
+
+/// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
+///
+/// # Errors
+/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is not defined for the datatype, or the datatype is not
+/// predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but arithmetic on this representation is not there.
+pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
+    let op = predefined_of(op)?;
+    let Some(facts) = datatype.facts() else {
+        let text = format!(
+            "{} is defined for predefined datatypes only, not for {datatype}; create an operation with MPI_Op_create for it",
+            name(op)
+        );
+        return Err(MpiError::new(class::OP, text));
+    };
+    kernel_of(op, facts)
+}
+
+/// The kernel for an accumulate (MPI-5.0 section 12.3.4), where a derived datatype is allowed if all its elements are
+/// of one predefined datatype.
+///
+/// # Errors
+/// As [`kernel_for`].
+pub fn accumulate_kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
+    let op = predefined_of(op)?;
+    let Some(facts) = datatype.uniform() else {
+        let text =
+            format!("{} needs elements of one predefined datatype, and {datatype} has several", name(op));
+        return Err(MpiError::new(class::OP, text));
+    };
+    kernel_of(op, facts)
+}
+
+fn predefined_of(op: &Op) -> Result<PredefinedOp> {
+    match op {
+        Op::Predefined(op) => Ok(*op),
+        Op::User { .. } => {
+            Err(MpiError::new(class::OP, "an operation made by MPI_Op_create has no built-in kernel"))
+        }
+    }
+}
+
+fn kernel_of(op: PredefinedOp, facts: &PredefinedType) -> Result<Kernel> {
+    if !is_defined(op, facts.category) {
+        let text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
+        return Err(MpiError::new(class::OP, text));
+    }
+    let kernel = facts.copied_as().and_then(|scalar| kernels::kernel(op, scalar));
+    kernel.ok_or_else(|| {
+        let text = format!("{} of {} is not supported on this processor", name(op), facts.name);
+        MpiError::new(class::UNSUPPORTED_OPERATION, text)
+    })
+}
+
+#[cfg(test)]
+mod tests;

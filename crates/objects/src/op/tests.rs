@@ -1,0 +1,68 @@
+use super::*;
+use crate::datatype::Form;
+use crate::predefined::{Predefined, all};
+use std::sync::Arc;
+
+#[test]
+fn every_legal_pair_has_a_kernel_or_says_so() {
+    let p = Predefined::new();
+    let mut missing = Vec::new();
+    for (_, op, op_name) in OPS {
+        for facts in all() {
+            let found = kernel_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap());
+            match found {
+                Ok(kernel) => {
+                    assert!(is_defined(op, facts.category));
+                    assert_eq!((kernel.size(), kernel.extent()), (facts.size, facts.extent));
+                }
+                Err(e) if e.class() == class::UNSUPPORTED_OPERATION => missing.push((op_name, facts.name)),
+                Err(e) => {
+                    assert!(!is_defined(op, facts.category), "{e}");
+                    assert!(e.detail().contains(op_name) && e.detail().contains(facts.name), "{e}");
+                }
+            }
+        }
+    }
+    missing.sort_unstable();
+    let halves_and_quads: Vec<_> = missing.iter().map(|m| m.1).collect();
+    assert!(
+        halves_and_quads
+            .iter()
+            .all(|n| ["MPI_REAL2", "MPI_REAL16", "MPI_COMPLEX4", "MPI_COMPLEX32"].contains(n))
+    );
+    assert_eq!(missing.len(), 2 * 4 + 2 * 2);
+}
+
+#[test]
+fn the_table_of_the_standard() {
+    let p = Predefined::new();
+    let legal = |op, handle| kernel_for(&Op::Predefined(op), p.get(handle).unwrap()).is_ok();
+    assert!(legal(PredefinedOp::Sum, 0x214) && !legal(PredefinedOp::Band, 0x214));
+    assert!(legal(PredefinedOp::Band, 0x247) && !legal(PredefinedOp::Sum, 0x247));
+    assert!(!legal(PredefinedOp::Sum, 0x243) && !legal(PredefinedOp::Max, 0x216));
+    assert!(
+        legal(PredefinedOp::Land, 0x238)
+            && legal(PredefinedOp::Land, 0x209)
+            && !legal(PredefinedOp::Land, 0x219)
+    );
+    assert!(legal(PredefinedOp::MaxLoc, 0x22d) && !legal(PredefinedOp::MaxLoc, 0x209));
+    assert!(legal(PredefinedOp::Replace, 0x243) && legal(PredefinedOp::NoOp, 0x2e2));
+}
+
+#[test]
+fn handles_and_names_agree() {
+    assert_eq!(predefined(0x21), Some(PredefinedOp::Sum));
+    assert_eq!((predefined(0x20), predefined(0x3e)), (None, None));
+    assert!(OPS.iter().all(|&(handle, op, n)| predefined(handle) == Some(op) && name(op) == n));
+    let user = Op::User { function: 1, commutative: false, large_count: false };
+    assert!(!user.is_commutative() && Op::Predefined(PredefinedOp::Sum).is_commutative());
+}
+
+#[test]
+fn derived_types_are_for_accumulate_only() {
+    let p = Predefined::new();
+    let vector = Arc::new(Datatype::vector(Form::Int, 3, 1, 2, p.get(0x209).unwrap()).unwrap());
+    let sum = Op::Predefined(PredefinedOp::Sum);
+    assert_eq!(kernel_for(&sum, &vector).unwrap_err().class(), class::OP);
+    assert_eq!(accumulate_kernel_for(&sum, &vector).unwrap().size(), 4);
+}

@@ -1,0 +1,212 @@
+//! The table and the choice from it.
+
+use oxmpi_plan::table::{algorithms, by_name, by_number};
+use oxmpi_plan::verify::{Check, Cost, verify};
+use oxmpi_plan::{
+    ALGORITHMS, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError, Restriction, Shared,
+    Step, choose, make,
+};
+
+/// A member of a team.
+fn member(rank: u32, size: u32) -> Member {
+    Member { rank, size }
+}
+
+/// The steps of a plan.
+fn steps(mut plan: AnyPlan) -> Vec<Step> {
+    std::iter::from_fn(|| plan.next()).collect()
+}
+
+/// What an algorithm costs.
+fn cost(collective: Collective, name: &str, size: u32, call: Call, parameters: Parameters) -> Cost {
+    let algorithm = by_name(collective, name).expect("in the table");
+    let check = Check { size, call, seed: 0 };
+    verify(&check, |me| make(algorithm, me, &call, &parameters).expect("legal")).expect("correct")
+}
+
+#[test]
+fn names_and_numbers_are_unique() {
+    for collective in Collective::ALL {
+        assert!(algorithms(collective).count() > 0, "{collective} has no algorithm");
+        for id in algorithms(collective) {
+            let row = id.algorithm();
+            assert_eq!(by_name(collective, row.name), Some(id));
+            assert_eq!(by_number(collective, row.number), Some(id));
+            assert!(row.number > 0, "0 stands for the default");
+        }
+    }
+    assert_eq!(by_name(Collective::Barrier, "no such thing"), None);
+}
+
+#[test]
+fn the_choice_is_always_legal() {
+    for collective in Collective::ALL {
+        for size in 1..=130 {
+            for bytes in (0..24).map(|bits| 1_usize << bits).chain([0, usize::MAX]) {
+                for commutative in [false, true] {
+                    let id = choose(collective, size, Shared(bytes), commutative);
+                    let row = id.algorithm();
+                    assert_eq!(row.collective, collective);
+                    assert_eq!(row.refusal(size, commutative), None, "{id} for {size} ranks, {bytes} bytes");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_algorithm_but_the_simplest_can_be_chosen_or_asked_for() {
+    let doubling = by_name(Collective::Allreduce, "recursive_doubling");
+    assert_eq!(Some(choose(Collective::Allreduce, 8, Shared(8), false)), doubling);
+    let ring = by_name(Collective::Allreduce, "ring");
+    assert_eq!(Some(choose(Collective::Allreduce, 8, Shared(1 << 24), true)), ring);
+    let reduce_bcast = by_name(Collective::Allreduce, "nonoverlapping");
+    assert_eq!(Some(choose(Collective::Allreduce, 8, Shared(1 << 24), false)), reduce_bcast);
+}
+
+#[test]
+fn a_refusal_says_why() {
+    let ring = by_name(Collective::Allreduce, "ring").expect("in the table");
+    let call = Call::Allreduce { count: Shared(1), commutative: false, in_place: false };
+    let error = make(ring, member(0, 3), &call, &Parameters::default()).expect_err("not commutative");
+    assert_eq!(
+        error.to_string(),
+        "algorithm allreduce/ring cannot serve this call of 3 ranks: it needs a commutative operation"
+    );
+
+    let doubling = by_name(Collective::Allgather, "recursive_doubling").expect("in the table");
+    let call = Call::Allgather { block: Shared(1), in_place: false };
+    let error = make(doubling, member(0, 6), &call, &Parameters::default()).expect_err("not a power of two");
+    let restriction = Restriction::PowerOfTwo;
+    assert_eq!(error, PlanError::Restricted { algorithm: doubling, size: 6, restriction });
+
+    let error = make(ring, member(0, 6), &call, &Parameters::default()).expect_err("another collective");
+    assert_eq!(error.to_string(), "algorithm allreduce/ring does not do the collective allgather");
+}
+
+#[test]
+fn ranks_and_lengths_are_checked() {
+    let parameters = Parameters::default();
+    let binomial = by_name(Collective::Bcast, "binomial").expect("in the table");
+    let call = Call::Bcast { root: 4, bytes: Shared(1) };
+    let error = make(binomial, member(0, 4), &call, &parameters).expect_err("no such root");
+    assert_eq!(error.to_string(), "rank 4 is not in a team of 4 ranks");
+    let call = Call::Bcast { root: 0, bytes: Shared(1) };
+    assert!(make(binomial, member(0, 0), &call, &parameters).is_err());
+
+    let error = make(binomial, member(0, 1 << 31), &call, &parameters).expect_err("too many ranks");
+    assert_eq!(error.to_string(), "2147483648 ranks are more than a communicator can have");
+
+    let ring = by_name(Collective::Allgather, "ring").expect("in the table");
+    let call = Call::Allgather { block: Shared(usize::MAX / 2), in_place: false };
+    let error = make(ring, member(0, 4), &call, &parameters).expect_err("too long");
+    assert_eq!(error, PlanError::TooLong { block: usize::MAX / 2, size: 4 });
+}
+
+#[test]
+fn a_call_that_moves_nothing_has_no_steps_but_a_barrier_has() {
+    let call = Call::Allreduce { count: Shared(0), commutative: true, in_place: false };
+    for id in algorithms(Collective::Allreduce) {
+        let plan = make(id, member(1, 4), &call, &Parameters::default()).expect("legal");
+        assert_eq!((plan.window(), steps(plan)), (1, Vec::new()));
+    }
+    for id in algorithms(Collective::Barrier) {
+        let plan = make(id, member(1, 4), &Call::Barrier, &Parameters::default()).expect("legal");
+        assert!(!steps(plan).is_empty());
+    }
+}
+
+#[test]
+fn a_clone_of_a_fresh_plan_is_a_fresh_plan_and_an_end_is_an_end() {
+    let call = Call::Allreduce { count: Shared(5), commutative: true, in_place: true };
+    for id in algorithms(Collective::Allreduce) {
+        let fresh = make(id, member(2, 7), &call, &Parameters::default()).expect("legal");
+        let mut used = fresh.clone();
+        let first: Vec<_> = std::iter::from_fn(|| used.next()).collect();
+        assert_eq!(used.next(), None);
+        assert_eq!(first, steps(fresh));
+    }
+}
+
+#[test]
+fn plans_are_small_and_lazy() {
+    // A million simulated ranks must fit, each with its plan.
+    assert!(size_of::<AnyPlan>() <= 1024, "{} bytes", size_of::<AnyPlan>());
+    // A plan of 2^40 segments is made at once, and its first steps come at once.
+    let call = Call::Bcast { root: 0, bytes: Shared(1 << 40) };
+    let pipeline = by_name(Collective::Bcast, "pipeline").expect("in the table");
+    let parameters = Parameters { segment: 1, window: 64 };
+    let mut plan = make(pipeline, member(1, 1_000_000), &call, &parameters).expect("legal");
+    assert_eq!(std::iter::from_fn(|| plan.next()).take(1000).count(), 1000);
+}
+
+#[test]
+fn teams_of_many_ranks_have_no_overflow() {
+    for collective in [Collective::Barrier, Collective::Bcast, Collective::Allreduce, Collective::Exscan] {
+        let (count, commutative, in_place) = (Shared(1 << 31), true, false);
+        let call = match collective {
+            Collective::Barrier => Call::Barrier,
+            Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
+            Collective::Bcast => Call::Bcast { root: 1, bytes: count },
+            _ => Call::Exscan { count, commutative, in_place },
+        };
+        let size = u32::MAX / 2;
+        for id in algorithms(collective) {
+            for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
+                let mut plan = make(id, member(rank, size), &call, &Parameters::default()).expect("legal");
+                let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
+            }
+        }
+    }
+}
+
+#[test]
+fn algorithms_send_no_more_than_they_should() {
+    let plain = Parameters::default();
+    let barrier = |name| cost(Collective::Barrier, name, 13, Call::Barrier, plain).messages;
+    assert_eq!(barrier("bruck"), 13 * 4);
+    assert_eq!(barrier("linear"), 2 * 12);
+    assert_eq!(barrier("recursive_doubling"), 8 * 3 + 2 * 5);
+
+    let call = Call::Bcast { root: 3, bytes: Shared(100) };
+    for (name, segment, messages) in [("binomial", 0, 12), ("binary_tree", 30, 48), ("pipeline", 10, 120)] {
+        let cost = cost(Collective::Bcast, name, 13, call, Parameters { segment, window: 64 });
+        assert_eq!((cost.messages, cost.units), (messages, 1200), "{name}");
+    }
+
+    // Bandwidth-optimal: each rank sends 2 (P-1)/P of the vector.
+    let call = Call::Allreduce { count: Shared(64), commutative: true, in_place: false };
+    for name in ["ring", "rabenseifner"] {
+        assert_eq!(cost(Collective::Allreduce, name, 8, call, plain).units, 8 * 2 * 56, "{name}");
+    }
+    let doubling = cost(Collective::Allreduce, "recursive_doubling", 8, call, plain);
+    assert_eq!((doubling.messages, doubling.units), (24, 24 * 64));
+
+    let call = Call::Allgather { block: Shared(10), in_place: false };
+    for name in ["linear", "bruck-k-fanout", "recursive_doubling", "ring"] {
+        assert_eq!(cost(Collective::Allgather, name, 8, call, plain).units, 8 * 70, "{name}");
+    }
+}
+
+#[test]
+fn chains_are_cut_unless_told_otherwise() {
+    let call = Call::Bcast { root: 0, bytes: Shared(100_000) };
+    assert_eq!(cost(Collective::Bcast, "pipeline", 2, call, Parameters::default()).messages, 25);
+    assert_eq!(cost(Collective::Bcast, "binomial", 2, call, Parameters::default()).messages, 1);
+}
+
+#[test]
+fn the_window_is_kept() {
+    let call = Call::Alltoall { block: Shared(1), in_place: false };
+    for (window, outstanding) in [(0, 8), (8, 8), (20, 20)] {
+        let parameters = Parameters { segment: 0, window };
+        assert_eq!(cost(Collective::Alltoall, "linear", 33, call, parameters).outstanding, outstanding);
+    }
+}
+
+#[test]
+fn the_table_says_what_it_has() {
+    for row in ALGORITHMS {
+        assert!(!row.description.is_empty() && !row.name.contains(' '), "{row:?}");
+    }
+}
