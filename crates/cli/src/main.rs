@@ -15,6 +15,7 @@ mod mpirun;
 mod prefix;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::exit;
 
@@ -49,15 +50,20 @@ fn main() {
     })
 }
 
+/// Prints a text that a person asked for. If nobody reads to its end (`| head`), that is fine.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 fn oxmpi(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["-h" | "--help" | "help"] => print!("{HELP}"),
-        ["--version"] => println!("oxmpi {}", env!("CARGO_PKG_VERSION")),
-        ["info"] => info::show(false, false, false),
-        ["info", "--all"] => info::show(true, true, true),
-        ["info", "--params"] => info::show(false, true, false),
-        ["info", "--missing"] => info::show(false, false, true),
+        [] | ["-h" | "--help" | "help"] => say(HELP),
+        ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
+        ["info"] => say(&info::text(true, false, false)),
+        ["info", "--all"] => say(&info::text(true, true, true)),
+        ["info", "--params"] => say(&info::text(false, true, false)),
+        ["info", "--missing"] => say(&info::text(false, false, true)),
         [first, ..] => {
             let known = ["info", "mpirun", "mpiexec", "mpicc", "--help", "--version"];
             let wrong = if first == "info" { &words[1] } else { &words[0] };

@@ -35,7 +35,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             return 1;
         }
         Some("--help" | "-h") => {
-            print!("{HELP}");
+            crate::say(HELP);
             return 0;
         }
         Some("-showme:compile") => print_command(&compile_arguments(&prefix)),
@@ -83,7 +83,7 @@ fn link_arguments(prefix: &Path) -> Vec<OsString> {
 /// Prints words so that a shell reads them back.
 fn print_command(words: &[OsString]) {
     let quoted: Vec<String> = words.iter().map(|w| quote(&w.to_string_lossy())).collect();
-    println!("{}", quoted.join(" "));
+    crate::say(&(quoted.join(" ") + "\n"));
 }
 
 fn quote(word: &str) -> String {

@@ -24,11 +24,11 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let options = match options::parse(args) {
         Ok(Command::Run(options)) => options,
         Ok(Command::Help) => {
-            print!("{}", options::help());
+            crate::say(&options::help());
             return 0;
         }
         Ok(Command::Version) => {
-            println!("mpirun (OxMPI) {}", env!("CARGO_PKG_VERSION"));
+            crate::say(concat!("mpirun (OxMPI) ", env!("CARGO_PKG_VERSION"), "\n"));
             return 0;
         }
         Err(error) => return complain(&error.to_string(), USAGE),

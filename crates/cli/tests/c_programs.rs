@@ -84,6 +84,7 @@ fn test_programs_say_ok() {
         .unwrap_or_default();
     sources.retain(|p| p.extension().is_some_and(|e| e == "c") && !NOT_RUN.iter().any(|n| p.ends_with(n)));
     sources.sort();
+    assert!(!sources.is_empty(), "there are no C programs in tests/c");
     for source in &sources {
         one(source, &directory, &mut failures);
     }
