@@ -35,6 +35,12 @@ pub struct Process<F> {
     pub(crate) attached: AtomicUsize,
 }
 
+impl<F> std::fmt::Debug for Process<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
 /// The value of `Process::attached` without a buffer.
 pub(crate) const NO_BUFFER: usize = usize::MAX;
 
