@@ -3,8 +3,6 @@
 //! They work before `MPI_Init` and after `MPI_Finalize`, from any thread.
 
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
-use std::time::Instant;
 
 use oxmpi_abi::constants::{
     MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_ERR_ARG, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION,
@@ -74,13 +72,11 @@ mpi! {
     }
 }
 
-/// The moment from which `MPI_Wtime` counts: the first call.
-static EPOCH: OnceLock<Instant> = OnceLock::new();
-
 mpi! {
-    /// Seconds since some moment in the past that stays the same (MPI-5.0, "Timers and Synchronization").
+    /// Seconds since some moment in the past that stays the same (MPI-5.0, "Timers and Synchronization"); the
+    /// same on all ranks of a node.
     fn MPI_Wtime() -> f64 {
-        EPOCH.get_or_init(Instant::now).elapsed().as_secs_f64()
+        oxmpi_os::clock::node_seconds()
     }
 
     /// The resolution of `MPI_Wtime` in seconds: the monotonic clock counts nanoseconds.
