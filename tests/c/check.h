@@ -91,8 +91,10 @@ static inline int scaled(int repetitions)
 static inline void check_out_of_time(int signal_number)
 {
     (void) signal_number;
-    static const char text[] = "out of time: this rank hangs\n";
+    static const char text[] = "out of time: this rank hangs at: ";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(3);
+    if (write(STDERR_FILENO, check_place, strlen(check_place)) < 0) _exit(3);
+    if (write(STDERR_FILENO, "\n", 1) < 0) _exit(3);
     _exit(2);
 }
 
