@@ -159,6 +159,7 @@ static void never_mix(void)
     }
     CHECK_OK(MPI_Test(&wild, &flag, MPI_STATUS_IGNORE));
     CHECK_EQ(flag, 0);
+    CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
     CHECK_OK(MPI_Send(&value, 1, MPI_INT, to, 3, comms[2]));
     CHECK_OK(MPI_Wait(&wild, MPI_STATUS_IGNORE));
     CHECK_EQ(late, 7);
