@@ -194,16 +194,16 @@ static void ibarrier(void)
     for (int late = 0; late < size && size > 1; late++) {
         MPI_Request request;
         int flag = 0, go = 0;
-        int helper = (late + 1) % size;
+        int witness = (late + 1) % size;
         if (rank != late) {
             CHECK_OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
-            for (int i = 0; i < 20 && rank == helper; i++) {
+            for (int i = 0; i < 20 && rank == witness; i++) {
                 CHECK_OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
                 CHECK_EQ(flag, 0);
             }
-            if (rank == helper) CHECK_OK(MPI_Send(&go, 1, MPI_INT, late, 2, MPI_COMM_WORLD));
-        } else { /* enters only once the helper has seen that it is not complete */
-            CHECK_OK(MPI_Recv(&go, 1, MPI_INT, helper, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            if (rank == witness) CHECK_OK(MPI_Send(&go, 1, MPI_INT, late, 2, MPI_COMM_WORLD));
+        } else { /* enters only once the witness has seen that it is not complete */
+            CHECK_OK(MPI_Recv(&go, 1, MPI_INT, witness, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             CHECK_OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
         }
         while (!flag) CHECK_OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
