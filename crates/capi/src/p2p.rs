@@ -11,6 +11,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
+use oxmpi_core::completion::error_of;
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
@@ -78,11 +79,15 @@ fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Req
 fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let buffer = library.buffer(r.buf, r.count, r.datatype)?;
-        let completion = library.process.recv(communicator, buffer, r.source, r.tag)?;
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &completion) };
-        Ok(())
+        received(status, library.process.recv_whatever(communicator, buffer, r.source, r.tag)?)
     })
+}
+
+/// Tells of a received message, also of one that failed: its status says where it came from.
+fn received(status: *mut Status, completion: Completion) -> Result<()> {
+    // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+    unsafe { put_status(status, &completion) };
+    error_of(&completion).map_or(Ok(()), Err)
 }
 
 fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
@@ -106,9 +111,7 @@ fn sendrecv(function: FuncId, s: Sending, r: Receiving, comm: Comm, status: *mut
         let receive = library.buffer(r.buf, r.count, r.datatype)?;
         let completion =
             library.process.sendrecv(communicator, send, s.dest, s.tag, receive, r.source, r.tag)?;
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &completion) };
-        Ok(())
+        received(status, completion)
     })
 }
 
@@ -121,9 +124,7 @@ fn sendrecv_replace(function: FuncId, s: Sending, r: Receiving, comm: Comm, stat
         copy.copy_from(0, &buffer, 0, buffer.packed_len());
         let completion =
             library.process.sendrecv(communicator, copy, s.dest, s.tag, buffer, r.source, r.tag)?;
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_status(status, &completion) };
-        Ok(())
+        received(status, completion)
     })
 }
 
@@ -137,7 +138,9 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
 }
 
 fn attach(library: &Running, buffer: *mut c_void, size: i64) -> Result<()> {
-    let size = check_count(size)?;
+    // With MPI_BUFFER_AUTOMATIC the library finds the space, which it does in any case.
+    let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC as usize;
+    let size = if automatic { usize::MAX } else { check_count(size)? };
     library.process.attach(size)?;
     library.attached.store(buffer as usize, Ordering::Relaxed);
     Ok(())
