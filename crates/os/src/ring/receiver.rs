@@ -93,13 +93,20 @@ impl RingReceiver {
         if header as u8 != self.lap {
             return None;
         }
-        let (tag, context) = ((header >> 32) as i32, (header >> 16) as u16);
-        let len = (header >> 8) as usize & 0x3f;
-        match (header >> 14) as u8 & 3 {
-            form::INLINE => Some(Slot::Inline { tag, context, bytes: self.payload(len) }),
-            form::CHUNK => Some(self.chunk(tag, context)),
-            form::FRAME => Some(Slot::Frame { bytes: self.payload(len) }),
-            _ => unknown_form(header),
+        if header & FORM_MASK == u64::from(form::INLINE) << FORM_SHIFT {
+            let bytes = self.payload(header_len(header));
+            return Some(Slot::Inline { tag: (header >> 32) as i32, context: (header >> 16) as u16, bytes });
+        }
+        Some(self.peek_other(header))
+    }
+
+    /// A slot that holds no inline message.
+    #[inline(never)]
+    fn peek_other(&mut self, header: u64) -> Slot<'_> {
+        match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
+            form::CHUNK => self.chunk((header >> 32) as i32, (header >> 16) as u16),
+            form::FRAME => Slot::Frame { bytes: self.payload(header_len(header)) },
+            _ => panic!("broken ring: the header {header:#018x} has an unknown form"),
         }
     }
 
@@ -153,7 +160,7 @@ impl RingReceiver {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
         // SAFETY: `slot` is inside the area.
         let words = unsafe { &(*self.slot).words };
@@ -179,7 +186,11 @@ impl RingReceiver {
     }
 }
 
-#[cold]
-fn unknown_form(header: u64) -> ! {
-    panic!("broken ring: the header {header:#018x} has an unknown form")
+/// The length field of a header.
+#[inline(always)]
+const fn header_len(header: u64) -> usize {
+    (header >> 8) as usize & 0x3f
 }
+
+const FORM_SHIFT: u32 = 14;
+const FORM_MASK: u64 = 3 << FORM_SHIFT;
