@@ -188,26 +188,24 @@ impl InboxSender {
         let mut position = self.area.hint().load(Ordering::Relaxed);
         loop {
             let turn = self.area.turn(position);
-            let word = self.area.word(position, 0);
-            let (_, its_turn, state) = parts(word.load(Ordering::Relaxed));
-            let ahead = its_turn.wrapping_sub(turn) & TURN_MASK;
-            if ahead > TURN_MASK / 2 {
-                return None;
+            // Without a look before: the hint is seldom old.
+            let claimed = self.area.word(position, 0).compare_exchange(
+                cell_word(0, turn, FREE),
+                cell_word(producer, turn, CLAIMED),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if let Err(word) = claimed {
+                let (_, its_turn, _) = parts(word);
+                if its_turn.wrapping_sub(turn) & TURN_MASK > TURN_MASK / 2 {
+                    // Rule 5: the cell is full in an older turn.
+                    return None;
+                }
             }
-            let claimed = ahead == 0
-                && state == FREE
-                && word
-                    .compare_exchange(
-                        cell_word(0, turn, FREE),
-                        cell_word(producer, turn, CLAIMED),
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok();
             let next = position + 1;
             let hint =
                 self.area.hint().compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
-            if claimed {
+            if claimed.is_ok() {
                 return Some(position);
             }
             // The cell is taken in the turn of `position` or in a later one: what we had was old.

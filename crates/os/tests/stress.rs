@@ -16,7 +16,7 @@ fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
 }
 
 fn segment(boot: Boot) -> Arc<Segment> {
-    Segment::map(Segment::create(&boot).unwrap()).unwrap()
+    Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")
 }
 
 /// Aborts the test program if `self` is not dropped within a minute.
@@ -229,7 +229,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
             slept
         })
     });
-    let slept: u32 = threads.map(|thread| thread.join().unwrap()).iter().sum();
+    let slept: u32 = threads.map(|thread| thread.join().expect("no panic")).iter().sum();
     println!("{slept} sleeps");
 }
 
