@@ -139,6 +139,7 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     while receiver.peek().is_some() {
         rings += u32::from(receiver.release());
     }
+    assert!(receiver.peek_inline().is_none());
     assert!(rings == 1 && sender.want_credits() && sender.room_for(2048));
     area.reset();
     assert!(RingReceiver::new(area.clone()).peek().is_none());
@@ -198,13 +199,14 @@ fn door_stress(asymmetric: bool, policy: Policy) {
             let mut sender = RingSender::new(peer.ring(0, door.kind()));
             let mut receiver = RingReceiver::new(mine.ring(0, door.kind()));
             let mut numbers = Numbers(7 + me as u64);
-            let (mut slept, mut count) = (0u32, 0u64);
+            let (mut slept, mut count, mut sent) = (0u32, 0u64, 0u64);
             for turn in 0..20_000 {
                 if turn % 2 == me {
                     for _ in 0..numbers.next() % 2000 {
                         std::hint::spin_loop();
                     }
-                    assert!(sender.try_send_inline(0, 0, Bytes::from(&count.to_ne_bytes())));
+                    assert!(sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes())));
+                    sent += 1;
                     bell.ring();
                 } else {
                     let mut poll = || receiver.peek().is_some();
@@ -222,6 +224,8 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                             }
                         }
                     }
+                    let (tag, _, bytes) = receiver.peek_inline().expect("it was seen");
+                    assert_eq!((tag, bytes.to_vec()), (turn as i32, count.to_ne_bytes().to_vec()));
                     assert!(!receiver.release());
                     count += 1;
                 }
