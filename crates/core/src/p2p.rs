@@ -270,6 +270,11 @@ impl<F: Fabric> Process<F> {
         source: i32,
         receive_tag: i32,
     ) -> Result<Completion> {
+        // A call that is wrong takes no message: all arguments are checked before the receive may match one.
+        check_tag(send_tag)?;
+        if dest != abi::MPI_PROC_NULL {
+            comm.process(dest, "dest")?;
+        }
         let received = self.irecv(comm, receive, source, receive_tag)?;
         let sent = match self.isend(comm, Mode::Standard, send, dest, send_tag) {
             Ok(sent) => sent,

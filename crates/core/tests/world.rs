@@ -144,3 +144,24 @@ fn communicators_split_and_do_not_mix() {
         assert!(p.split(&world, -5, 0).is_err());
     });
 }
+
+#[test]
+fn a_wrong_sendrecv_takes_no_message() {
+    world(2, |p| {
+        let comm = p.world().clone();
+        if comm.rank() == 0 {
+            send(p, &comm, Mode::Standard, &[7], 1, 0);
+        } else {
+            // The message is here before the wrong call.
+            p.probe(&comm, 0, 0).unwrap();
+            for (dest, tag) in [(2, 0), (-7, 0), (0, -1)] {
+                let mut got = [0u8];
+                let wrong = lend_mut(&mut got, |into| {
+                    lend(&[1u8], |from| p.sendrecv(&comm, from, dest, tag, into, 0, 0))
+                });
+                assert!(wrong.is_err());
+            }
+            assert_eq!(receive(p, &comm, 1, 0, 0).0, [7]);
+        }
+    });
+}
