@@ -8,6 +8,7 @@
 
 use crate::buffer::UserBuf;
 use crate::layout::{Layout, LayoutError};
+use oxmpi_os::bytes::Bytes;
 use std::alloc;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -61,6 +62,13 @@ impl Lease {
     pub fn keep(value: impl Any + Send + Sync) -> Arc<Lease> {
         Arc::new(Lease { _what: Kept::Value { _value: Box::new(value) } })
     }
+}
+
+/// The bytes of `slice`, to read: what [`lend`] gives, without a lease, for calls that keep nothing.
+#[inline]
+pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
+    // SAFETY: the slice is borrowed as long as the view, and plain values are nothing but initialised bytes.
+    unsafe { Bytes::from_raw(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
 /// Lends `slice` for reading while `f` runs.

@@ -1,7 +1,7 @@
 //! Layouts whose bounds are easy to get wrong, and figures near the limits.
 
 use oxmpi_mem::layout::{Layout, LayoutError, Run};
-use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, zeros};
+use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, view, zeros};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
@@ -158,6 +158,7 @@ fn many_slices_are_lent_for_one_scope() {
         }
         numbers.iter().sum::<u16>()
     });
+    assert_eq!(view(&numbers).to_vec(), [1u16, 2, 3].map(u16::to_ne_bytes).as_flattened());
     assert_eq!((out, sum), ([[0, 1], [0, 2], [0, 3]], 6));
 }
 

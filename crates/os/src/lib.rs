@@ -19,6 +19,7 @@ pub mod barrier;
 pub mod bytes;
 pub mod door;
 mod hint;
+pub mod host;
 pub mod inbox;
 pub mod line;
 pub mod ring;

@@ -4,8 +4,9 @@ use crate::communicator::{Communicator, Rank};
 use crate::error::{Error, ErrorKind, Result, kept, settle};
 use crate::universe::Level;
 use oxmpi_abi::constants as abi;
+use oxmpi_core::completion::error_of;
 use oxmpi_engine::{Completion, Mode};
-use oxmpi_mem::memory::{Owned, Plain, lend, lend_mut, zeros};
+use oxmpi_mem::memory::{Owned, Plain, lend, lend_mut, view, zeros};
 use oxmpi_objects::error::MpiError;
 
 /// A number of the sender's choice, 0 to 2^31-1, by which receivers tell messages apart.
@@ -220,12 +221,11 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<()> {
         let _ = size_of_element::<T>();
         let dest = dest.raw();
-        let sent = lend(data, |buffer| {
-            // The short way, if it is open; otherwise the one that can wait and tells what is wrong.
-            let now = mode == Mode::Standard
-                && buffer.as_contiguous().is_some_and(|b| self.process.send_now(&self.core, b, dest, tag));
-            if now { Ok(()) } else { self.process.send(&self.core, mode, buffer, dest, tag) }
-        });
+        // The short way, if it is open; otherwise the one that can wait and tells what is wrong.
+        if mode == Mode::Standard && self.process.send_now(&self.core, view(data), dest, tag) {
+            return Ok(());
+        }
+        let sent = lend(data, |buffer| self.process.send(&self.core, mode, buffer, dest, tag));
         settle(operation, sent)
     }
 
@@ -323,6 +323,7 @@ impl<L: Level> Communicator<'_, L> {
                 self.process.sendrecv(&self.core, send, dest, send_tag, receive, source, receive_tag)
             })
         });
+        let done = done.and_then(|done| error_of(&done).map_or(Ok(done), Err));
         whole::<U>("sendrecv", Status::new(&settle("sendrecv", done)?))
     }
 

@@ -67,7 +67,7 @@ fn numbers_are_reduced() {
                     assert!(world.scan(&mine, op.clone()).unwrap() == first(me + 1), "{op:?} {len}");
                 }
             }
-            assert_eq!(world.reduce_one(1.5f32, Sum, 0).unwrap(), (me == 0).then(|| 1.5 * size as f32));
+            assert_eq!(world.reduce_one(1.5f32, Sum, 0).unwrap(), (me == 0).then_some(1.5 * size as f32));
         });
     }
 }

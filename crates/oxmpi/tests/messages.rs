@@ -61,6 +61,7 @@ fn what_peers_cause_is_an_error() {
             world.send(&[1u8; 6], 1, 1).unwrap();
             world.send(&[2u8; 9], 1, 2).unwrap();
             world.send(&[2u8; 9], 1, 3).unwrap();
+            world.send(&[2u8; 9], 1, 4).unwrap();
             return;
         }
         let wrong = world.recv::<u32>(0, 0).unwrap_err();
@@ -76,6 +77,8 @@ fn what_peers_cause_is_an_error() {
             long.to_string(),
             "recv_into: a message of 9 bytes arrived for a receive buffer of 8 bytes"
         );
+        let long = world.sendrecv(&[0u8; 0], None, 0, &mut [0u8; 8], 0, 4).unwrap_err();
+        assert_eq!((long.kind(), long.operation()), (ErrorKind::Truncated, "sendrecv"));
         let long = world.irecv(vec![0u8; 8], 0, 3).unwrap().wait().unwrap_err();
         assert_eq!((long.kind(), long.operation()), (ErrorKind::Truncated, "wait"));
     });
