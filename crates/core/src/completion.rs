@@ -213,6 +213,15 @@ impl<F: Fabric> Process<F> {
         }
     }
 
+    /// Ends a request whatever its state: its buffer is not used any more by this process. A message that was under
+    /// way is lost. For what must not wait, such as a program that panics.
+    pub fn abandon(&self, request: u64) {
+        if request != NULL && request != RequestId::COMPLETE.raw() {
+            self.domain.lock().lane.abandon(RequestId::from_raw(request));
+            self.wake_siblings();
+        }
+    }
+
     /// Cancels a receive if it was not matched yet (MPI_Cancel). Other operations go on: they cannot be cancelled.
     ///
     /// # Errors

@@ -165,3 +165,38 @@ fn a_wrong_sendrecv_takes_no_message() {
         }
     });
 }
+
+#[test]
+fn a_message_of_unknown_length_gets_its_room_when_it_is_there() {
+    world(2, |p| {
+        let comm = p.world().clone();
+        for (n, len) in LENGTHS.into_iter().enumerate() {
+            if comm.rank() == 0 {
+                send(p, &comm, Mode::Standard, &pattern(0, n, len), 1, n as i32);
+            } else {
+                let mut owned = None;
+                let done = p
+                    .recv_sized(&comm, MPI_ANY_SOURCE, MPI_ANY_TAG, |bytes| {
+                        Ok(owned.insert(Owned::new(vec![0u8; bytes as usize])).buf())
+                    })
+                    .unwrap();
+                assert_eq!((done.source, done.tag, done.bytes), (0, n as i32, len as u64));
+                assert!(owned.unwrap().into_vec().ok().unwrap() == pattern(0, n, len), "length {len}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_abandoned_receive_leaves_its_buffer_alone() {
+    world(1, |p| {
+        let comm = p.world().clone();
+        let owned = Owned::new(vec![0u8; 8]);
+        let request = p.irecv(&comm, owned.buf(), 0, 1).unwrap();
+        p.abandon(request.raw());
+        assert!(p.test_raw(request.raw()).is_err(), "it is gone");
+        send(p, &comm, Mode::Standard, &[1; 8], 0, 1);
+        assert_eq!(owned.into_vec().ok().unwrap(), [0; 8]);
+        assert_eq!(receive(p, &comm, 8, 0, 1).0, [1; 8]);
+    });
+}
