@@ -3,7 +3,7 @@
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::{RankMap, Team};
+use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -93,6 +93,19 @@ impl Communicator {
     }
 }
 
+/// A communicator that is being duplicated.
+pub struct Dup {
+    /// Complete when all know its name.
+    pub request: RequestId,
+    name: Owned<u8>,
+}
+
+impl std::fmt::Debug for Dup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dup").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
 impl<F: Fabric> Process<F> {
     /// A communicator with the same processes and contexts of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2).
     /// Collective.
@@ -100,12 +113,31 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// If a process has failed.
     pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
+        let dup = self.start_dup(comm)?;
+        self.wait(dup.request)?;
+        self.finish_dup(comm, dup)
+    }
+
+    /// Begins [`Process::dup`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_dup(&self, comm: &Communicator) -> Result<Dup> {
         // The lowest rank names it, the others are told.
         let mine = self.new_context_id()?;
-        let owned = Owned::new(mine.0.to_le_bytes().to_vec());
-        let buffers = Buffers { input: UserBuf::empty(), output: owned.buf(), element: None };
-        self.run(comm, Call::Bcast { root: 0, bytes: Shared(8) }, buffers, Combine::Nothing)?;
-        let id = ContextId(word(&taken(owned)?, 0));
+        let name = Owned::new(mine.0.to_le_bytes().to_vec());
+        let buffers = Buffers { input: UserBuf::empty(), output: name.buf(), element: None };
+        let call = Call::Bcast { root: 0, bytes: Shared(8) };
+        let request = self.start(comm, call, buffers, Combine::Nothing, None)?;
+        Ok(Dup { request, name })
+    }
+
+    /// Ends [`Process::start_dup`], whose request is complete without an error.
+    ///
+    /// # Errors
+    /// MPI_ERR_INTERN if it is not.
+    pub fn finish_dup(&self, comm: &Communicator, dup: Dup) -> Result<Communicator> {
+        let id = ContextId(word(&taken(dup.name)?, 0));
         Ok(self.open(comm.team.map.clone(), comm.team.rank, id, comm.errhandler()))
     }
 
