@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) contexts: Contexts,
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
+    /// Processes that are lost, in the order in which that was heard.
+    pub(crate) lost: Vec<u32>,
     /// Frames that made no sense, for diagnosis.
     pub(crate) nonsense: u64,
 }
@@ -182,6 +184,7 @@ impl State {
         peer.streams.clear();
         peer.early.clear();
         peer.body = None;
+        self.lost.push(process);
         let contexts = &self.contexts;
         let member = |context: u32| {
             contexts.get(context).and_then(|c| c.team.as_ref()).is_some_and(|t| t.map.rank(process).is_some())
@@ -197,17 +200,21 @@ impl State {
         }
         // What it announced and never sent cannot be received any more.
         for context in self.contexts.iter_mut() {
-            while let Some(key) = context.unexpected.find(|u| {
-                u.from == process
-                    && match &u.what {
-                        Message::Eager { data, total, .. } => data.len() < *total,
-                        Message::Rendezvous { .. } => true,
-                        Message::Own { .. } => false,
-                    }
-            }) {
-                context.unexpected.remove(key);
+            while let Some(key) = context.unexpected.find(|u| u.from == process && u.what.needs_sender())
+                && let Some(unexpected) = context.unexpected.get_mut(key)
+            {
+                unexpected.what = Message::Broken { length: unexpected.what.length() };
             }
         }
+    }
+
+    /// A member of a context's team that is lost: nobody can wait for anybody's message there.
+    pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let team = self.contexts.get(context)?.team.as_ref()?;
+        self.lost.iter().copied().find(|process| team.map.rank(*process).is_some())
     }
 
     /// The receiver has what it wanted of an announced or synchronous message.
