@@ -185,13 +185,11 @@ impl State {
         peer.early.clear();
         peer.body = None;
         self.lost.push(process);
-        let contexts = &self.contexts;
-        let member = |context: u32| {
-            contexts.get(context).and_then(|c| c.team.as_ref()).is_some_and(|t| t.map.rank(process).is_some())
-        };
+        // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
+        // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|work| match work {
             Work::Send(w) => w.to == process,
-            Work::Receive(w) => w.from == Some(process) || (w.from.is_none() && member(w.context)),
+            Work::Receive(w) => w.from == Some(process),
             Work::External | Work::None => false,
         });
         for request in concerned {
@@ -206,6 +204,16 @@ impl State {
                 unexpected.what = Message::Broken { length: unexpected.what.length() };
             }
         }
+    }
+
+    /// Why an active request will perhaps never be complete: it is a receive from anybody, and a member is lost.
+    pub(crate) fn hopeless(&self, request: RequestId) -> Option<Fault> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let work =
+            self.requests.receive(request).filter(|work| work.posted.is_some() && work.from.is_none())?;
+        self.lost_member(work.context).map(|peer| Fault::Lost { peer })
     }
 
     /// A member of a context's team that is lost: nobody can wait for anybody's message there.

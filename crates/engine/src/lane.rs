@@ -520,7 +520,13 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(None),
+            Found::Active => match self.state.hopeless(request) {
+                None => Some(None),
+                Some(fault) => {
+                    self.abandon(request);
+                    Some(Some(Completion::failed(fault)))
+                }
+            },
             Found::Complete(completion) => {
                 self.state.requests.forget(request);
                 Some(Some(completion))
@@ -536,7 +542,7 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(None),
+            Found::Active => Some(self.state.hopeless(request).map(Completion::failed)),
             Found::Complete(completion) => Some(Some(completion)),
         }
     }

@@ -306,6 +306,13 @@ impl Requests {
         }
     }
 
+    pub(crate) fn receive(&self, id: RequestId) -> Option<&ReceiveWork> {
+        match self.slot(id) {
+            Some(Slot { work: Work::Receive(w), state: State::Active, .. }) => Some(w),
+            _ => None,
+        }
+    }
+
     pub(crate) fn receive_mut(&mut self, id: RequestId) -> Option<&mut ReceiveWork> {
         match self.slot_mut(id) {
             Some((_, Slot { work: Work::Receive(w), state: State::Active, .. })) => Some(w),
