@@ -73,7 +73,9 @@ impl State {
         let Some(context) = self.contexts.get_mut(index) else {
             // A communicator that was freed with messages under way: its user's error, and nobody's message.
             self.nonsense += 1;
-            self.peer(from).body = Some(BodyTarget::Nowhere);
+            if arrival.more_comes() {
+                self.peer(from).body = Some(BodyTarget::Nowhere);
+            }
             return;
         };
         match context.take_posted(from, envelope.tag) {
@@ -105,13 +107,13 @@ impl State {
                     self.catch_up(from);
                 }
             }
-            Turn::Early(number) => {
+            Turn::Early(number) if !peer.early.contains_key(&number) => {
                 if arrival.more_comes() {
                     peer.body = Some(BodyTarget::Early(number));
                 }
                 peer.early.insert(number, Early { envelope, kind: arrival.early() });
             }
-            Turn::Again => {
+            Turn::Early(_) | Turn::Again => {
                 self.nonsense += 1;
                 if arrival.more_comes() {
                     self.peer(from).body = Some(BodyTarget::Nowhere);
@@ -226,10 +228,10 @@ impl State {
     }
 
     /// The receiver has what it wanted of an announced or synchronous message.
-    fn finish_send(&mut self, from: u32, request: u64) {
+    fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work) if work.to == from && work.phase == Phase::Announced => {
+            Some(work) if work.to == from && work.phase == phase => {
                 self.requests.complete(request, Completion::EMPTY)
             }
             _ => self.nonsense += 1,
@@ -359,7 +361,7 @@ impl Sink for State {
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
-        self.finish_send(from, request);
+        self.finish_send(from, request, Phase::Unacknowledged);
     }
 
     fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
@@ -379,13 +381,14 @@ impl Sink for State {
     }
 
     fn fin(&mut self, from: u32, request: u64) {
-        self.finish_send(from, request);
+        self.finish_send(from, request, Phase::Announced);
     }
 
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
-        let ours = self.requests.receive_mut(request).is_some_and(|w| w.from == Some(from));
+        // A receive that is still posted has asked for nothing.
+        let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && w.posted.is_none());
         if first.len() < total {
             let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
             self.peer(from).body = Some(target);
@@ -407,7 +410,9 @@ impl Sink for State {
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
         match self.peer(from).body {
-            Some(BodyTarget::Receive { request, base }) => self.store(request, base + offset, part),
+            Some(BodyTarget::Receive { request, base }) => {
+                self.store(request, base.saturating_add(offset), part)
+            }
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
                 if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
@@ -430,7 +435,7 @@ impl Sink for State {
     fn sent(&mut self, token: u64) {
         let request = RequestId::from_raw(token);
         if let Some(work) = self.requests.send_mut(request) {
-            work.leaving -= 1;
+            work.leaving = work.leaving.saturating_sub(1);
             if work.is_done() {
                 self.requests.complete(request, Completion::EMPTY);
             }

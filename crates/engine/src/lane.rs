@@ -140,6 +140,10 @@ impl<F: Fabric> Lane<F> {
         if to == self.state.me {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
+        if mode == Mode::Buffered {
+            // The user has the buffer back when this returns, wherever the message is by then.
+            buffer = copy_of(&buffer);
+        }
         let peer = self.state.peer(to);
         if peer.lost {
             return Err(Fault::Lost { peer: to });
@@ -167,9 +171,6 @@ impl<F: Fabric> Lane<F> {
                     return Ok(self.started(request, if buffered { Some(len) } else { None }));
                 }
             }
-        }
-        if mode == Mode::Buffered {
-            buffer = copy_of(&buffer);
         }
         let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, leaving: 0 };
         let request = self.state.requests.insert(Work::Send(work));
@@ -282,7 +283,7 @@ impl<F: Fabric> Lane<F> {
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
             (frame, Body::NONE, Phase::Announced)
         } else if mode == Mode::Synchronous {
-            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Announced)
+            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
         } else {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
