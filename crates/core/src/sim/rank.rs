@@ -342,6 +342,17 @@ impl Rank {
         self.0.process.finish_dup(comm, dup)
     }
 
+    /// A communicator with those who give the same colour (MPI_Comm_split).
+    ///
+    /// # Errors
+    /// As [`Process::split`].
+    pub async fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
+        let split = self.0.process.start_split(comm, color, key)?;
+        self.note(split.request, Doing::Collective(Collective::Allgather));
+        self.wait(split.request).await?;
+        self.0.process.finish_split(comm, split)
+    }
+
     /// Combines the values of all ranks (MPI_Allreduce over MPI_UINT64_T).
     ///
     /// # Errors

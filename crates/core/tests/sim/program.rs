@@ -1,6 +1,6 @@
 //! Random programs: phases that all ranks run, each checking what it receives.
 
-use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_UNDEFINED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::Communicator;
 use oxmpi_core::process::UserCall;
@@ -38,6 +38,8 @@ enum Phase {
     Compute { longest_ns: u64 },
     /// The phases run in a duplicate of the world from here on.
     Dup,
+    /// The world is split; each part sends around and adds.
+    Split { colors: i32, len: usize },
 }
 
 #[derive(Debug, Clone)]
@@ -83,6 +85,9 @@ impl Program {
                 let together = 1 + random.below(3);
                 Phase::Collectives((0..together).map(|_| planned(random, ranks, eager_limit)).collect())
             }
+            6 if random.below(2) == 0 => {
+                Phase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
+            }
             6 => Phase::Compute { longest_ns: 1 << random.below(18) },
             _ => Phase::Dup,
         });
@@ -104,6 +109,7 @@ impl Program {
                 }
                 Phase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
                 Phase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
+                Phase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
                 Phase::Dup => {
                     let twin = rank.dup(&comm).await?;
                     if comm.team.id != rank.world().team.id {
@@ -198,6 +204,25 @@ async fn ring(rank: &Rank, comm: &Communicator, phase: usize, len: usize, rounds
             "round {round} from {left}"
         );
     }
+    Ok(())
+}
+
+/// Splits backwards: the highest rank of each part becomes its first.
+async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len: usize) -> Result<()> {
+    let color = |r: i32| if r % (colors + 1) == colors { MPI_UNDEFINED } else { r % (colors + 1) };
+    let mine = color(comm.rank());
+    let part = rank.split(comm, mine, -comm.rank()).await?;
+    let members: Vec<i32> = (0..comm.size()).rev().filter(|r| color(*r) == mine).collect();
+    let Some(part) = part else {
+        assert_eq!(mine, MPI_UNDEFINED);
+        return Ok(());
+    };
+    assert_eq!(part.size() as usize, members.len());
+    assert_eq!(members[part.rank() as usize], comm.rank());
+    ring(rank, &part, phase, len, 3).await?;
+    let sum = rank.allreduce(&part, &[comm.rank() as u64, 1], Op::Sum).await?;
+    assert_eq!(sum, [members.iter().map(|r| *r as u64).sum(), members.len() as u64]);
+    rank.process().close(&part);
     Ok(())
 }
 
