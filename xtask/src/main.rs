@@ -1,3 +1,68 @@
-//! To be written.
+//! The project's few verbs: `cargo xtask demo`, `test`, `install`.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod install;
+mod run;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use run::{Failure, Run};
+
+const HELP: &str = "\
+cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
+cargo xtask test                            everything that must hold before a change goes in
+cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["demo"] => demo(),
+        ["test"] => test::test(),
+        ["install", "--prefix", dir] => install::install(Path::new(dir), true),
+        ["install", "--prefix", dir, "--debug"] | ["install", "--debug", "--prefix", dir] => {
+            install::install(Path::new(dir), false)
+        }
+        [] | ["help" | "-h" | "--help"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(Failure::new(format!("'{}' is none of the verbs:\n{HELP}", words.join(" ")))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Installs, compiles an unmodified C program and runs it on 4 ranks.
+fn demo() -> Result<(), Failure> {
+    let prefix = root().join("target/oxmpi");
+    install::install(&prefix, true)?;
+    let heat = root().join("target/oxmpi/heat");
+    Run::new(prefix.join("bin/mpicc"))
+        .args(["-O2"])
+        .arg(root().join("examples/heat.c"))
+        .arg("-o")
+        .arg(&heat)
+        .show()?;
+    Run::new(prefix.join("bin/mpirun")).args(["-n", "4", "--timeout", "60"]).arg(&heat).show()?;
+    println!("\nIt works. Try your own program:");
+    println!(
+        "  {0}/mpicc -O2 PROGRAM.c -o PROGRAM && {0}/mpirun -n 4 ./PROGRAM",
+        prefix.join("bin").display()
+    );
+    Ok(())
+}
+
+/// The project's directory.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

@@ -1,17 +1,25 @@
 //! How a function gets out of this library under its two names.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
-/// The function that the program called last, by its number in the table ([`oxmpi_abi::FuncId`]); all ones before
-/// the first call.
-///
-/// 32 bits for a number of 16: a store of a 16-bit constant is slow to decode on some processors.
-static LAST_CALL: AtomicU32 = AtomicU32::new(u32::MAX);
+/// Where calls are noted before the launcher's page is known, and when there is no launcher.
+static NOWHERE: AtomicU16 = AtomicU16::new(0);
 
-/// Notes that the program has entered a function. One plain store: it is on the path of every call.
+/// Where the number of the last call is noted: a page that the launcher can read, so that it can say what a rank did
+/// when it died.
+static NOTE: AtomicPtr<AtomicU16> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
+
+/// From now on calls are noted there.
+pub(crate) fn note_calls_in(cell: &'static AtomicU16) {
+    NOTE.store(std::ptr::from_ref(cell).cast_mut(), Ordering::Release);
+}
+
+/// Notes that the program has entered a function: its number in the table plus one, because 0 means none. One plain
+/// store: it is on the path of every call.
 #[inline(always)]
 pub(crate) fn entered(id: u16) {
-    LAST_CALL.store(u32::from(id), Ordering::Relaxed);
+    // SAFETY: it points to `NOWHERE` or to what `note_calls_in` was given; both live for ever.
+    unsafe { &*NOTE.load(Ordering::Relaxed) }.store(id + 1, Ordering::Relaxed);
 }
 
 /// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any number of them.

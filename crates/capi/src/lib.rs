@@ -26,6 +26,16 @@
 
 #[macro_use]
 mod export;
+mod collectives;
+mod communicators;
+mod datatypes;
+mod environment;
+mod errors;
+mod library;
+mod operations;
+mod p2p;
+mod requests;
+mod statuses;
 mod trivial;
 mod unsupported;
 

@@ -1,16 +1,17 @@
 //! What a function does that this library does not provide (yet).
 
-use std::ffi::c_int;
-
+use crate::errors;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::MPI_ERR_UNSUPPORTED_OPERATION;
 use oxmpi_abi::types::{Comm, File, Session, Win};
+use oxmpi_objects::error::MpiError;
+use std::ffi::c_int;
 
 /// The object of a call on which an error of the call is raised: its error handler decides what happens.
 ///
 /// It is the first argument of such a type that the function takes by value. The handle comes from the program unchecked.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code)] // read once errors go through the handlers
+#[allow(dead_code)] // windows, files and sessions do not exist yet: their errors go to MPI_COMM_SELF
 pub(crate) enum On {
     /// A communicator.
     Comm(Comm),
@@ -28,6 +29,6 @@ pub(crate) enum On {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(function: FuncId, on: Option<On>) -> c_int {
-    let _ = (function, on);
-    MPI_ERR_UNSUPPORTED_OPERATION
+    let text = format!("{function} is not there yet");
+    errors::raise(function, on, MpiError::new(MPI_ERR_UNSUPPORTED_OPERATION, text))
 }

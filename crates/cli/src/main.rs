@@ -1,3 +1,78 @@
-//! To be written.
+//! One program with several names: what it does depends on the name it is called by.
+//!
+//! | name | what it does |
+//! |---|---|
+//! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
+//! | `mpicc` | compile C programs against this installation: [`mpicc`] |
+//! | `oxmpi` | explain the installation: [`info`] |
+//!
+//! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod info;
+mod mpicc;
+mod mpirun;
+mod prefix;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::exit;
+
+const HELP: &str = "\
+oxmpi: an MPI library and launcher
+
+  mpirun -n N PROGRAM ...   run a job ('mpirun --help')
+  mpicc ...                 compile a C program ('mpicc --help')
+  oxmpi info                what this installation is
+  oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi info --missing      the functions of MPI-5.0 that are not there yet
+  oxmpi info --all          all of that
+";
+
+fn main() {
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    let mut name =
+        args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());
+    if !args.is_empty() {
+        args.remove(0);
+    }
+    let tools = ["mpirun", "mpiexec", "mpicc"];
+    if !name.as_deref().is_some_and(|n| tools.contains(&n))
+        && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
+    {
+        name = Some(args.remove(0).to_string_lossy().into_owned());
+    }
+    exit(match name.as_deref() {
+        Some("mpirun" | "mpiexec") => mpirun::main(&args),
+        Some("mpicc") => mpicc::main(&args),
+        _ => oxmpi(&args),
+    })
+}
+
+/// Prints a text that a person asked for. If nobody reads to its end (`| head`), that is fine.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn oxmpi(args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["-h" | "--help" | "help"] => say(HELP),
+        ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
+        ["info"] => say(&info::text(true, false, false)),
+        ["info", "--all"] => say(&info::text(true, true, true)),
+        ["info", "--params"] => say(&info::text(false, true, false)),
+        ["info", "--missing"] => say(&info::text(false, false, true)),
+        [first, ..] => {
+            let known = ["info", "mpirun", "mpiexec", "mpicc", "--help", "--version"];
+            let wrong = if first == "info" { &words[1] } else { &words[0] };
+            let known: &[&str] = if first == "info" { &["--all", "--params", "--missing"] } else { &known };
+            let hint = oxmpi_param::nearest::nearest(wrong, known.iter().copied());
+            let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
+            eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
+            return 2;
+        }
+    }
+    0
+}

@@ -197,6 +197,11 @@ impl<F: Fabric> Process<F> {
         self.look(|domain| take_some(domain, requests)).map(Some)
     }
 
+    /// The request whose index (the low 32 bits of its number) this is, for MPI_Request_fromint.
+    pub fn current_request(&self, index: u32) -> Option<u64> {
+        self.domain.lock().lane.current(index).map(RequestId::raw)
+    }
+
     /// Lets a request end on its own (MPI_Request_free).
     ///
     /// # Errors

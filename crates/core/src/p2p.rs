@@ -173,9 +173,24 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the message is longer than the buffer; the peer has failed.
     pub fn recv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<Completion> {
+        outcome(self.recv_whatever(comm, buffer, source, tag)?)
+    }
+
+    /// As [`Process::recv`], but a message that failed is no error here: its completion says what is known of it,
+    /// which the standard wants in the status.
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed before.
+    pub fn recv_whatever(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<Completion> {
         match self.start_receive(comm, buffer, source, tag)? {
-            Started::Complete(completion) => outcome(completion),
-            Started::Pending(request) => self.wait(request),
+            Started::Complete(completion) => Ok(completion),
+            Started::Pending(request) => self.wait_raw(request.raw()),
         }
     }
 
@@ -239,10 +254,11 @@ impl<F: Fabric> Process<F> {
         self.wait_for(|domain| domain.lane.probe(context, source, tag).transpose()).map_err(of_fault)
     }
 
-    /// Sends and receives at the same time (MPI_Sendrecv).
+    /// Sends and receives at the same time (MPI_Sendrecv). As in [`Process::recv_whatever`], a received message that
+    /// failed is no error here.
     ///
     /// # Errors
-    /// As [`Process::send`] and [`Process::recv`].
+    /// As [`Process::send`] and [`Process::recv_whatever`].
     #[allow(clippy::too_many_arguments)] // they are the call's
     pub fn sendrecv(
         &self,
@@ -264,7 +280,7 @@ impl<F: Fabric> Process<F> {
             }
         };
         let sent = self.wait(sent);
-        let received = self.wait(received)?;
+        let received = self.wait_raw(received.raw())?;
         sent.map(|_| received)
     }
 }

@@ -35,6 +35,12 @@ pub struct Process<F> {
     pub(crate) attached: AtomicUsize,
 }
 
+impl<F> std::fmt::Debug for Process<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
 /// The value of `Process::attached` without a buffer.
 pub(crate) const NO_BUFFER: usize = usize::MAX;
 
@@ -187,6 +193,12 @@ impl<F: Fabric> Process<F> {
     /// lock held.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
+        self.look_all(|domain, _| question(domain))
+    }
+
+    /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
+    #[inline]
+    fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         loop {
             let mut domain = self.domain.lock();
             let came = domain.lane.progress();
@@ -198,7 +210,7 @@ impl<F: Fabric> Process<F> {
                 self.domain.lock().callback_done(request);
                 continue;
             }
-            let answer = question(&mut domain);
+            let answer = question(&mut domain, came);
             drop(domain);
             if came {
                 self.wake_siblings();
@@ -235,7 +247,10 @@ impl<F: Fabric> Process<F> {
                     }
                 }
                 Next::Sleep(sleepy) => {
-                    let last = self.look(|domain| question(domain).ok_or_else(|| domain.lane.announce_sleep()));
+                    let last = self.look_all(|domain, came| {
+                        question(domain)
+                            .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })
+                    });
                     match last {
                         Ok(answer) => {
                             sleepy.cancel();

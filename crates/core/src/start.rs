@@ -1,1 +1,80 @@
-//! To be written.
+//! A process from what the launcher has handed over, or from nothing (a singleton).
+
+use crate::Process;
+use oxmpi_fabric::shm::{Open, Settings, Shm};
+use oxmpi_os::door::{Door, Policy};
+use oxmpi_param::{ParamError, Params, SingleCopy};
+use oxmpi_rt::client::{BootError, Client, Directory};
+use std::fmt;
+use std::sync::Arc;
+
+/// A process of this program's own: what MPI_Init makes.
+#[derive(Debug)]
+pub struct Started {
+    /// The rank.
+    pub process: Process<Shm>,
+    /// Its connection to the launcher.
+    pub client: Arc<Client>,
+}
+
+/// Why a process could not be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// A parameter in the environment is wrong.
+    Param(ParamError),
+    /// What the launcher has handed over is unusable.
+    Boot(BootError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Param(e) => write!(f, "{e}"),
+            StartError::Boot(e) => write!(f, "{e}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Starts this process's rank.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start() -> Result<Started, StartError> {
+    let params = Params::from_env().map_err(StartError::Param)?;
+    let client = match Client::from_env().map_err(StartError::Boot)? {
+        Some(client) => client,
+        None => Client::singleton(&params).map_err(StartError::Boot)?,
+    };
+    let client = Arc::new(client);
+    let own = client.segment().clone();
+    let boot = *own.boot();
+    // Registers for asymmetric barriers, before any peer's segment is mapped.
+    let door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
+    own.advertise();
+    let directory = client.clone();
+    let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
+    let fabric = Shm::new(own, door.kind(), settings(&params), open);
+    Ok(Started { process: Process::new(boot.rank, boot.size, fabric, Some(door)), client })
+}
+
+fn policy(params: &Params, oversubscribed: bool) -> Policy {
+    let us = |us: u64| us.saturating_mul(1000);
+    Policy {
+        spin_ns: us(params.wait_spin_us()),
+        yield_ns: us(params.wait_yield_us()),
+        slow_yield_ns: us(params.wait_slow_yield_us()),
+        sleeping_waits: params.wait_sleeping(),
+        yields_before_sleep: params.wait_yields(),
+        ..Policy::new(oversubscribed)
+    }
+}
+
+fn settings(params: &Params) -> Settings {
+    Settings {
+        eager_limit: params.shm_eager_limit_bytes(),
+        ring_after: u64::from(params.shm_ring_after()),
+        single_copy: params.single_copy() != SingleCopy::Off,
+    }
+}

@@ -548,6 +548,14 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
+    /// The request whose index (the low 32 bits of its number) this is.
+    pub fn current(&self, index: u32) -> Option<RequestId> {
+        if u64::from(index) == RequestId::COMPLETE.raw() {
+            return Some(RequestId::COMPLETE);
+        }
+        self.state.requests.current(index)
+    }
+
     /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.
     pub fn detach(&mut self, request: RequestId) -> bool {
         request == RequestId::COMPLETE || self.state.requests.detach(request)

@@ -249,6 +249,13 @@ impl Requests {
         all
     }
 
+    /// The request that the slot with this index holds now.
+    pub(crate) fn current(&self, index: u32) -> Option<RequestId> {
+        let at = u64::from(index).checked_sub(FIRST)?;
+        let slot = self.slots.get(at as usize).filter(|s| s.state != State::Free)?;
+        Some(RequestId((u64::from(slot.generation) << 32) | u64::from(index)))
+    }
+
     /// The name that the next request will have.
     pub(crate) fn next_id(&self) -> RequestId {
         match self.free {

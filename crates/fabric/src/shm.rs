@@ -247,11 +247,10 @@ fn decode(bytes: Bytes<'_>) -> Option<Received> {
 }
 
 impl RingIn {
-    /// Hands up what lies in the ring. `reached`: the peer's cells that have come (rule 3). Returns whether anything
-    /// came, and whether the sender waits for credits.
+    /// Hands up what lies in the ring.
     #[inline]
-    fn poll<S: Sink>(&mut self, link: &mut Link, sink: &mut S) -> (bool, bool) {
-        let (mut any, mut wanted) = (false, false);
+    fn poll<S: Sink>(&mut self, link: &mut Link, sink: &mut S) -> Seen {
+        let mut seen = Seen::default();
         for _ in 0..BURST {
             let Some(slot) = self.receiver.peek() else { break };
             match slot {
@@ -288,15 +287,28 @@ impl RingIn {
                             break;
                         }
                         let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                        number(link, &got, |got| dispatch(self.from, got, body.len(), body, sink));
+                        let own = number(link, &got, |got| dispatch(self.from, got, body.len(), body, sink));
+                        if let Some(Frame::RingGrant { ring }) = own {
+                            seen.granted = Some(ring);
+                        }
                     }
                 }
             }
-            any = true;
-            wanted |= self.receiver.release();
+            seen.any = true;
+            seen.credits_wanted |= self.receiver.release();
         }
-        (any, wanted)
+        seen
     }
+}
+
+/// What one look into a ring has shown.
+#[derive(Default)]
+struct Seen {
+    any: bool,
+    /// The sender waits for credits and has got some.
+    credits_wanted: bool,
+    /// The sender grants us a ring.
+    granted: Option<u32>,
 }
 
 /// Gives a frame that matches its number: in a ring it is not on the wire.
@@ -428,10 +440,15 @@ impl Fabric for Shm {
             let ring = &mut self.rings[at];
             let from = ring.from;
             let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
-            let (came, wanted) = ring.poll(link, sink);
-            any |= came;
-            if wanted && let Some(out) = self.out(from) {
+            let seen = ring.poll(link, sink);
+            any |= seen.any;
+            if seen.credits_wanted
+                && let Some(out) = self.out(from)
+            {
                 out.bell.ring();
+            }
+            if let Some(granted) = seen.granted {
+                self.use_ring(from, granted);
             }
         }
         any |= self.poll_inbox(sink);

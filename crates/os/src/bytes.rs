@@ -73,6 +73,17 @@ impl<'a> Bytes<'a> {
     #[inline]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
+        // A call of memmove costs as much as a whole small message: the commonest lengths are done here.
+        match self.len {
+            // SAFETY: both views are mapped for their lifetimes and have as many bytes as are read and written.
+            8 => unsafe { to.ptr.cast::<u64>().write_unaligned(self.ptr.cast::<u64>().read_unaligned()) },
+            // SAFETY: as above.
+            4 => unsafe { to.ptr.cast::<u32>().write_unaligned(self.ptr.cast::<u32>().read_unaligned()) },
+            _ => self.copy_any(to),
+        }
+    }
+
+    fn copy_any(&self, to: BytesMut<'_>) {
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
         // a program may send from and receive into overlapping memory, which is its error, not ours.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }

@@ -134,6 +134,11 @@ const fn parts(word: u64) -> (u32, u64, u64) {
     ((word >> 32) as u32, (word >> 2) & TURN_MASK, word & 3)
 }
 
+/// Whether a cell's word is of an older turn: it is full, and so is the inbox (rule 5).
+const fn is_before(word: u64, turn: u64) -> bool {
+    parts(word).1.wrapping_sub(turn) & TURN_MASK > TURN_MASK / 2
+}
+
 /// The sending side: any number of them.
 #[derive(Clone, Debug)]
 pub struct InboxSender {
@@ -189,25 +194,25 @@ impl InboxSender {
         loop {
             let turn = self.area.turn(position);
             let word = self.area.word(position, 0);
-            let (_, its_turn, state) = parts(word.load(Ordering::Relaxed));
-            let ahead = its_turn.wrapping_sub(turn) & TURN_MASK;
-            if ahead > TURN_MASK / 2 {
+            // Looking first spares a full inbox the writes of those who wait for it. Not under loom: its search
+            // keeps only the last access to a word, and would then miss that the consumer has looked before us.
+            #[cfg(not(loom))]
+            if is_before(word.load(Ordering::Relaxed), turn) {
                 return None;
             }
-            let claimed = ahead == 0
-                && state == FREE
-                && word
-                    .compare_exchange(
-                        cell_word(0, turn, FREE),
-                        cell_word(producer, turn, CLAIMED),
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok();
+            let claimed = word.compare_exchange(
+                cell_word(0, turn, FREE),
+                cell_word(producer, turn, CLAIMED),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if claimed.is_err_and(|word| is_before(word, turn)) {
+                return None;
+            }
             let next = position + 1;
             let hint =
                 self.area.hint().compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
-            if claimed {
+            if claimed.is_ok() {
                 return Some(position);
             }
             // The cell is taken in the turn of `position` or in a later one: what we had was old.

@@ -7,8 +7,8 @@
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
-//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded process), [`bytes`] (views of
-//! memory that somebody else may write).
+//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded
+//! process), [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox and door know only atomics from the internal module `sync`, and run alike between
 //! processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os
@@ -19,6 +19,7 @@ pub mod barrier;
 pub mod bytes;
 pub mod door;
 mod hint;
+pub mod host;
 pub mod inbox;
 pub mod line;
 pub mod ring;

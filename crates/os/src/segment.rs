@@ -185,6 +185,11 @@ impl Status {
         self.last_call.load(Ordering::Relaxed)
     }
 
+    /// Where the number of the last call is noted, for a caller that stores it on each of its calls.
+    pub fn last_call_cell(&self) -> &AtomicU16 {
+        &self.last_call
+    }
+
     /// Notes that the owner enters MPI call number `call`: one plain store.
     #[inline]
     pub fn set_last_call(&self, call: u16) {

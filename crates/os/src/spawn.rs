@@ -396,7 +396,7 @@ pub fn inherited_is_segment(number: RawFd) -> bool {
 
 /// Whether descriptor `number` is open and not close-on-exec, and a socket that keeps message boundaries.
 pub fn inherited_is_control(number: RawFd) -> bool {
-    if !inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFSOCK) {
+    if inherited_mode(number).is_none_or(|s| s.st_mode & libc::S_IFMT != libc::S_IFSOCK) {
         return false;
     }
     let mut kind: c_int = 0;

@@ -17,4 +17,5 @@
 pub mod client;
 pub mod control;
 pub mod job;
+pub mod launch;
 pub mod report;

@@ -157,6 +157,7 @@ pub enum Next<'w> {
 
 impl Wait<'_> {
     /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
+    #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
         let door = self.door;
         let now = clock::ticks();

@@ -1,0 +1,567 @@
+//! Collectives (MPI-5.0 chapter 6).
+//!
+//! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking, the
+//! plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere.
+
+use crate::errors::on_comm;
+use crate::library::{Running, check_count, null, put};
+use crate::operations::{Combining, combining};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Count, Datatype, Op, Request};
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::Communicator;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Call, Shared};
+use std::ffi::{c_int, c_void};
+
+/// How a collective ends: waited for here, or by the request that is put there.
+#[derive(Clone, Copy)]
+enum End {
+    Here,
+    Later(*mut Request),
+}
+
+/// Memory that a call names.
+#[derive(Clone, Copy)]
+struct Named {
+    address: *const c_void,
+    count: i64,
+    datatype: Datatype,
+}
+
+impl Named {
+    fn is_in_place(&self) -> bool {
+        self.address as usize == abi::MPI_IN_PLACE
+    }
+
+    fn buffer(&self, library: &Running) -> Result<UserBuf> {
+        library.buffer(self.address, self.count, self.datatype)
+    }
+
+    /// As many blocks of this, one after the other.
+    fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
+        check_count(self.count)?;
+        let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
+            let text = format!("count is {}: so many elements from {blocks} ranks are too many", self.count);
+            return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
+        };
+        Named { count, ..*self }.buffer(library)
+    }
+}
+
+/// One block's packed bytes, out of a buffer of `blocks` of them.
+fn block_of(all: &UserBuf, blocks: i32) -> usize {
+    all.packed_len() / blocks.max(1) as usize
+}
+
+/// A block that is sent must be as long as the place that is left for it.
+fn check_blocks(sent: usize, received: usize) -> Result<()> {
+    if sent == received {
+        return Ok(());
+    }
+    let class = if sent > received { abi::MPI_ERR_TRUNCATE } else { abi::MPI_ERR_COUNT };
+    Err(MpiError::new(
+        class,
+        format!(
+            "the send arguments name {sent} bytes, the receive arguments {received} bytes for each block"
+        ),
+    ))
+}
+
+/// A collective that moves data.
+fn movement(
+    library: &Running,
+    comm: &Communicator,
+    call: Call,
+    (input, output): (UserBuf, UserBuf),
+    end: End,
+) -> Result<()> {
+    let buffers = Buffers { input, output, element: None };
+    let moving = Combining { combine: Combine::Nothing, call: None, commutative: true };
+    run(library, comm, call, buffers, moving, end)
+}
+
+fn run(
+    library: &Running,
+    comm: &Communicator,
+    call: Call,
+    buffers: Buffers,
+    how: Combining,
+    end: End,
+) -> Result<()> {
+    if let End::Later(place) = end
+        && place.is_null()
+    {
+        return Err(null("request"));
+    }
+    let request = library.process.start(comm, call, buffers, how.combine, how.call)?;
+    match end {
+        End::Here => library.process.wait(request).map(drop),
+        // SAFETY: the C program passes a place for a handle.
+        End::Later(place) => unsafe { put(place, request.raw() as Request, "request") },
+    }
+}
+
+fn barrier(function: FuncId, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        movement(library, communicator, Call::Barrier, (UserBuf::empty(), UserBuf::empty()), end)
+    })
+}
+
+fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let output = data.buffer(library)?;
+        let call = Call::Bcast { root: communicator.root(root)?, bytes: Shared(output.packed_len()) };
+        movement(library, communicator, call, (UserBuf::empty(), output), end)
+    })
+}
+
+fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let root = communicator.root(root)?;
+        let at_root = root == communicator.team.rank;
+        let in_place = at_root && send.is_in_place();
+        let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
+        let (output, block) = if at_root {
+            let output = receive.blocks(library, communicator.size())?;
+            let block = block_of(&output, communicator.size());
+            if !in_place {
+                check_blocks(input.packed_len(), block)?;
+            }
+            (output, block)
+        } else {
+            (UserBuf::empty(), input.packed_len())
+        };
+        let call = Call::Gather { root, block: Shared(block), in_place };
+        movement(library, communicator, call, (input, output), end)
+    })
+}
+
+fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let root = communicator.root(root)?;
+        let at_root = root == communicator.team.rank;
+        let in_place = at_root && receive.is_in_place();
+        let output = if in_place { UserBuf::empty() } else { receive.buffer(library)? };
+        let (input, block) = if at_root {
+            let input = send.blocks(library, communicator.size())?;
+            let block = block_of(&input, communicator.size());
+            if !in_place {
+                check_blocks(block, output.packed_len())?;
+            }
+            (input, block)
+        } else {
+            (UserBuf::empty(), output.packed_len())
+        };
+        let call = Call::Scatter { root, block: Shared(block), in_place };
+        movement(library, communicator, call, (input, output), end)
+    })
+}
+
+fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let in_place = send.is_in_place();
+        let output = receive.blocks(library, communicator.size())?;
+        let block = block_of(&output, communicator.size());
+        let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
+        if !in_place {
+            check_blocks(input.packed_len(), block)?;
+        }
+        let call = Call::Allgather { block: Shared(block), in_place };
+        movement(library, communicator, call, (input, output), end)
+    })
+}
+
+fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let in_place = send.is_in_place();
+        let output = receive.blocks(library, communicator.size())?;
+        let block = block_of(&output, communicator.size());
+        let input = if in_place { UserBuf::empty() } else { send.blocks(library, communicator.size())? };
+        if !in_place {
+            check_blocks(block_of(&input, communicator.size()), block)?;
+        }
+        let call = Call::Alltoall { block: Shared(block), in_place };
+        movement(library, communicator, call, (input, output), end)
+    })
+}
+
+/// What all reductions are given.
+#[derive(Clone, Copy)]
+struct Reducing {
+    send: *const c_void,
+    receive: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    op: Op,
+}
+
+impl Reducing {
+    fn send(&self) -> Named {
+        Named { address: self.send, count: self.count, datatype: self.datatype }
+    }
+
+    fn receive(&self) -> Named {
+        Named { address: self.receive, count: self.count, datatype: self.datatype }
+    }
+}
+
+fn reduction(
+    library: &'static Running,
+    comm: &Communicator,
+    how: Combining,
+    call: Call,
+    datatype: Datatype,
+    (input, output): (UserBuf, UserBuf),
+    end: End,
+) -> Result<()> {
+    let element = Some(library.datatype(datatype)?.layout().clone());
+    run(library, comm, call, Buffers { input, output, element }, how, end)
+}
+
+fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let root = communicator.root(root)?;
+        let at_root = root == communicator.team.rank;
+        let in_place = at_root && r.send().is_in_place();
+        let how = combining(library, r.op, r.datatype)?;
+        let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
+        let output = if at_root { r.receive().buffer(library)? } else { UserBuf::empty() };
+        let count = Shared(check_count(r.count)?);
+        let call = Call::Reduce { root, count, commutative: how.commutative, in_place };
+        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+    })
+}
+
+/// Reductions whose result every rank gets, by the call that `describe` makes of (count, commutative, in place).
+fn reduce_to_all(
+    function: FuncId,
+    r: Reducing,
+    comm: Comm,
+    end: End,
+    describe: impl FnOnce(Shared<usize>, bool, bool) -> Call,
+) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let in_place = r.send().is_in_place();
+        let how = combining(library, r.op, r.datatype)?;
+        let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
+        let output = r.receive().buffer(library)?;
+        let call = describe(Shared(check_count(r.count)?), how.commutative, in_place);
+        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+    })
+}
+
+fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    reduce_to_all(function, r, comm, end, |count, commutative, in_place| Call::Allreduce {
+        count,
+        commutative,
+        in_place,
+    })
+}
+
+fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    reduce_to_all(function, r, comm, end, |count, commutative, in_place| Call::Scan {
+        count,
+        commutative,
+        in_place,
+    })
+}
+
+/// The receive buffer of rank 0 is not touched (MPI-5.0 section 6.11.2), so it need not be one.
+fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let in_place = r.send().is_in_place();
+        let how = combining(library, r.op, r.datatype)?;
+        let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
+        let needed = in_place || communicator.rank() > 0;
+        let output = if needed { r.receive().buffer(library)? } else { UserBuf::empty() };
+        let count = Shared(check_count(r.count)?);
+        let call = Call::Exscan { count, commutative: how.commutative, in_place };
+        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+    })
+}
+
+fn reduce_scatter_block(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let in_place = r.send().is_in_place();
+        let how = combining(library, r.op, r.datatype)?;
+        let size = communicator.size();
+        let input = if in_place { UserBuf::empty() } else { r.send().blocks(library, size)? };
+        let output =
+            if in_place { r.receive().blocks(library, size)? } else { r.receive().buffer(library)? };
+        let block = Shared(check_count(r.count)?);
+        let call = Call::ReduceScatterBlock { block, commutative: how.commutative, in_place };
+        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+    })
+}
+
+mpi! {
+    /// MPI-5.0 section 6.3.
+    fn MPI_Barrier(comm: Comm) -> c_int {
+        barrier(FuncId::MPI_Barrier, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ibarrier(comm: Comm, request: *mut Request) -> c_int {
+        barrier(FuncId::MPI_Ibarrier, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.4.
+    fn MPI_Bcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let data = Named { address: buffer, count: i64::from(count), datatype };
+        bcast(FuncId::MPI_Bcast, data, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ibcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let data = Named { address: buffer, count: i64::from(count), datatype };
+        bcast(FuncId::MPI_Ibcast, data, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.5.
+    fn MPI_Gather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        gather(FuncId::MPI_Gather, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Igather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        gather(FuncId::MPI_Igather, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.6.
+    fn MPI_Scatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatter(FuncId::MPI_Scatter, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatter(FuncId::MPI_Iscatter, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.7.
+    fn MPI_Allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        allgather(FuncId::MPI_Allgather, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        allgather(FuncId::MPI_Iallgather, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        alltoall(FuncId::MPI_Alltoall, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        alltoall(FuncId::MPI_Ialltoall, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.9.1.
+    fn MPI_Reduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        reduce(FuncId::MPI_Reduce, r, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        reduce(FuncId::MPI_Ireduce, r, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.9.6.
+    fn MPI_Allreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        allreduce(FuncId::MPI_Allreduce, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        allreduce(FuncId::MPI_Iallreduce, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.11.1.
+    fn MPI_Scan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        scan(FuncId::MPI_Scan, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        scan(FuncId::MPI_Iscan, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.11.2.
+    fn MPI_Exscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        exscan(FuncId::MPI_Exscan, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iexscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        exscan(FuncId::MPI_Iexscan, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.10.1.
+    fn MPI_Reduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
+        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
+        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.4.
+    fn MPI_Bcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let data = Named { address: buffer, count, datatype };
+        bcast(FuncId::MPI_Bcast_c, data, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ibcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let data = Named { address: buffer, count, datatype };
+        bcast(FuncId::MPI_Ibcast_c, data, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.5.
+    fn MPI_Gather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        gather(FuncId::MPI_Gather_c, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Igather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        gather(FuncId::MPI_Igather_c, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.6.
+    fn MPI_Scatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatter(FuncId::MPI_Scatter_c, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatter(FuncId::MPI_Iscatter_c, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.7.
+    fn MPI_Allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        allgather(FuncId::MPI_Allgather_c, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        allgather(FuncId::MPI_Iallgather_c, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        alltoall(FuncId::MPI_Alltoall_c, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        alltoall(FuncId::MPI_Ialltoall_c, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.9.1.
+    fn MPI_Reduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        reduce(FuncId::MPI_Reduce_c, r, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        reduce(FuncId::MPI_Ireduce_c, r, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.9.6.
+    fn MPI_Allreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        allreduce(FuncId::MPI_Allreduce_c, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        allreduce(FuncId::MPI_Iallreduce_c, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.11.1.
+    fn MPI_Scan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        scan(FuncId::MPI_Scan_c, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        scan(FuncId::MPI_Iscan_c, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.11.2.
+    fn MPI_Exscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        exscan(FuncId::MPI_Exscan_c, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iexscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
+        exscan(FuncId::MPI_Iexscan_c, r, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.10.1.
+    fn MPI_Reduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
+        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block_c, r, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
+        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block_c, r, comm, End::Later(request))
+    }
+
+}

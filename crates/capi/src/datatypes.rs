@@ -1,0 +1,342 @@
+//! Datatypes (MPI-5.0 chapter 5).
+//!
+//! The plain forms count in `int`, the `_c` forms in `MPI_Count`.
+
+use crate::errors::on_none;
+use crate::library::{Running, array, check_count, fetch, null, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Aint, Count, Datatype as Handle};
+use oxmpi_mem::table;
+use oxmpi_objects::datatype::{Datatype, Form};
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// Gives a new datatype its handle.
+fn give(library: &Running, place: *mut Handle, made: Result<Datatype>) -> Result<()> {
+    if place.is_null() {
+        return Err(null("newtype"));
+    }
+    let handle = library.datatypes.insert(Arc::new(made?));
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { put(place, handle.raw() as Handle, "newtype") }
+}
+
+/// Makes a datatype of an old one.
+fn derive(
+    function: FuncId,
+    old: Handle,
+    new: *mut Handle,
+    make: impl FnOnce(&Arc<Datatype>) -> Result<Datatype>,
+) -> c_int {
+    on_none(function, |library| {
+        let made = make(&*library.datatype(old)?);
+        give(library, new, made)
+    })
+}
+
+/// An array of numbers of the plain or the large form, as 64 bits.
+///
+/// # Safety
+/// `first` must be null or point to `count` numbers.
+unsafe fn numbers<T: Copy + Into<i64>>(first: *const T, count: i64, what: &str) -> Result<Vec<i64>> {
+    let count = check_count(count)?;
+    // SAFETY: by the contract of this function.
+    Ok(unsafe { array(first, count, what) }?.iter().map(|n| (*n).into()).collect())
+}
+
+/// As [`numbers`], for displacements in bytes.
+///
+/// # Safety
+/// As [`numbers`].
+unsafe fn displacements(first: *const Aint, count: i64, what: &str) -> Result<Vec<isize>> {
+    let count = check_count(count)?;
+    // SAFETY: by the contract of this function; MPI_Count and MPI_Aint are both 64 bits here.
+    Ok(unsafe { array(first, count, what) }?.to_vec())
+}
+
+/// Asks a datatype for two numbers.
+fn ask<T: Copy>(
+    function: FuncId,
+    datatype: Handle,
+    (first, second): (*mut T, *mut T),
+    answer: impl FnOnce(&Datatype) -> (T, T),
+) -> c_int {
+    on_none(function, |library| {
+        let (one, two) = answer(&**library.datatype(datatype)?);
+        // SAFETY: the C program passes places for two numbers.
+        unsafe {
+            put(first, one, "lb")?;
+            put(second, two, "extent")
+        }
+    })
+}
+
+fn structure(
+    function: FuncId,
+    blocks: Result<Vec<i64>>,
+    offsets: Result<Vec<isize>>,
+    types: *const Handle,
+    form: Form,
+    new: *mut Handle,
+) -> c_int {
+    on_none(function, |library| {
+        let (blocks, offsets) = (blocks?, offsets?);
+        // SAFETY: the C program passes an array of as many handles.
+        let handles = unsafe { array(types, blocks.len(), "array_of_types") }?;
+        let types: Result<Vec<Arc<Datatype>>> =
+            handles.iter().map(|h| library.datatype(*h).map(|t| Arc::clone(&t))).collect();
+        give(library, new, Datatype::structure(form, &blocks, &offsets, &types?))
+    })
+}
+
+mpi! {
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_contiguous, oldtype, newtype, |old| Datatype::contiguous(Form::Int, i64::from(count), old))
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_vector(count: c_int, blocklength: c_int, stride: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_vector, oldtype, newtype, |old| {
+            Datatype::vector(Form::Int, i64::from(count), i64::from(blocklength), i64::from(stride), old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hvector(count: c_int, blocklength: c_int, stride: Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hvector, oldtype, newtype, |old| {
+            Datatype::hvector(Form::Int, i64::from(count), i64::from(blocklength), stride, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_indexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_indexed, oldtype, newtype, |old| {
+            // SAFETY: the C program passes arrays of `count` numbers.
+            let (blocks, offsets) = unsafe {
+                (numbers(array_of_blocklengths, i64::from(count), "array_of_blocklengths")?, numbers(array_of_displacements, i64::from(count), "array_of_displacements")?)
+            };
+            Datatype::indexed(Form::Int, &blocks, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hindexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hindexed, oldtype, newtype, |old| {
+            // SAFETY: the C program passes arrays of `count` numbers.
+            let (blocks, offsets) = unsafe {
+                (numbers(array_of_blocklengths, i64::from(count), "array_of_blocklengths")?, displacements(array_of_displacements, i64::from(count), "array_of_displacements")?)
+            };
+            Datatype::hindexed(Form::Int, &blocks, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_indexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_indexed_block, oldtype, newtype, |old| {
+            // SAFETY: the C program passes an array of `count` numbers.
+            let offsets = unsafe { numbers(array_of_displacements, i64::from(count), "array_of_displacements") }?;
+            Datatype::indexed_block(Form::Int, i64::from(blocklength), &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hindexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hindexed_block, oldtype, newtype, |old| {
+            // SAFETY: the C program passes an array of `count` numbers.
+            let offsets = unsafe { displacements(array_of_displacements, i64::from(count), "array_of_displacements") }?;
+            Datatype::hindexed_block(Form::Int, i64::from(blocklength), &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_struct(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
+        // SAFETY: the C program passes arrays of `count` numbers.
+        let (blocks, offsets) = unsafe {
+            (numbers(array_of_blocklengths, i64::from(count), "array_of_blocklengths"), displacements(array_of_displacements, i64::from(count), "array_of_displacements"))
+        };
+        structure(FuncId::MPI_Type_create_struct, blocks, offsets, array_of_types, Form::Int, newtype)
+    }
+
+    /// MPI-5.0 section 5.1.7.
+    fn MPI_Type_create_resized(oldtype: Handle, lb: Aint, extent: Aint, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_resized, oldtype, newtype, |old| {
+            Datatype::resized(Form::Int, lb, extent, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_contiguous_c(count: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_contiguous_c, oldtype, newtype, |old| Datatype::contiguous(Form::Count, count, old))
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_vector_c(count: Count, blocklength: Count, stride: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_vector_c, oldtype, newtype, |old| {
+            Datatype::vector(Form::Count, count, blocklength, stride, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hvector_c(count: Count, blocklength: Count, stride: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hvector_c, oldtype, newtype, |old| {
+            Datatype::hvector(Form::Count, count, blocklength, stride as isize, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_indexed_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_indexed_c, oldtype, newtype, |old| {
+            // SAFETY: the C program passes arrays of `count` numbers.
+            let (blocks, offsets) = unsafe {
+                (numbers(array_of_blocklengths, count, "array_of_blocklengths")?, numbers(array_of_displacements, count, "array_of_displacements")?)
+            };
+            Datatype::indexed(Form::Count, &blocks, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hindexed_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hindexed_c, oldtype, newtype, |old| {
+            // SAFETY: the C program passes arrays of `count` numbers.
+            let (blocks, offsets) = unsafe {
+                (numbers(array_of_blocklengths, count, "array_of_blocklengths")?, displacements(array_of_displacements.cast(), count, "array_of_displacements")?)
+            };
+            Datatype::hindexed(Form::Count, &blocks, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_indexed_block_c(count: Count, blocklength: Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_indexed_block_c, oldtype, newtype, |old| {
+            // SAFETY: the C program passes an array of `count` numbers.
+            let offsets = unsafe { numbers(array_of_displacements, count, "array_of_displacements") }?;
+            Datatype::indexed_block(Form::Count, blocklength, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_hindexed_block_c(count: Count, blocklength: Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_hindexed_block_c, oldtype, newtype, |old| {
+            // SAFETY: the C program passes an array of `count` numbers.
+            let offsets = unsafe { displacements(array_of_displacements.cast(), count, "array_of_displacements") }?;
+            Datatype::hindexed_block(Form::Count, blocklength, &offsets, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.2.
+    fn MPI_Type_create_struct_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
+        // SAFETY: the C program passes arrays of `count` numbers.
+        let (blocks, offsets) = unsafe {
+            (numbers(array_of_blocklengths, count, "array_of_blocklengths"), displacements(array_of_displacements.cast(), count, "array_of_displacements"))
+        };
+        structure(FuncId::MPI_Type_create_struct_c, blocks, offsets, array_of_types, Form::Count, newtype)
+    }
+
+    /// MPI-5.0 section 5.1.7.
+    fn MPI_Type_create_resized_c(oldtype: Handle, lb: Count, extent: Count, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_create_resized_c, oldtype, newtype, |old| {
+            Datatype::resized(Form::Count, lb as isize, extent as isize, old)
+        })
+    }
+
+    /// MPI-5.0 section 5.1.10.
+    fn MPI_Type_dup(oldtype: Handle, newtype: *mut Handle) -> c_int {
+        derive(FuncId::MPI_Type_dup, oldtype, newtype, Datatype::dup)
+    }
+
+    /// MPI-5.0 section 5.1.9.
+    fn MPI_Type_commit(datatype: *mut Handle) -> c_int {
+        on_none(FuncId::MPI_Type_commit, |library| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(datatype, "datatype") }?;
+            library.datatype(handle)?.commit();
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 section 5.1.9. Operations under way keep the datatype.
+    fn MPI_Type_free(datatype: *mut Handle) -> c_int {
+        on_none(FuncId::MPI_Type_free, |library| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(datatype, "datatype") }?;
+            if let Some(predefined) = library.predefined.get(handle as u64) {
+                let text = format!("{} is predefined and cannot be freed", predefined.name());
+                return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
+            }
+            library.datatype(handle)?;
+            let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
+            freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;
+            // SAFETY: as above.
+            unsafe { put(datatype, abi::MPI_DATATYPE_NULL, "datatype") }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.5. MPI_UNDEFINED if the size does not fit.
+    fn MPI_Type_size(datatype: Handle, size: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Type_size, |library| {
+            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: the C program passes a place for a number.
+            unsafe { put(size, c_int::try_from(bytes).unwrap_or(abi::MPI_UNDEFINED), "size") }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.5.
+    fn MPI_Type_size_c(datatype: Handle, size: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Type_size_c, |library| {
+            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: the C program passes a place for a number.
+            unsafe { put(size, bytes as Count, "size") }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.5.
+    fn MPI_Type_size_x(datatype: Handle, size: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Type_size_x, |library| {
+            let bytes = library.datatype(datatype)?.size();
+            // SAFETY: the C program passes a place for a number.
+            unsafe { put(size, bytes as Count, "size") }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.7.
+    fn MPI_Type_get_extent(datatype: Handle, lb: *mut Aint, extent: *mut Aint) -> c_int {
+        ask(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |t| (t.layout().lb(), t.layout().extent()))
+    }
+
+    /// MPI-5.0 section 5.1.8.
+    fn MPI_Type_get_true_extent(datatype: Handle, true_lb: *mut Aint, true_extent: *mut Aint) -> c_int {
+        ask(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |t| (t.layout().true_lb(), t.layout().true_extent()))
+    }
+
+    /// MPI-5.0 section 5.1.7.
+    fn MPI_Type_get_extent_c(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
+        ask(FuncId::MPI_Type_get_extent_c, datatype, (lb, extent), |t| (t.layout().lb() as Count, t.layout().extent() as Count))
+    }
+
+    /// MPI-5.0 section 5.1.8.
+    fn MPI_Type_get_true_extent_c(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
+        ask(FuncId::MPI_Type_get_true_extent_c, datatype, (true_lb, true_extent), |t| (t.layout().true_lb() as Count, t.layout().true_extent() as Count))
+    }
+
+    /// MPI-5.0 section 5.1.7.
+    fn MPI_Type_get_extent_x(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
+        ask(FuncId::MPI_Type_get_extent_x, datatype, (lb, extent), |t| (t.layout().lb() as Count, t.layout().extent() as Count))
+    }
+
+    /// MPI-5.0 section 5.1.8.
+    fn MPI_Type_get_true_extent_x(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
+        ask(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |t| (t.layout().true_lb() as Count, t.layout().true_extent() as Count))
+    }
+
+    /// MPI-5.0 section 5.1.5.
+    fn MPI_Get_address(location: *const c_void, address: *mut Aint) -> c_int {
+        on_none(FuncId::MPI_Get_address, |_| {
+            // SAFETY: the C program passes a place for an address.
+            unsafe { put(address, location as Aint, "address") }
+        })
+    }
+
+}

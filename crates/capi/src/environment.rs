@@ -1,0 +1,173 @@
+//! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
+
+use crate::errors::{end_job, on_comm, on_none, outcome, put_string};
+use crate::export;
+use crate::library::{self, Running, put, running};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Comm;
+use oxmpi_core::p2p::TAG_UB;
+use oxmpi_core::start::{Started, start};
+use oxmpi_mem::table::{SingleThread, Table};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::predefined::Predefined;
+use oxmpi_os::segment::RankState;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::AtomicUsize;
+
+/// Starts MPI with at most the wanted thread level; returns the one granted.
+fn initialize(wanted: c_int) -> Result<c_int> {
+    let levels = [
+        abi::MPI_THREAD_SINGLE,
+        abi::MPI_THREAD_FUNNELED,
+        abi::MPI_THREAD_SERIALIZED,
+        abi::MPI_THREAD_MULTIPLE,
+    ];
+    // A level that the standard does not know is granted as the next lower one.
+    let level = levels.into_iter().rfind(|l| *l <= wanted).unwrap_or(abi::MPI_THREAD_SINGLE);
+    if !library::claim_initialization() {
+        return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
+    }
+    let Started { process, client } =
+        start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+    let (communicators, datatypes, operations) = (Table::new(), Table::new(), Table::new());
+    if level >= abi::MPI_THREAD_SERIALIZED {
+        process.set_threaded()?;
+    } else {
+        // SAFETY: the program has promised that one thread at a time calls MPI, and always the same.
+        let promise = unsafe { SingleThread::promise() };
+        communicators.set_single_threaded(promise);
+        datatypes.set_single_threaded(promise);
+        operations.set_single_threaded(promise);
+    }
+    let library = library::begin(Running {
+        process,
+        client,
+        communicators,
+        datatypes,
+        predefined: Predefined::new(),
+        operations,
+        level,
+        main_thread: std::thread::current().id(),
+        attached: AtomicUsize::new(0),
+    });
+    let status = library.client.segment().status();
+    export::note_calls_in(status.last_call_cell());
+    status.set_state(RankState::Initialized);
+    Ok(level)
+}
+
+/// Predefined attributes of MPI_COMM_WORLD (MPI-5.0 section 9.1.2), for MPI_Comm_get_attr to point to.
+static TAG_UB_VALUE: c_int = TAG_UB;
+static PROC_NULL_VALUE: c_int = abi::MPI_PROC_NULL;
+static ANY_SOURCE_VALUE: c_int = abi::MPI_ANY_SOURCE;
+static TRUE_VALUE: c_int = 1;
+static LAST_CODE_VALUE: c_int = abi::MPI_ERR_LASTCODE;
+
+mpi! {
+    /// MPI-5.0 section 11.2.1.
+    fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
+        outcome(FuncId::MPI_Init, None, initialize(abi::MPI_THREAD_SINGLE).map(drop))
+    }
+
+    /// MPI-5.0 section 11.2.1.
+    fn MPI_Init_thread(
+        _argc: *mut c_int,
+        _argv: *mut *mut *mut c_char,
+        required: c_int,
+        provided: *mut c_int,
+    ) -> c_int {
+        // SAFETY: the C program passes a place for an integer.
+        let result = initialize(required).and_then(|level| unsafe { put(provided, level, "provided") });
+        outcome(FuncId::MPI_Init_thread, None, result)
+    }
+
+    /// MPI-5.0 section 11.2.1.
+    fn MPI_Initialized(flag: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place for an integer.
+        let result = unsafe { put(flag, c_int::from(library::is_initialized()), "flag") };
+        outcome(FuncId::MPI_Initialized, None, result)
+    }
+
+    /// MPI-5.0 section 11.2.3.
+    fn MPI_Finalized(flag: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place for an integer.
+        let result = unsafe { put(flag, c_int::from(library::is_finalized()), "flag") };
+        outcome(FuncId::MPI_Finalized, None, result)
+    }
+
+    /// MPI-5.0 section 11.2.2.
+    fn MPI_Finalize() -> c_int {
+        on_none(FuncId::MPI_Finalize, |library| {
+            library.process.drain();
+            library.client.segment().status().set_state(RankState::Finalized);
+            library::end();
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 section 11.6.2.
+    fn MPI_Query_thread(provided: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Query_thread, |library| {
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(provided, library.level, "provided") }
+        })
+    }
+
+    /// MPI-5.0 section 11.6.2.
+    fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Is_thread_main, |library| {
+            let main = std::thread::current().id() == library.main_thread;
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(flag, c_int::from(main), "flag") }
+        })
+    }
+
+    /// MPI-5.0 section 9.7. Ends the whole job; does not return.
+    fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
+        if running().is_none() {
+            end_job(errorcode, "MPI_Abort was called while MPI was not initialised");
+        }
+        end_job(errorcode, "")
+    }
+
+    /// MPI-5.0 section 9.1.2.
+    fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
+        outcome(FuncId::MPI_Get_processor_name, None, {
+            // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.
+            unsafe { put_string(&oxmpi_os::host::name(), abi::MPI_MAX_PROCESSOR_NAME, name, resultlen) }
+        })
+    }
+
+    /// MPI-5.0 section 7.7.2: the predefined attributes (section 9.1.2). Others cannot be set yet, so they are not
+    /// there.
+    fn MPI_Comm_get_attr(
+        comm: Comm,
+        comm_keyval: c_int,
+        attribute_val: *mut c_void,
+        flag: *mut c_int,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_get_attr, comm, |_, _| {
+            let value = match comm_keyval {
+                abi::MPI_TAG_UB => Some(&TAG_UB_VALUE),
+                abi::MPI_HOST => Some(&PROC_NULL_VALUE),
+                abi::MPI_IO => Some(&ANY_SOURCE_VALUE),
+                abi::MPI_WTIME_IS_GLOBAL => Some(&TRUE_VALUE),
+                abi::MPI_LASTUSEDCODE => Some(&LAST_CODE_VALUE),
+                abi::MPI_APPNUM | abi::MPI_UNIVERSE_SIZE => None,
+                other => {
+                    return Err(MpiError::new(
+                        abi::MPI_ERR_KEYVAL,
+                        format!("comm_keyval {other} is no key of a communicator attribute"),
+                    ));
+                }
+            };
+            if let Some(value) = value {
+                // SAFETY: the C program passes the address of a pointer.
+                unsafe { put(attribute_val.cast(), std::ptr::from_ref(value), "attribute_val") }?;
+            }
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(flag, c_int::from(value.is_some()), "flag") }
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! The state behind the C functions, and the way from handles to objects.
+//!
+//! There is one [`Running`] between MPI_Init and MPI_Finalize. A call finds it with one load; a null pointer means
+//! that MPI is not initialised, or not any more. It is never freed: threads may still be on their way out.
+
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Op as OpHandle};
+use oxmpi_core::{Communicator, Process};
+use oxmpi_fabric::shm::Shm;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::table::{Handle, Ref, Table};
+use oxmpi_objects::datatype::Datatype;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::op::{self, Op};
+use oxmpi_objects::predefined::Predefined;
+use oxmpi_rt::client::Client;
+use std::ffi::{c_int, c_void};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::thread::ThreadId;
+
+/// MPI between MPI_Init and MPI_Finalize.
+pub(crate) struct Running {
+    pub(crate) process: Process<Shm>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) communicators: Table<Arc<Communicator>>,
+    pub(crate) datatypes: Table<Arc<Datatype>>,
+    pub(crate) predefined: Predefined,
+    pub(crate) operations: Table<Op>,
+    /// The thread level that was granted.
+    pub(crate) level: c_int,
+    /// The thread that called MPI_Init.
+    pub(crate) main_thread: ThreadId,
+    /// Address of the buffer that the program attached.
+    pub(crate) attached: AtomicUsize,
+}
+
+static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
+static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+
+const BEFORE: u8 = 0;
+const INITIALIZED: u8 = 1;
+const FINALIZED: u8 = 2;
+
+/// MPI, if it is initialised and not finalised.
+#[inline(always)]
+pub(crate) fn running() -> Option<&'static Running> {
+    // SAFETY: null, or a leaked box that is never freed.
+    unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
+}
+
+/// MPI, or the error that says why there is none.
+#[inline(always)]
+pub(crate) fn library() -> Result<&'static Running> {
+    match running() {
+        Some(library) => Ok(library),
+        None => Err(not_running()),
+    }
+}
+
+#[cold]
+fn not_running() -> MpiError {
+    let text = if is_finalized() {
+        "called after MPI_Finalize"
+    } else {
+        "called before MPI_Init or MPI_Init_thread"
+    };
+    MpiError::new(abi::MPI_ERR_OTHER, text)
+}
+
+/// Claims the one initialisation. `false`: somebody has done it before.
+pub(crate) fn claim_initialization() -> bool {
+    PHASE.compare_exchange(BEFORE, INITIALIZED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Opens the library for calls.
+pub(crate) fn begin(library: Running) -> &'static Running {
+    let library: &'static Running = Box::leak(Box::new(library));
+    RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+    library
+}
+
+/// Closes the library for calls.
+pub(crate) fn end() {
+    PHASE.store(FINALIZED, Ordering::Release);
+    RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Whether MPI_Init has completed.
+pub(crate) fn is_initialized() -> bool {
+    is_finalized() || running().is_some()
+}
+
+/// Whether MPI_Finalize has completed.
+pub(crate) fn is_finalized() -> bool {
+    PHASE.load(Ordering::Acquire) == FINALIZED
+}
+
+/// A communicator that a call names.
+pub(crate) enum CommRef<'a> {
+    /// World or self.
+    Predefined(&'a Arc<Communicator>),
+    /// One that the program made.
+    Made(Ref<'a, Arc<Communicator>>),
+}
+
+impl Deref for CommRef<'_> {
+    type Target = Arc<Communicator>;
+    #[inline(always)]
+    fn deref(&self) -> &Arc<Communicator> {
+        match self {
+            CommRef::Predefined(c) => c,
+            CommRef::Made(c) => c,
+        }
+    }
+}
+
+/// A datatype that a call names.
+pub(crate) enum TypeRef<'a> {
+    /// One of the standard's.
+    Predefined(&'a Arc<Datatype>),
+    /// One that the program made.
+    Made(Ref<'a, Arc<Datatype>>),
+}
+
+impl Deref for TypeRef<'_> {
+    type Target = Arc<Datatype>;
+    #[inline(always)]
+    fn deref(&self) -> &Arc<Datatype> {
+        match self {
+            TypeRef::Predefined(t) => t,
+            TypeRef::Made(t) => t,
+        }
+    }
+}
+
+impl Running {
+    /// The communicator with this handle.
+    #[inline(always)]
+    pub(crate) fn communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
+        match comm {
+            abi::MPI_COMM_WORLD => Ok(CommRef::Predefined(self.process.world())),
+            abi::MPI_COMM_SELF => Ok(CommRef::Predefined(self.process.own())),
+            _ => self.made_communicator(comm),
+        }
+    }
+
+    #[inline(never)]
+    fn made_communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
+        if comm == abi::MPI_COMM_NULL {
+            return Err(MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL"));
+        }
+        match self.communicators.get(Handle::from_raw(comm as u64)) {
+            Ok(made) => Ok(CommRef::Made(made)),
+            Err(bad) => Err(MpiError::new(abi::MPI_ERR_COMM, format!("the communicator {comm:#x}: {bad}"))),
+        }
+    }
+
+    /// The datatype with this handle.
+    #[inline(always)]
+    pub(crate) fn datatype(&self, handle: DatatypeHandle) -> Result<TypeRef<'_>> {
+        match self.predefined.get(handle as u64) {
+            Some(datatype) => Ok(TypeRef::Predefined(datatype)),
+            None => self.made_datatype(handle),
+        }
+    }
+
+    #[inline(never)]
+    fn made_datatype(&self, handle: DatatypeHandle) -> Result<TypeRef<'_>> {
+        if handle == abi::MPI_DATATYPE_NULL {
+            return Err(MpiError::new(abi::MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL"));
+        }
+        match self.datatypes.get(Handle::from_raw(handle as u64)) {
+            Ok(made) => Ok(TypeRef::Made(made)),
+            Err(bad) => Err(MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))),
+        }
+    }
+
+    /// The operation with this handle.
+    pub(crate) fn operation(&self, handle: OpHandle) -> Result<Op> {
+        if let Some(op) = op::predefined(handle as u64) {
+            return Ok(Op::Predefined(op));
+        }
+        if handle == abi::MPI_OP_NULL {
+            return Err(MpiError::new(abi::MPI_ERR_OP, "the operation is MPI_OP_NULL"));
+        }
+        match self.operations.get(Handle::from_raw(handle as u64)) {
+            Ok(made) => Ok(*made),
+            Err(bad) => Err(MpiError::new(abi::MPI_ERR_OP, format!("the operation {handle:#x}: {bad}"))),
+        }
+    }
+
+    /// The memory that (address, count, datatype) name, checked.
+    pub(crate) fn buffer(
+        &self,
+        address: *const c_void,
+        count: i64,
+        datatype: DatatypeHandle,
+    ) -> Result<UserBuf> {
+        let datatype = self.datatype(datatype)?;
+        let count = check_count(count)?;
+        datatype.check_committed()?;
+        let layout = datatype.layout();
+        if address.is_null() && count > 0 && layout.size() > 0 && bytes_lie_at_null(&datatype) {
+            return Err(MpiError::new(
+                abi::MPI_ERR_BUFFER,
+                format!("the buffer is a null pointer, with a count of {count}"),
+            ));
+        }
+        if address as usize == abi::MPI_IN_PLACE {
+            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
+        }
+        if layout.packed_len(count).is_err() {
+            return Err(MpiError::new(
+                abi::MPI_ERR_COUNT,
+                format!("count is {count}: so many elements do not fit the address space"),
+            ));
+        }
+        // SAFETY: the program names its memory, and leaves it alone until the operation is complete: the standard asks
+        // for it (MPI-5.0 section 3.7.2).
+        Ok(unsafe { UserBuf::new(address.cast_mut().cast(), count, layout) })
+    }
+}
+
+/// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.
+fn bytes_lie_at_null(datatype: &Datatype) -> bool {
+    const FIRST_PAGE: isize = 4096;
+    (-FIRST_PAGE..FIRST_PAGE).contains(&datatype.layout().true_lb())
+}
+
+/// A count must not be negative.
+#[inline]
+pub(crate) fn check_count(count: i64) -> Result<usize> {
+    usize::try_from(count)
+        .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("count is {count}; it must not be negative")))
+}
+
+/// Writes a result where the program wants it; `what` names the argument.
+///
+/// # Safety
+/// A place that is not null must be valid for writing, which the caller of the C function answers for.
+#[inline]
+pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
+    if place.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+/// Reads an argument that the program passes by address.
+///
+/// # Safety
+/// As [`put`], for reading.
+#[inline]
+pub(crate) unsafe fn fetch<T: Copy>(place: *const T, what: &str) -> Result<T> {
+    if place.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and valid by the contract of this function.
+    Ok(unsafe { place.read() })
+}
+
+/// The error of a null pointer where the program must give an address.
+#[cold]
+pub(crate) fn null(what: &str) -> MpiError {
+    MpiError::new(abi::MPI_ERR_ARG, format!("{what} is a null pointer"))
+}
+
+/// An array that the program passes.
+///
+/// # Safety
+/// `first` must be null or point to `count` readable elements that nobody writes during the call.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: by the contract of this function.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}

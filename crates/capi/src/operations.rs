@@ -1,0 +1,136 @@
+//! Operations of reductions (MPI-5.0 section 6.9), and how a user's function is called.
+
+use crate::errors::on_none;
+use crate::library::{Running, fetch, null, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
+use oxmpi_coll::{Combine, UserReduction};
+use oxmpi_core::process::UserCall;
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::op::{self, Op, kernel_for};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// How a reduction combines: by a kernel, or by the user's function bound to its datatype.
+pub(crate) struct Combining {
+    pub(crate) combine: Combine,
+    pub(crate) call: Option<UserCall>,
+    pub(crate) commutative: bool,
+}
+
+/// What `op` does with elements of `datatype`.
+pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datatype) -> Result<Combining> {
+    let op = library.operation(op)?;
+    let commutative = op.is_commutative();
+    let Op::User { function, large_count, .. } = op else {
+        let kernel = kernel_for(&op, &**library.datatype(datatype)?)?;
+        return Ok(Combining { combine: Combine::Kernel(kernel), call: None, commutative });
+    };
+    // The function may ask for the datatype even if the program has freed it meanwhile.
+    let held = match library.predefined.get(datatype as u64) {
+        Some(_) => None,
+        None => Some(
+            library
+                .datatypes
+                .hold(Handle::from_raw(datatype as u64))
+                .map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?,
+        ),
+    };
+    let call: UserCall = Arc::new(move |reduction: &UserReduction| {
+        let _held = &held;
+        call_user(function, large_count, reduction, datatype);
+    });
+    Ok(Combining { combine: Combine::User, call: Some(call), commutative })
+}
+
+/// Calls the user's function: no lock is held, and no borrow of the library's state.
+fn call_user(function: usize, large_count: bool, reduction: &UserReduction, datatype: Datatype) {
+    let left = reduction.left.as_ptr().cast::<c_void>();
+    let right = reduction.right.as_ptr().cast::<c_void>();
+    let count = reduction.left.count();
+    let mut datatype = datatype;
+    if large_count {
+        let mut len = count as Count;
+        // SAFETY: `function` is what MPI_Op_create_c was given, which is a pointer to such a function.
+        let function: UserFunctionC = unsafe { std::mem::transmute::<usize, UserFunctionC>(function) };
+        // SAFETY: both buffers have `len` elements of the datatype, and nobody else uses them now.
+        unsafe { function(left, right, &mut len, &mut datatype) };
+        return;
+    }
+    // SAFETY: `function` is what MPI_Op_create was given, which is a pointer to such a function.
+    let function: UserFunction = unsafe { std::mem::transmute::<usize, UserFunction>(function) };
+    let (mut done, extent) = (0, reduction.left.extent());
+    while done < count {
+        let part = (count - done).min(c_int::MAX as usize);
+        let at = extent.wrapping_mul(done as isize);
+        let mut len = part as c_int;
+        // SAFETY: as above, for the elements from `done` on.
+        unsafe {
+            function(left.wrapping_byte_offset(at), right.wrapping_byte_offset(at), &mut len, &mut datatype)
+        };
+        done += part;
+    }
+}
+
+fn create(
+    library: &Running,
+    function: usize,
+    commute: c_int,
+    large_count: bool,
+    op: *mut OpHandle,
+) -> Result<()> {
+    if function == 0 {
+        return Err(null("user_fn"));
+    }
+    if op.is_null() {
+        return Err(null("op"));
+    }
+    let made = Op::User { function, commutative: commute != 0, large_count };
+    let handle = library.operations.insert(made);
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { put(op, handle.raw() as OpHandle, "op") }
+}
+
+mpi! {
+    /// MPI-5.0 section 6.9.5.
+    fn MPI_Op_create(user_fn: Option<UserFunction>, commute: c_int, op: *mut OpHandle) -> c_int {
+        on_none(FuncId::MPI_Op_create, |library| {
+            create(library, user_fn.map_or(0, |f| f as usize), commute, false, op)
+        })
+    }
+
+    /// MPI-5.0 section 6.9.5.
+    fn MPI_Op_create_c(user_fn: Option<UserFunctionC>, commute: c_int, op: *mut OpHandle) -> c_int {
+        on_none(FuncId::MPI_Op_create_c, |library| {
+            create(library, user_fn.map_or(0, |f| f as usize), commute, true, op)
+        })
+    }
+
+    /// MPI-5.0 section 6.9.5. Reductions under way keep the function.
+    fn MPI_Op_free(op: *mut OpHandle) -> c_int {
+        on_none(FuncId::MPI_Op_free, |library| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(op, "op") }?;
+            if let Some(predefined) = op::predefined(handle as u64) {
+                let name = op::name(predefined);
+                return Err(MpiError::new(abi::MPI_ERR_OP, format!("{name} is predefined and cannot be freed")));
+            }
+            library.operation(handle)?;
+            let freed = library.operations.free(Handle::from_raw(handle as u64));
+            freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
+            // SAFETY: as above.
+            unsafe { put(op, abi::MPI_OP_NULL, "op") }
+        })
+    }
+
+    /// MPI-5.0 section 6.9.4.
+    fn MPI_Op_commutative(op: OpHandle, commute: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Op_commutative, |library| {
+            let commutative = library.operation(op)?.is_commutative();
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(commute, c_int::from(commutative), "commute") }
+        })
+    }
+}

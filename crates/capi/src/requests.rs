@@ -1,0 +1,313 @@
+//! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
+//!
+//! The handle of a complete request becomes MPI_REQUEST_NULL. A call for one operation returns the operation's error
+//! and leaves MPI_ERROR in the status alone; a call for several returns MPI_ERR_IN_STATUS and writes it.
+
+use crate::errors::on_none;
+use crate::library::{array, check_count, fetch, null, put};
+use crate::statuses::{put_status, put_status_of_many};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Request, Status};
+use oxmpi_core::completion::{Indexed, error_of};
+use oxmpi_engine::Completion;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::c_int;
+
+/// The handles of an array of requests, as numbers.
+///
+/// # Safety
+/// `requests` must be null or point to `count` handles.
+unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
+    let count = check_count(i64::from(count))?;
+    // SAFETY: by the contract of this function.
+    let all = unsafe { array(requests, count, "array_of_requests") }?;
+    Ok(all.iter().map(|r| *r as u64).collect())
+}
+
+/// The `at`th place of an array of statuses; null for MPI_STATUSES_IGNORE.
+fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
+    if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
+}
+
+/// Tells of one complete request of an array: its handle is gone, its status written.
+///
+/// # Safety
+/// `requests` must have an element `at`, `status` must be null or writable.
+unsafe fn finish(requests: *mut Request, at: usize, status: *mut Status, done: &Completion) {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        requests.add(at).write(abi::MPI_REQUEST_NULL);
+        put_status(status, done);
+    }
+}
+
+/// As [`finish`], with MPI_ERROR. Returns whether the operation failed.
+///
+/// # Safety
+/// As [`finish`].
+unsafe fn finish_of_many(requests: *mut Request, at: usize, status: *mut Status, done: &Completion) -> bool {
+    let error = error_of(done).map_or(abi::MPI_SUCCESS, |e| e.class());
+    // SAFETY: by the contract of this function.
+    unsafe {
+        requests.add(at).write(abi::MPI_REQUEST_NULL);
+        put_status_of_many(status, done, error);
+    }
+    error != abi::MPI_SUCCESS
+}
+
+/// The error of a call for several operations of which some have failed.
+fn in_status(failures: &[(usize, Completion)], statuses: *mut Status) -> Result<()> {
+    let Some((at, completion)) = failures.first() else { return Ok(()) };
+    let why = error_of(completion).map(|e| e.to_string()).unwrap_or_default();
+    if statuses.is_null() {
+        // Nobody will look into statuses: say what is wrong.
+        if let Some(error) = error_of(completion) {
+            return Err(error.within(format!("request {at}")));
+        }
+    }
+    let rest = failures.len();
+    Err(MpiError::new(
+        abi::MPI_ERR_IN_STATUS,
+        format!("{rest} of the operations failed, the first of them request {at}: {why}"),
+    ))
+}
+
+/// One operation is complete: its error is the call's.
+fn single(done: Completion) -> Result<()> {
+    error_of(&done).map_or(Ok(()), Err)
+}
+
+fn some(
+    requests: *mut Request,
+    done: Option<Vec<Indexed>>,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> Result<()> {
+    let Some(done) = done else {
+        // SAFETY: the C program passes a place for an integer.
+        return unsafe { put(outcount, abi::MPI_UNDEFINED, "outcount") };
+    };
+    let mut failures = Vec::new();
+    for (n, (at, completion)) in done.iter().enumerate() {
+        // SAFETY: the program's arrays have room for as many as there are requests.
+        unsafe {
+            indices.add(n).write(*at as c_int);
+            if finish_of_many(requests, *at, status_at(statuses, n), completion) {
+                failures.push((*at, *completion));
+            }
+        }
+    }
+    // SAFETY: the C program passes a place for an integer.
+    unsafe { put(outcount, done.len() as c_int, "outcount") }?;
+    in_status(&failures, statuses)
+}
+
+mpi! {
+    /// MPI-5.0 section 3.7.3.
+    fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Wait, |library| {
+            // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
+            unsafe {
+                let done = library.process.wait_raw(fetch(request, "request")? as u64)?;
+                finish(request, 0, status, &done);
+                single(done)
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.7.3.
+    fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Test, |library| {
+            // SAFETY: as in MPI_Wait, and a place for an integer.
+            unsafe {
+                if flag.is_null() {
+                    return Err(null("flag"));
+                }
+                let done = library.process.test_raw(fetch(request, "request")? as u64)?;
+                put(flag, c_int::from(done.is_some()), "flag")?;
+                let Some(done) = done else { return Ok(()) };
+                finish(request, 0, status, &done);
+                single(done)
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Waitall, |library| {
+            let mut failures = Vec::new();
+            // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
+            unsafe {
+                library.process.wait_all(&handles(count, requests)?, |at, done| {
+                    if finish_of_many(requests, at, status_at(statuses, at), &done) {
+                        failures.push((at, done));
+                    }
+                })?;
+            }
+            in_status(&failures, statuses)
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Testall, |library| {
+            let mut failures = Vec::new();
+            // SAFETY: as in MPI_Waitall, and a place for an integer.
+            unsafe {
+                if flag.is_null() {
+                    return Err(null("flag"));
+                }
+                let all = library.process.test_all(&handles(count, requests)?, |at, done| {
+                    if finish_of_many(requests, at, status_at(statuses, at), &done) {
+                        failures.push((at, done));
+                    }
+                })?;
+                put(flag, c_int::from(all), "flag")?;
+            }
+            in_status(&failures, statuses)
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Waitany, |library| {
+            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and a status or
+            // MPI_STATUS_IGNORE.
+            unsafe {
+                if index.is_null() {
+                    return Err(null("index"));
+                }
+                match library.process.wait_any(&handles(count, requests)?)? {
+                    None => {
+                        put_status(status, &Completion::EMPTY);
+                        put(index, abi::MPI_UNDEFINED, "index")
+                    }
+                    Some((at, done)) => {
+                        put(index, at as c_int, "index")?;
+                        finish(requests, at, status, &done);
+                        single(done)
+                    }
+                }
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Testany(
+        count: c_int,
+        requests: *mut Request,
+        index: *mut c_int,
+        flag: *mut c_int,
+        status: *mut Status,
+    ) -> c_int {
+        on_none(FuncId::MPI_Testany, |library| {
+            // SAFETY: as in MPI_Waitany, and a place for an integer.
+            unsafe {
+                if index.is_null() || flag.is_null() {
+                    return Err(null("index or flag"));
+                }
+                match library.process.test_any(&handles(count, requests)?)? {
+                    None => {
+                        put_status(status, &Completion::EMPTY);
+                        put(flag, 1, "flag")?;
+                        put(index, abi::MPI_UNDEFINED, "index")
+                    }
+                    Some(None) => {
+                        put(flag, 0, "flag")?;
+                        put(index, abi::MPI_UNDEFINED, "index")
+                    }
+                    Some(Some((at, done))) => {
+                        put(flag, 1, "flag")?;
+                        put(index, at as c_int, "index")?;
+                        finish(requests, at, status, &done);
+                        single(done)
+                    }
+                }
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Waitsome(
+        incount: c_int,
+        requests: *mut Request,
+        outcount: *mut c_int,
+        indices: *mut c_int,
+        statuses: *mut Status,
+    ) -> c_int {
+        on_none(FuncId::MPI_Waitsome, |library| {
+            if outcount.is_null() || (indices.is_null() && incount > 0) {
+                return Err(null("outcount or array_of_indices"));
+            }
+            // SAFETY: the C program passes an array of `incount` handles.
+            let all = unsafe { handles(incount, requests) }?;
+            let done = library.process.wait_some(&all)?;
+            some(requests, done, outcount, indices, statuses)
+        })
+    }
+
+    /// MPI-5.0 section 3.7.5.
+    fn MPI_Testsome(
+        incount: c_int,
+        requests: *mut Request,
+        outcount: *mut c_int,
+        indices: *mut c_int,
+        statuses: *mut Status,
+    ) -> c_int {
+        on_none(FuncId::MPI_Testsome, |library| {
+            if outcount.is_null() || (indices.is_null() && incount > 0) {
+                return Err(null("outcount or array_of_indices"));
+            }
+            // SAFETY: the C program passes an array of `incount` handles.
+            let all = unsafe { handles(incount, requests) }?;
+            let done = library.process.test_some(&all)?;
+            some(requests, done, outcount, indices, statuses)
+        })
+    }
+
+    /// MPI-5.0 section 3.7.6.
+    fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
+        on_none(FuncId::MPI_Request_get_status, |library| {
+            if flag.is_null() {
+                return Err(null("flag"));
+            }
+            let done = library.process.peek_raw(request as u64)?;
+            // SAFETY: the C program passes a place for an integer, and a status or MPI_STATUS_IGNORE.
+            unsafe {
+                if let Some(done) = &done {
+                    put_status(status, done);
+                }
+                put(flag, c_int::from(done.is_some()), "flag")
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.7.3.
+    fn MPI_Request_free(request: *mut Request) -> c_int {
+        on_none(FuncId::MPI_Request_free, |library| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(request, "request") }?;
+            if handle == abi::MPI_REQUEST_NULL {
+                return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
+            }
+            library.process.free_request(handle as u64)?;
+            // SAFETY: as above.
+            unsafe { put(request, abi::MPI_REQUEST_NULL, "request") }
+        })
+    }
+
+    /// MPI-5.0 section 3.8.4. Only receives that were not matched yet can be cancelled; the call is local, and the
+    /// request must still be completed.
+    fn MPI_Cancel(request: *mut Request) -> c_int {
+        on_none(FuncId::MPI_Cancel, |library| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(request, "request") }?;
+            if handle == abi::MPI_REQUEST_NULL {
+                return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
+            }
+            library.process.cancel(handle as u64)
+        })
+    }
+}

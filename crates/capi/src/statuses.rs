@@ -1,0 +1,113 @@
+//! Statuses (MPI-5.0 section 3.2.5): how a completion is told to C.
+//!
+//! Of the five internal integers of a status the first two hold the number of bytes (64 bits), the third whether the
+//! operation was cancelled.
+
+use crate::errors::{on_none, outcome};
+use crate::library::{self, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Count, Datatype, Status};
+use oxmpi_engine::Completion;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::c_int;
+
+/// Writes what a single completion says; MPI_ERROR stays as it is (MPI-5.0 section 3.2.5).
+///
+/// # Safety
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+#[inline]
+pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
+    // MPI_STATUS_IGNORE is a null pointer in this ABI.
+    if status.is_null() {
+        return;
+    }
+    let bytes = completion.bytes;
+    // SAFETY: valid by the contract of this function.
+    unsafe {
+        (*status).source = completion.source;
+        (*status).tag = completion.tag;
+        (*status).internal =
+            [bytes as c_int, (bytes >> 32) as c_int, c_int::from(completion.cancelled), 0, 0];
+    }
+}
+
+/// As [`put_status`] for a status of several, with MPI_ERROR.
+///
+/// # Safety
+/// As [`put_status`].
+pub(crate) unsafe fn put_status_of_many(status: *mut Status, completion: &Completion, error: c_int) {
+    if !status.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            put_status(status, completion);
+            (*status).error = error;
+        }
+    }
+}
+
+fn bytes_of(status: &Status) -> u64 {
+    u64::from(status.internal[0] as u32) | (u64::from(status.internal[1] as u32) << 32)
+}
+
+/// Whole elements in a received message; `None` if it ends in the middle of one.
+///
+/// # Safety
+/// `status` must be null or a status that a call of this library has written.
+unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
+    // SAFETY: the C program passes a status.
+    let status = unsafe { library::fetch(status, "status") }?;
+    let datatype = library::library()?.datatype(datatype)?;
+    let (bytes, size) = (bytes_of(&status), datatype.size() as u64);
+    if size == 0 {
+        return Ok((bytes == 0).then_some(0));
+    }
+    Ok(bytes.is_multiple_of(size).then(|| (bytes / size) as i64))
+}
+
+mpi! {
+    /// MPI-5.0 section 3.2.5. MPI_UNDEFINED for a part of an element, and for a number that does not fit.
+    fn MPI_Get_count(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Get_count, |_| {
+            // SAFETY: the C program passes a status and a place for an integer.
+            unsafe {
+                let elements = count(status, datatype)?.and_then(|n| c_int::try_from(n).ok());
+                put(count_out, elements.unwrap_or(abi::MPI_UNDEFINED), "count")
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.2.5.
+    fn MPI_Get_count_c(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Get_count_c, |_| {
+            // SAFETY: the C program passes a status and a place for a count.
+            unsafe {
+                let elements = count(status, datatype)?;
+                put(count_out, elements.unwrap_or(i64::from(abi::MPI_UNDEFINED)), "count")
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.8.4.
+    fn MPI_Test_cancelled(status: *const Status, flag: *mut c_int) -> c_int {
+        outcome(FuncId::MPI_Test_cancelled, None, (|| {
+            // SAFETY: the C program passes a status and a place for an integer.
+            unsafe {
+                let status = library::fetch(status, "status")?;
+                put(flag, c_int::from(status.internal[2] != 0), "flag")
+            }
+        })())
+    }
+
+    /// MPI-5.0 section 3.8.4.
+    fn MPI_Status_set_cancelled(status: *mut Status, flag: c_int) -> c_int {
+        outcome(FuncId::MPI_Status_set_cancelled, None, (|| {
+            if status.is_null() {
+                return Err(MpiError::new(abi::MPI_ERR_ARG, "status is a null pointer"));
+            }
+            // SAFETY: the C program passes a status.
+            unsafe { (*status).internal[2] = c_int::from(flag != 0) };
+            Ok(())
+        })())
+    }
+}

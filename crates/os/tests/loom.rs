@@ -1,0 +1,290 @@
+//! The protocols of ring, inbox and door under the model checker. Tests are named after the rules they check.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os --release --test loom --target-dir target/loom`
+#![cfg(loom)]
+
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+use oxmpi_os::{
+    barrier::BarrierKind::Symmetric,
+    bytes::Bytes,
+    door::{DoorWord, Sleepers},
+    inbox::{InboxArea, InboxReceiver, InboxSender},
+    ring::{RingArea, RingReceiver, RingSender, RingShape, Slot},
+};
+
+fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(test);
+}
+
+fn ring() -> (RingSender, RingReceiver) {
+    let area = RingArea::on_heap(RingShape { slots: 4, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
+    (RingSender::new(area.clone()), RingReceiver::new(area))
+}
+
+/// Takes the next message if there is one, as its tag and bytes.
+fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
+    let message = match receiver.peek()? {
+        Slot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
+        Slot::Frame { bytes } => (-1, bytes.to_vec()),
+        Slot::Chunk { tag, bytes, .. } => (tag, bytes.to_vec()),
+    };
+    receiver.release();
+    Some(message)
+}
+
+fn receive(receiver: &mut RingReceiver) -> (i32, Vec<u8>) {
+    loop {
+        if let Some(message) = take(receiver) {
+            return message;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn ring_rule_2_publish() {
+    check(3, || {
+        let (mut sender, mut receiver) = ring();
+        let thread = thread::spawn(move || {
+            assert!(sender.try_send_inline(7, 1, Bytes::from(b"0123456789")));
+            assert!(sender.try_send_frame(Bytes::from(b"frame")));
+        });
+        assert_eq!(receive(&mut receiver), (7, b"0123456789".to_vec()));
+        assert_eq!(receive(&mut receiver), (-1, b"frame".to_vec()));
+        assert!(take(&mut receiver).is_none());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ring_rules_3_and_4_lap_and_credit() {
+    check(2, || {
+        let (mut sender, mut receiver) = ring();
+        // The first lap is full: what follows needs credits and overwrites old slots.
+        for tag in 0..4 {
+            assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])));
+        }
+        assert!(!sender.try_send_inline(9, 0, Bytes::empty()));
+        let thread = thread::spawn(move || {
+            for tag in 4..6 {
+                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for tag in 0..6 {
+            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; 9]));
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ring_rules_5_and_6_data_wraps() {
+    check(2, || {
+        let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 256 }, Symmetric);
+        let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area));
+        let send = |sender: &mut RingSender, tag: i32, len: usize| {
+            sender.try_send_data(tag, 0, len, |offset, chunk| {
+                Bytes::from(&vec![tag as u8 + (offset / 256) as u8; chunk.len()][..]).copy_to(chunk);
+            })
+        };
+        // 1024 - 192 - 512 = 320 bytes are left: the third message (257 bytes: two chunks) fits the rest only in
+        // part, and waits for bytes to be taken.
+        assert!(send(&mut sender, 10, 192) && send(&mut sender, 20, 512));
+        let thread = thread::spawn(move || {
+            while !send(&mut sender, 30, 321) {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(receive(&mut receiver), (10, vec![10; 192]));
+        assert_eq!(receive(&mut receiver), (20, vec![20; 256]));
+        assert_eq!(receive(&mut receiver), (20, vec![21; 256]));
+        assert_eq!(receive(&mut receiver), (30, vec![30; 256]));
+        assert_eq!(receive(&mut receiver), (30, vec![31; 65]));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ring_rule_7_waiting_for_credits() {
+    check(3, || {
+        let (mut sender, mut receiver) = ring();
+        for tag in 0..4 {
+            assert!(sender.try_send_inline(tag, 0, Bytes::empty()));
+        }
+        let word = Arc::new(DoorWord::default());
+        let bell = word.clone();
+        let thread = thread::spawn(move || {
+            let sleepers = Sleepers::default();
+            while !sender.try_send_inline(4, 0, Bytes::empty()) {
+                let sleepy = sleepers.announce(&word, Symmetric);
+                if !sender.want_credits() {
+                    sleepy.sleep(None);
+                }
+            }
+        });
+        // One slot, a quarter, and no more: the sender hears of it or never.
+        assert!(receiver.peek().is_some());
+        if receiver.release() {
+            bell.ring(Symmetric);
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn inbox_rules_1_to_4_two_producers() {
+    check(2, || {
+        let area = InboxArea::on_heap(4);
+        let mut receiver = InboxReceiver::new(area.clone());
+        let threads: Vec<_> = (1..3u32)
+            .map(|producer| {
+                let mut sender = InboxSender::new(area.clone());
+                thread::spawn(move || {
+                    assert!(
+                        sender.try_send(producer, 9, |cell| Bytes::from(&[producer as u8; 9]).copy_to(cell))
+                    );
+                })
+            })
+            .collect();
+        let mut seen = 0;
+        while seen != 0b110 {
+            match receiver.peek() {
+                Some(cell) => {
+                    assert_eq!(cell.bytes.to_vec(), [cell.producer as u8; 9]);
+                    seen += 1 << cell.producer;
+                    receiver.release();
+                }
+                None => thread::yield_now(),
+            }
+        }
+        assert!(receiver.peek().is_none());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn inbox_rule_5_a_full_inbox_and_the_next_turn() {
+    check(2, || {
+        let area = InboxArea::on_heap(2);
+        let mut first = InboxSender::new(area.clone());
+        assert!(first.try_send(1, 1, |cell| Bytes::from(&[1]).copy_to(cell)));
+        assert!(first.try_send(1, 1, |cell| Bytes::from(&[1]).copy_to(cell)));
+        assert!(!first.try_send(1, 0, |_| panic!("it is full")));
+        let mut second = InboxSender::new(area.clone());
+        let mut receiver = InboxReceiver::new(area);
+        let thread = thread::spawn(move || {
+            while !second.try_send(2, 1, |cell| Bytes::from(&[2]).copy_to(cell)) {
+                thread::yield_now();
+            }
+        });
+        for producer in [1, 1, 2] {
+            loop {
+                if let Some(cell) = receiver.peek() {
+                    assert_eq!((cell.producer, cell.bytes.to_vec()), (producer, vec![producer as u8]));
+                    break;
+                }
+                thread::yield_now();
+            }
+            receiver.release();
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn inbox_rules_3_and_6_a_dead_producer() {
+    check(2, || {
+        let area = InboxArea::on_heap(4);
+        // Producer 1 dies with its cell claimed.
+        let mut dead = InboxSender::new(area.clone());
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            dead.try_send(1, 8, |_| std::panic::resume_unwind(Box::new(())))
+        }));
+        assert!(died.is_err());
+        let mut sender = InboxSender::new(area.clone());
+        let mut receiver = InboxReceiver::new(area);
+        let thread =
+            thread::spawn(move || assert!(sender.try_send(2, 1, |cell| Bytes::from(&[2]).copy_to(cell))));
+        assert!(receiver.peek().is_none() && !receiver.skip_dead(2));
+        assert_eq!(receiver.claimed_by(), Some(1));
+        assert!(receiver.skip_dead(1));
+        loop {
+            if let Some(cell) = receiver.peek() {
+                assert_eq!((cell.producer, cell.bytes.to_vec()), (2, vec![2]));
+                break;
+            }
+            assert!(!receiver.skip_dead(1));
+            thread::yield_now();
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn door_rules_1_to_3_no_lost_ring() {
+    check(3, || {
+        let word = Arc::new(DoorWord::default());
+        let work = Arc::new(AtomicU32::new(0));
+        let (bell, done) = (word.clone(), work.clone());
+        let thread = thread::spawn(move || {
+            for _ in 0..2 {
+                done.fetch_add(1, Ordering::Release);
+                bell.ring(Symmetric);
+            }
+        });
+        let sleepers = Sleepers::default();
+        while work.load(Ordering::Acquire) < 2 {
+            let sleepy = sleepers.announce(&word, Symmetric);
+            if work.load(Ordering::Acquire) < 2 {
+                sleepy.sleep(None);
+            } else {
+                sleepy.cancel();
+            }
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn door_rules_4_and_5_two_sleepers() {
+    check(2, || {
+        let word = Arc::new(DoorWord::default());
+        let sleepers = Arc::new(Sleepers::default());
+        // Each sleeper waits for its own flag only.
+        let flags = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let wait =
+            |index: usize, word: Arc<DoorWord>, sleepers: Arc<Sleepers>, flags: Arc<[AtomicU32; 2]>| {
+                move || {
+                    while flags[index].load(Ordering::Acquire) == 0 {
+                        let sleepy = sleepers.announce(&word, Symmetric);
+                        if flags[index].load(Ordering::Acquire) == 0 {
+                            sleepy.sleep(None);
+                        }
+                    }
+                }
+            };
+        let thread = thread::spawn(wait(0, word.clone(), sleepers.clone(), flags.clone()));
+        let ringer = {
+            let (word, flags) = (word.clone(), flags.clone());
+            thread::spawn(move || {
+                for flag in flags.iter() {
+                    flag.store(1, Ordering::Release);
+                    word.ring(Symmetric);
+                }
+            })
+        };
+        wait(1, word, sleepers, flags)();
+        thread.join().unwrap();
+        ringer.join().unwrap();
+    });
+}

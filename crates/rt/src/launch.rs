@@ -1,0 +1,504 @@
+//! What `mpirun` does: starts the ranks, passes on their output, answers them, and carries out what
+//! [`Job`] decides.
+//!
+//! One thread, one loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
+//!
+//! - Each rank leads a process group of its own and dies with the launcher (PR_SET_PDEATHSIG); a guard process kills
+//!   what is left of the groups even if the launcher is killed by SIGKILL.
+//! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's.
+//! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
+
+mod end;
+mod output;
+mod start;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use oxmpi_os::fdpass;
+use oxmpi_os::segment::{RankState, SegmentError};
+use oxmpi_os::spawn::{MAX_GUARDED, Signals};
+use oxmpi_param::Params;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+
+use self::output::{Lines, Sink, is_ready};
+use self::start::{Outputs, Rank, Started};
+use crate::control::{MAX_MESSAGE, Reply, Request};
+use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
+
+/// Ranks that one launcher starts at most.
+pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
+
+/// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
+const DRAIN_GRACE: Duration = Duration::from_millis(200);
+
+/// One program and how many ranks run it.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// How many ranks.
+    pub ranks: u32,
+    /// The file to execute.
+    pub path: PathBuf,
+    /// Its arguments, its own name first.
+    pub args: Vec<OsString>,
+    /// Variables for these ranks alone.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// A job to run.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The programs; ranks are numbered through in this order.
+    pub apps: Vec<App>,
+    /// Variables for all ranks.
+    pub env: Vec<(OsString, OsString)>,
+    /// The parameters, for what the launcher itself makes (segments).
+    pub params: Params,
+    /// Whether each line of output gets its rank in front.
+    pub tag_output: bool,
+    /// When to end the job.
+    pub timeout: Option<Duration>,
+    /// Put in front of LD_LIBRARY_PATH.
+    pub library_directory: Option<PathBuf>,
+    /// The name of the MPI function that a status line gives as its last call (never 0).
+    pub call_name: fn(u16) -> Option<&'static str>,
+}
+
+/// Why a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A program cannot be executed.
+    #[error("cannot run '{}': {error}", program.display())]
+    Run {
+        /// The file.
+        program: PathBuf,
+        /// What execve(2) said.
+        error: io::Error,
+    },
+    /// The kernel refused something.
+    #[error("cannot {0}: {1}")]
+    Kernel(&'static str, #[source] io::Error),
+    /// A new segment cannot be used.
+    #[error(transparent)]
+    Segment(SegmentError),
+    /// Too many ranks for one launcher.
+    #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
+    TooMany(u64),
+}
+
+/// What an event of the poll set is about, packed into its 64 bits.
+const OUTPUT: [u64; 2] = [0, 1];
+const CONTROL: u64 = 2;
+const ENDED: u64 = 3;
+const SIGNALS: u64 = 4;
+
+/// Runs a job to its end and returns the exit code for `mpirun`.
+///
+/// # Errors
+/// The job could not be started; nothing of it is left.
+pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
+    let size: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
+    if size > u64::from(MAX_RANKS) {
+        return Err(LaunchError::TooMany(size));
+    }
+    let kernel = |what| move |e: rustix::io::Errno| LaunchError::Kernel(what, e.into());
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(kernel("become a subreaper"))?;
+    let wanted =
+        [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TSTP]
+            .map(Signal::as_raw);
+    let signals = Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))?;
+    let mut started = start::start(launch, &signals, io::stdin().is_terminal())?;
+    let typed = started.typed.take();
+    let pipes = std::mem::take(&mut started.outputs);
+    let code = match Launcher::new(launch, &signals, &started, pipes, typed) {
+        Ok(mut launcher) => launcher.run(),
+        Err(error) => Err(error),
+    };
+    end::kill_groups(&started.ranks);
+    end::reap(started);
+    code.map_err(kernel("wait for the ranks"))
+}
+
+/// The running loop.
+struct Launcher<'a> {
+    launch: &'a Launch,
+    job: Job,
+    signals: &'a Signals,
+    started: &'a Started,
+    running: Vec<bool>,
+    /// What must always be listened to: control sockets, processes, signals.
+    events: OwnedFd,
+    /// The ranks' outputs, listened to while our own take more.
+    outputs: OwnedFd,
+    lines: Vec<[Lines; 2]>,
+    pipes: Vec<Outputs>,
+    open_count: usize,
+    sinks: [Sink<'static>; 2],
+    typed: Typed,
+    grace: Option<Instant>,
+    timeout: Option<Instant>,
+    watch: Option<Instant>,
+    finished: Option<i32>,
+    buffer: Vec<u8>,
+}
+
+/// What the user types on a terminal, on its way to rank 0.
+struct Typed {
+    to: Option<OwnedFd>,
+    waiting: Vec<u8>,
+}
+
+impl<'a> Launcher<'a> {
+    fn new(
+        launch: &'a Launch,
+        signals: &'a Signals,
+        started: &'a Started,
+        pipes: Vec<Outputs>,
+        typed: Option<OwnedFd>,
+    ) -> rustix::io::Result<Self> {
+        let size = started.ranks.len() as u32;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let outputs = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let add = |set: &OwnedFd, fd: BorrowedFd<'_>, kind: u64, rank: u64| {
+            epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
+        };
+        add(&events, signals.as_fd(), SIGNALS, 0)?;
+        for (i, rank) in (0..).zip(&started.ranks) {
+            add(&events, rank.control.as_fd(), CONTROL, i)?;
+            add(&events, rank.process.pidfd.as_fd(), ENDED, i)?;
+        }
+        for (i, pipes) in (0..).zip(&pipes) {
+            for (kind, pipe) in OUTPUT.into_iter().zip(pipes.iter().flatten()) {
+                add(&outputs, pipe.as_fd(), kind, i)?;
+            }
+        }
+        let mut lines: Vec<_> =
+            (0..size).map(|rank| [0, 1].map(|_| Lines::new(launch.tag_output.then_some(rank)))).collect();
+        if let Some(first) = lines.first_mut() {
+            first.iter_mut().for_each(|l| l.eager = typed.is_some());
+        }
+        Ok(Launcher {
+            launch,
+            job: Job::new(size, &host),
+            signals,
+            started,
+            running: vec![true; size as usize],
+            events,
+            outputs,
+            lines,
+            pipes,
+            open_count: 2 * size as usize,
+            sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
+            typed: Typed { to: typed, waiting: Vec::new() },
+            grace: None,
+            timeout: launch.timeout.map(|t| Instant::now() + t),
+            watch: None,
+            finished: None,
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    fn run(&mut self) -> rustix::io::Result<i32> {
+        loop {
+            self.wait()?;
+            self.times();
+            if let Some(code) = self.finished {
+                self.drain()?;
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Sleeps until something happens, and sees to it.
+    fn wait(&mut self) -> rustix::io::Result<()> {
+        let timeout = [self.grace, self.timeout, self.watch].into_iter().flatten().min().map(|t| {
+            let left = t.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        let full = self.sinks.iter().any(Sink::is_full);
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        if !full {
+            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+        }
+        let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+        fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        if let Some(to) = &self.typed.to {
+            if self.typed.waiting.is_empty() {
+                fds.push(PollFd::new(&stdin, PollFlags::IN));
+            } else {
+                fds.push(PollFd::new(to, PollFlags::OUT));
+            }
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        drop(fds);
+        self.pass_typed();
+        if !full {
+            // Before the ends of ranks: what a rank wrote comes before the report on its death.
+            self.take_events(false)?;
+        }
+        self.take_events(true)?;
+        self.sinks.iter_mut().for_each(Sink::write);
+        Ok(())
+    }
+
+    fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
+        let mut list = Vec::with_capacity(128);
+        let set = if urgent { &self.events } else { &self.outputs };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in list {
+            let data = event.data.u64();
+            let rank = data as u32;
+            match data >> 32 {
+                CONTROL => self.control(rank),
+                ENDED => self.ended(rank)?,
+                SIGNALS => self.signalled()?,
+                kind => self.output(rank, kind as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
+    fn output(&mut self, rank: u32, kind: usize) {
+        let at = rank as usize;
+        let Some(fd) = &self.pipes[at][kind] else { return };
+        let n = rustix::io::read(fd, &mut self.buffer[..]).unwrap_or(0);
+        let lines = &mut self.lines[at][kind];
+        if n == 0 {
+            lines.end(self.sinks[kind].queue());
+            self.close(at, kind);
+        } else {
+            lines.take(&self.buffer[..n], self.sinks[kind].queue());
+        }
+        self.sinks[kind].write();
+    }
+
+    fn close(&mut self, at: usize, kind: usize) {
+        // Closing takes it out of the epoll set, too: nobody else has this end.
+        if self.pipes[at][kind].take().is_some() {
+            self.open_count -= 1;
+        }
+    }
+
+    /// Answers one message of a rank. Returns whether there may be more.
+    fn control_once(&mut self, rank: u32) -> bool {
+        let socket = &self.started.ranks[rank as usize].control;
+        let mut bytes = [0; MAX_MESSAGE];
+        let n = match fdpass::receive(socket, &mut bytes) {
+            Ok((0, _)) => {
+                let _ = epoll::delete(&self.events, socket);
+                return false;
+            }
+            Ok((n, _)) => n,
+            Err(_) => return false,
+        };
+        match Request::decode(&bytes[..n]) {
+            Ok(Request::Segment { rank: wanted }) => {
+                let fd = self.started.ranks.get(wanted as usize).map(|r| r.segment_fd.as_fd());
+                let reply = match fd {
+                    Some(_) => Reply::Segment { rank: wanted },
+                    None => {
+                        let reason = format!("the job has {} ranks", self.started.ranks.len());
+                        Reply::Refused { rank: wanted, reason }
+                    }
+                };
+                // A rank that asks without reading the answers loses them.
+                let _ = fdpass::send(socket, &reply.encode(), fd);
+            }
+            Ok(Request::Abort { code, text }) => {
+                let seen = self.glimpse(rank);
+                self.tell(Event::Abort { rank, code, text, seen });
+            }
+            Ok(Request::Say { text }) => self.tell(Event::Say { text }),
+            Err(error) => self.tell(Event::Say { text: format!("rank {rank}: {error}") }),
+        }
+        true
+    }
+
+    fn control(&mut self, rank: u32) {
+        self.control_once(rank);
+    }
+
+    fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
+        let pidfd = &self.started.ranks[rank as usize].process.pidfd;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let Some(status) = waitid(WaitId::PidFd(pidfd.as_fd()), options)? else { return Ok(()) };
+        epoll::delete(&self.events, pidfd)?;
+        // Its last words come before its end.
+        while self.control_once(rank) {}
+        for kind in [0, 1] {
+            while !self.sinks[kind].is_full()
+                && self.pipes[rank as usize][kind].as_ref().is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+            {
+                self.output(rank, kind);
+            }
+        }
+        self.running[rank as usize] = false;
+        let exit = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+        };
+        let seen = self.glimpse(rank);
+        self.tell(Event::Exited { rank, exit, seen });
+        Ok(())
+    }
+
+    fn signalled(&mut self) -> rustix::io::Result<()> {
+        while let Ok(Some(number)) = self.signals.next() {
+            let Some(signal) = Signal::from_named_raw(number) else { continue };
+            if signal == Signal::USR1 || signal == Signal::USR2 {
+                self.signal_running(signal);
+            } else if signal == Signal::TSTP {
+                self.signal_running(Signal::STOP);
+                rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
+                self.signal_running(Signal::CONT);
+            } else {
+                self.tell(Event::Signal(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn times(&mut self) {
+        let now = Instant::now();
+        if self.grace.is_some_and(|t| t <= now) {
+            self.grace = None;
+            self.tell(Event::GraceOver);
+        }
+        if self.timeout.is_some_and(|t| t <= now) {
+            self.timeout = None;
+            let seconds = self.launch.timeout.map_or(0, |t| t.as_secs());
+            let seen = self.glimpses();
+            self.tell(Event::TimedOut { seconds, seen });
+        }
+        if !self.job.watches() {
+            self.watch = None;
+        } else if self.watch.is_none_or(|t| t <= now) {
+            self.watch = Some(now + WATCH_INTERVAL);
+            let seen = self.glimpses();
+            self.tell(Event::Seen(seen));
+        }
+        for kind in [0, 1] {
+            if self.sinks[kind].is_broken() {
+                // Nobody reads our output: let the ranks feel it as if they wrote there themselves.
+                (0..self.pipes.len()).for_each(|at| self.close(at, kind));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        for action in self.job.on(event) {
+            match action {
+                Action::Print(text) => {
+                    self.sinks[1].queue().extend_from_slice(text.as_bytes());
+                    self.sinks[1].write();
+                }
+                Action::Signal(number) => {
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        self.signal_running(signal);
+                    }
+                }
+                Action::Grace(time) => self.grace = Some(Instant::now() + time),
+                Action::Finish(code) => self.finished = Some(code),
+            }
+        }
+    }
+
+    fn signal_running(&self, signal: Signal) {
+        for (rank, _) in self.started.ranks.iter().zip(&self.running).filter(|(_, running)| **running) {
+            end::signal_group(rank, signal);
+        }
+    }
+
+    fn glimpses(&self) -> Vec<Glimpse> {
+        (0..self.started.ranks.len() as u32).map(|rank| self.glimpse(rank)).collect()
+    }
+
+    fn glimpse(&self, rank: u32) -> Glimpse {
+        let Rank { segment, process, .. } = &self.started.ranks[rank as usize];
+        let status = segment.status();
+        Glimpse {
+            pid: status.pid().unwrap_or(process.pid.cast_unsigned()),
+            stage: match status.state() {
+                RankState::Created | RankState::Loaded => Stage::Untouched,
+                RankState::Initialized | RankState::Aborting => Stage::Initialized,
+                RankState::Finalized => Stage::Finalized,
+            },
+            last_call: Some(status.last_call()).filter(|&call| call != 0).and_then(self.launch.call_name),
+        }
+    }
+
+    /// Carries what was typed to rank 0.
+    fn pass_typed(&mut self) {
+        if self.typed.to.is_none() {
+            return;
+        }
+        if self.typed.waiting.is_empty() && is_ready(rustix::stdio::stdin(), PollFlags::IN) {
+            match rustix::io::read(rustix::stdio::stdin(), &mut self.buffer[..4096]) {
+                Ok(n) if n > 0 => self.typed.waiting.extend_from_slice(&self.buffer[..n]),
+                _ => self.typed.to = None, // the end of the input, for rank 0 too
+            }
+        }
+        if let Some(to) = &self.typed.to
+            && !self.typed.waiting.is_empty()
+            && is_ready(to, PollFlags::OUT)
+        {
+            match rustix::io::write(to, &self.typed.waiting) {
+                Ok(n) => drop(self.typed.waiting.drain(..n)),
+                Err(_) => self.typed.to = None,
+            }
+        }
+    }
+
+    /// The ranks have ended: passes on what is still in their pipes.
+    fn drain(&mut self) -> rustix::io::Result<()> {
+        let end = Instant::now() + DRAIN_GRACE;
+        while self.open_count > 0 {
+            let full = self.sinks.iter().any(Sink::is_full);
+            let now = Instant::now();
+            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) {
+                break;
+            }
+            self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now) });
+            self.wait()?;
+            if self.sinks.iter().any(Sink::is_broken) {
+                break;
+            }
+        }
+        for at in 0..self.lines.len() {
+            for kind in [0, 1] {
+                if self.pipes[at][kind].is_some() {
+                    self.lines[at][kind].end(self.sinks[kind].queue());
+                }
+            }
+        }
+        self.grace = None;
+        while self.sinks.iter().any(|s| s.waiting().is_some()) {
+            self.sinks.iter_mut().for_each(Sink::write);
+            let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+            fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+            if fds.len() > 1 {
+                poll(&mut fds, None)?;
+            }
+            if is_ready(self.signals, PollFlags::IN) {
+                break; // the user does not want to wait for a slow reader
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Output of the ranks on its way to the launcher's own output: whole lines, never mixed.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+/// A line longer than this is passed on in pieces.
+const MAX_LINE: usize = 64 << 10;
+/// While more than this waits in a sink, nothing more is read from the ranks.
+const MAX_QUEUE: usize = 1 << 20;
+/// A pipe that poll(2) calls writable takes as much as this without blocking (PIPE_BUF).
+const ATOMIC: usize = 4096;
+
+/// One output of one rank: cuts what comes into lines.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    partial: Vec<u8>,
+    tag: Option<String>,
+    /// Pass on lines that have no end yet (questions to the user).
+    pub(crate) eager: bool,
+}
+
+impl Lines {
+    /// Lines that each get `[tag] ` in front, if there is one.
+    pub(crate) fn new(tag: Option<u32>) -> Lines {
+        Lines { partial: Vec::new(), tag: tag.map(|rank| format!("[{rank}] ")), eager: false }
+    }
+
+    /// Adds what the rank wrote; whole lines go to `out`.
+    pub(crate) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        if whole > 0 {
+            self.partial.extend_from_slice(&bytes[..whole]);
+            self.put(out);
+        }
+        self.partial.extend_from_slice(&bytes[whole..]);
+        if self.partial.len() > MAX_LINE || (self.eager && self.tag.is_none()) {
+            self.put(out);
+        }
+    }
+
+    /// The rank has closed this output: what is left goes to `out`.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        if self.tag.is_some() && !self.partial.is_empty() {
+            self.partial.push(b'\n');
+        }
+        self.put(out);
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>) {
+        match &self.tag {
+            None => out.extend_from_slice(&self.partial),
+            Some(tag) => {
+                for line in self.partial.split_inclusive(|&b| b == b'\n') {
+                    out.extend_from_slice(tag.as_bytes());
+                    out.extend_from_slice(line);
+                }
+            }
+        }
+        self.partial.clear();
+    }
+}
+
+/// One output of the launcher. It never blocks the launcher: what cannot be written yet waits.
+#[derive(Debug)]
+pub(crate) struct Sink<'a> {
+    fd: BorrowedFd<'a>,
+    piece: usize,
+    queue: Vec<u8>,
+    written: usize,
+    /// Nobody reads it any more.
+    broken: bool,
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn new(fd: BorrowedFd<'a>) -> Sink<'a> {
+        let is_file =
+            rustix::fs::fstat(fd).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
+        let piece = if is_file { usize::MAX } else { ATOMIC };
+        Sink { fd, piece, queue: Vec::new(), written: 0, broken: false }
+    }
+
+    /// Where to put bytes that shall be written; call [`Sink::write`] afterwards.
+    pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
+        &mut self.queue
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() - self.written > MAX_QUEUE
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The descriptor to poll for writing, if something waits.
+    pub(crate) fn waiting(&self) -> Option<BorrowedFd<'a>> {
+        (!self.queue.is_empty()).then_some(self.fd)
+    }
+
+    /// Writes as much as can be written now.
+    pub(crate) fn write(&mut self) {
+        while self.written < self.queue.len() && !self.broken && is_ready(self.fd, PollFlags::OUT) {
+            let end = self.written.saturating_add(self.piece).min(self.queue.len());
+            match rustix::io::write(self.fd, &self.queue[self.written..end]) {
+                Ok(n) => self.written += n,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(_) => self.broken = true,
+            }
+        }
+        if self.broken || self.written == self.queue.len() {
+            self.queue.clear();
+            self.written = 0;
+        } else if self.written > MAX_QUEUE {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+/// Whether poll(2) says so now.
+pub(crate) fn is_ready(fd: impl AsFd, flags: PollFlags) -> bool {
+    let fd = fd.as_fd();
+    let mut fds = [PollFd::new(&fd, flags)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(lines: &mut Lines, pieces: &[&[u8]]) -> String {
+        let mut out = Vec::new();
+        for piece in pieces {
+            lines.take(piece, &mut out);
+        }
+        lines.end(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_waits_for_its_end() {
+        let mut lines = Lines::new(None);
+        let mut out = Vec::new();
+        lines.take(b"one\ntw", &mut out);
+        assert_eq!(out, b"one\n");
+        lines.take(b"o\n", &mut out);
+        assert_eq!(out, b"one\ntwo\n");
+    }
+
+    #[test]
+    fn bytes_are_untouched_without_tags_and_each_line_is_tagged_with() {
+        assert_eq!(all(&mut Lines::new(None), &[b"a\n\nb", b"c"]), "a\n\nbc");
+        assert_eq!(all(&mut Lines::new(Some(7)), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
+        assert_eq!(all(&mut Lines::new(Some(7)), &[]), "");
+    }
+
+    #[test]
+    fn a_very_long_line_does_not_wait() {
+        let mut lines = Lines::new(None);
+        let mut out = Vec::new();
+        lines.take(&vec![b'x'; MAX_LINE + 1], &mut out);
+        assert_eq!(out.len(), MAX_LINE + 1);
+    }
+
+    #[test]
+    fn a_sink_whose_reader_is_gone_is_broken_and_one_that_is_slow_fills() {
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let mut sink = Sink::new(write.as_fd());
+        sink.queue().extend(vec![b'x'; 2 << 20]);
+        sink.write();
+        assert!(sink.is_full() && sink.waiting().is_some() && !sink.is_broken());
+        drop(read);
+        sink.write();
+        assert!(sink.is_broken() && sink.waiting().is_none());
+    }
+}

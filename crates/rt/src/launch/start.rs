@@ -1,0 +1,238 @@
+//! Starting the ranks: segments first, then one process after the other.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oxmpi_os::segment::{Boot, Segment, SegmentError};
+use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_os::{barrier, fdpass};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{App, Launch, LaunchError};
+use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config};
+
+/// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
+/// descriptor table that every process has.
+const SEGMENT_NUMBER: i32 = 62;
+/// The number that the control socket has in a rank.
+const CONTROL_NUMBER: i32 = 63;
+/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
+const FDS_PER_RANK: u64 = 5;
+
+/// A rank's process, as the launcher holds it.
+#[derive(Debug)]
+pub(super) struct Rank {
+    pub(super) process: Process,
+    pub(super) segment: Arc<Segment>,
+    pub(super) segment_fd: OwnedFd,
+    pub(super) control: OwnedFd,
+}
+
+/// The reading ends of a rank's standard output and error, while they are open.
+pub(super) type Outputs = [Option<OwnedFd>; 2];
+
+/// All ranks, and what belongs to them together.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) ranks: Vec<Rank>,
+    /// One for each rank.
+    pub(super) outputs: Vec<Outputs>,
+    pub(super) guard: Guard,
+    /// Where to write what the user types, if standard input is a terminal.
+    pub(super) typed: Option<OwnedFd>,
+}
+
+struct Made {
+    fd: OwnedFd,
+    mapped: Arc<Segment>,
+}
+
+/// Starts all ranks of `launch`. If one fails, those before it are killed.
+pub(super) fn start(
+    launch: &Launch,
+    signals: &Signals,
+    stdin_is_terminal: bool,
+) -> Result<Started, LaunchError> {
+    let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
+    let open_files = raise_open_files(u64::from(size));
+    // All segments exist before the first rank runs: it may ask for any of them.
+    let segments = make_segments(launch, size)?;
+    let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let (mut stdin, typed) = if stdin_is_terminal {
+        let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+        (Some(read), Some(write))
+    } else {
+        (None, None)
+    };
+    let null = kernel(
+        "open /dev/null",
+        rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
+    )?;
+    let mut started = Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, typed };
+    let apps = launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
+    let base = base_environment(launch);
+    for ((rank, app), made) in (0..).zip(apps).zip(segments) {
+        let stdin = match (rank, &stdin) {
+            (0, Some(pipe)) => pipe.as_fd(),
+            (0, None) => rustix::stdio::stdin(),
+            _ => null.as_fd(),
+        };
+        let env = environment(&base, app, rank, size);
+        match start_one(app, &env, made, stdin, signals, open_files) {
+            Ok((one, outputs)) => {
+                // The guard can only be missing if somebody killed it; then the job runs unguarded.
+                let _ = started.guard.watch(one.process.pid);
+                started.ranks.push(one);
+                started.outputs.push(outputs);
+            }
+            Err(error) => {
+                super::end::kill_groups(&started.ranks);
+                super::end::reap(started);
+                return Err(error);
+            }
+        }
+    }
+    drop(stdin.take());
+    Ok(started)
+}
+
+fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
+    let oversubscribed = is_oversubscribed(size);
+    let boot = Boot {
+        job_id: RandomState::new().hash_one(std::process::id()),
+        rank: 0,
+        size,
+        local_rank: 0,
+        local_size: size,
+        oversubscribed,
+        asymmetric: !oversubscribed && barrier::asymmetric_is_available(),
+        config: segment_config(&launch.params),
+    };
+    let make = |rank| {
+        let fd = Segment::create(&Boot { rank, local_rank: rank, ..boot })
+            .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
+        let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
+        Ok(Made { fd, mapped })
+    };
+    (0..size).map(make).collect()
+}
+
+fn start_one(
+    app: &App,
+    env: &[CString],
+    made: Made,
+    stdin: std::os::fd::BorrowedFd<'_>,
+    signals: &Signals,
+    open_files: Option<(u64, u64)>,
+) -> Result<(Rank, Outputs), LaunchError> {
+    let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
+    kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let (out, out_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+    let (err, err_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
+    let path = c_string(app.path.as_os_str())?;
+    let args = app.args.iter().map(|a| c_string(a)).collect::<Result<Vec<_>, _>>()?;
+    let fds = [
+        (stdin, 0),
+        (out_write.as_fd(), 1),
+        (err_write.as_fd(), 2),
+        (made.fd.as_fd(), SEGMENT_NUMBER),
+        (theirs.as_fd(), CONTROL_NUMBER),
+    ];
+    let mut program = Program {
+        path: &path,
+        args: &args,
+        env,
+        directory: None,
+        fds: &fds,
+        mask: signals.before(),
+        open_files,
+    };
+    let mut result = spawn(&program);
+    let shell;
+    if result.as_ref().is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())) {
+        // A script without "#!": execvp(3) gives it to the shell, and so do we.
+        shell = [&[c"sh".to_owned(), path.clone()], &args[1..]].concat();
+        program.path = c"/bin/sh";
+        program.args = &shell;
+        result = spawn(&program);
+    }
+    let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
+    Ok((Rank { process, segment: made.mapped, segment_fd: made.fd, control }, [Some(out), Some(err)]))
+}
+
+/// What all ranks have in their environment.
+fn base_environment(launch: &Launch) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<_> = std::env::vars_os().filter(|(key, _)| key != BOOT_VARIABLE).collect();
+    for (key, value) in &launch.env {
+        set(&mut env, key, value.clone());
+    }
+    if let Some(directory) = &launch.library_directory {
+        let path = env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
+        let mut value = directory.clone().into_os_string();
+        if let Some(path) = path.filter(|p| !p.is_empty()) {
+            value.push(":");
+            value.push(path);
+        }
+        set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
+    }
+    env
+}
+
+/// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
+fn environment(base: &[(OsString, OsString)], app: &App, rank: u32, size: u32) -> Vec<CString> {
+    let mut env = base.to_vec();
+    for (key, value) in &app.env {
+        set(&mut env, key, value.clone());
+    }
+    let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
+    set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
+    for prefix in ["OXMPI", "OMPI"] {
+        for (name, value) in [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", rank), ("LOCAL_SIZE", size)] {
+            set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
+        }
+    }
+    // What came from an environment has no zero bytes; what came from arguments neither.
+    env.into_iter()
+        .filter_map(|(mut key, value)| {
+            key.push("=");
+            key.push(value);
+            CString::new(key.into_vec()).ok()
+        })
+        .collect()
+}
+
+fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
+    match env.iter_mut().find(|(k, _)| k == key) {
+        Some(entry) => entry.1 = value,
+        None => env.push((key.to_owned(), value)),
+    }
+}
+
+/// Makes room for the descriptors of many ranks. Returns the limit from before, for the ranks, if it was changed.
+fn raise_open_files(ranks: u64) -> Option<(u64, u64)> {
+    let before = getrlimit(Resource::Nofile);
+    let (soft, hard) = (before.current?, before.maximum.unwrap_or(u64::MAX));
+    if ranks * FDS_PER_RANK + 64 <= soft {
+        return None;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(hard), maximum: before.maximum }).ok()?;
+    Some((soft, hard))
+}
+
+fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
+    CString::new(text.as_bytes()).map_err(|_| LaunchError::Run {
+        program: PathBuf::from(text),
+        error: io::Error::new(io::ErrorKind::InvalidInput, "a name or argument with a zero byte"),
+    })
+}
+
+fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
+    result.map_err(|e| LaunchError::Kernel(what, e.into()))
+}
