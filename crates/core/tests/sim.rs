@@ -63,7 +63,7 @@ impl Case {
         }
         let outcome =
             world.run(|rank| self.program.clone().run(rank)).unwrap_or_else(|stuck| panic!("{stuck}"));
-        let dead = outcome.ends.iter().any(|end| *end == End::Dead);
+        let dead = outcome.ends.contains(&End::Dead);
         for (rank, end) in outcome.ends.iter().enumerate() {
             match end {
                 End::Finished(()) => {}

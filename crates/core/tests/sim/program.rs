@@ -574,13 +574,13 @@ fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -
     let shaped = |buffer: UserBuf| match &element {
         Some(element) if user => {
             let count = buffer.packed_len() / 16;
-            buffer.cast(count, element).unwrap_or_else(|e| panic!("{e}"))
+            buffer.cast(count, element).expect("whole elements")
         }
         _ => buffer,
     };
     let buffers =
         Buffers { input: shaped(input.buf()), output: shaped(output.buf()), element: element.clone() };
-    let sum = kernel(Op::Sum, Scalar::U64).unwrap_or_else(|| panic!("no kernel for a sum"));
+    let sum = kernel(Op::Sum, Scalar::U64).expect("a kernel for a sum");
     let (combine, function) = match (reduces, user) {
         (false, _) => (Combine::Nothing, None),
         (true, false) => (Combine::Kernel(sum), None),
