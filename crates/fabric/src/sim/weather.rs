@@ -49,7 +49,7 @@ pub struct Weather {
     pub later_of_256: u8,
     /// Of 256 parts of long bodies, after how many the next comes up in another poll only.
     pub pause_of_256: u8,
-    /// Of 256 short sends, how many may take the fast way ([`Fabric::send_now`]).
+    /// Of 256 short sends, how many may take the fast way ([`crate::Fabric::send_now`]).
     pub now_of_256: u8,
     /// Longest eager body, bytes.
     pub eager_limit: usize,
