@@ -481,10 +481,10 @@ impl Segment {
         }
     }
 
-    /// ControlSection place number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
+    /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
     ///
     /// # Panics
-    /// If there are not as many places, or not as much room in one.
+    /// If there are not as many sections, or not as much room in one.
     pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
         let config = &self.boot.config;
         assert!(
