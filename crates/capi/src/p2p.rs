@@ -15,7 +15,7 @@ use oxmpi_core::completion::error_of;
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -39,17 +39,25 @@ struct Receiving {
     tag: c_int,
 }
 
+/// The length of a buffer of a predefined datatype without gaps; `None` for all others, and for arguments that are wrong.
+#[inline(always)]
+fn plain_bytes(library: &Running, buf: *const c_void, count: i64, datatype: Datatype) -> Option<usize> {
+    let datatype = library.predefined.get(datatype as u64)?;
+    let count = usize::try_from(count).ok()?;
+    if (buf.is_null() && count > 0) || buf as usize == abi::MPI_IN_PLACE || !datatype.layout().is_contiguous()
+    {
+        return None;
+    }
+    count.checked_mul(datatype.size())
+}
+
 /// A blocking send, on the low-latency path (row L6) if that takes it. Synchronous and buffered sends have more to do.
 #[inline(always)]
 fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if matches!(mode, Mode::Standard | Mode::Ready)
-            && let Some(datatype) = library.predefined.get(s.datatype as u64)
-            && s.count >= 0
-            && (!s.buf.is_null() || s.count == 0)
-            && datatype.layout().is_contiguous()
+            && let Some(len) = plain_bytes(library, s.buf, s.count, s.datatype)
         {
-            let len = s.count as usize * datatype.size();
             // SAFETY: the program names this memory and leaves it alone during the call.
             let bytes = unsafe { Bytes::from_raw(s.buf.cast(), len) };
             if library.process.send_now(communicator, bytes, s.dest, s.tag) {
@@ -76,8 +84,18 @@ fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Req
     })
 }
 
+#[inline(always)]
 fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(len) = plain_bytes(library, r.buf, r.count, r.datatype) {
+            // SAFETY: the program names this memory and leaves it alone during the call.
+            let into = unsafe { BytesMut::from_raw(r.buf.cast(), len) };
+            if let Some(completion) = library.process.recv_now(communicator, into, r.source, r.tag) {
+                // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+                unsafe { put_status(status, &completion) };
+                return Ok(());
+            }
+        }
         let buffer = library.buffer(r.buf, r.count, r.datatype)?;
         received(status, library.process.recv_whatever(communicator, buffer, r.source, r.tag)?)
     })

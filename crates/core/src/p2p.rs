@@ -4,11 +4,11 @@ use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::process::{NO_BUFFER, Process};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, Mode, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Completion, Mode, Now, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::sync::atomic::Ordering;
 
 /// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
@@ -166,6 +166,43 @@ impl<F: Fabric> Process<F> {
         }
         self.wait_for(|domain| (domain.lane.buffered_bytes() == 0).then_some(()));
         Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
+    }
+
+    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie (rows L6 and L8).
+    /// Spins for a while with full progress now and then, so that nothing else starves. `None`: it did not come this
+    /// way, use [`Process::recv`], which also says what is wrong with the arguments.
+    #[inline]
+    pub fn recv_now(
+        &self,
+        comm: &Communicator,
+        mut into: BytesMut<'_>,
+        source: i32,
+        tag: i32,
+    ) -> Option<Completion> {
+        /// Looks into the one ring between two looks at everything.
+        const LOOKS: u32 = 8;
+        let tag = match tag {
+            abi::MPI_ANY_TAG => None,
+            0.. => Some(tag),
+            _ => return None,
+        };
+        let from = comm.team.map.process(u32::try_from(source).ok()?)?;
+        let context = comm.team.point_to_point;
+        let mut wait = self.door.as_ref()?.begin();
+        loop {
+            for _ in 0..LOOKS {
+                let now = self.domain.lock().lane.receive_now(context, from, tag, &mut into);
+                match now {
+                    Now::Received(completion) => return Some(completion),
+                    Now::NotYet => {}
+                    Now::NeverSo => return None,
+                }
+                if !wait.spin() {
+                    return None;
+                }
+            }
+            self.look(|_| ());
+        }
     }
 
     /// Receives (MPI_Recv).

@@ -8,7 +8,7 @@ use crate::request::{
     TagMatch, Work,
 };
 use crate::team::{RankMap, Team};
-use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_fabric::{Body, Fabric, Message, Sent, Taken};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -28,6 +28,17 @@ pub struct Lane<F> {
     busy: Vec<u32>,
     /// Whether something could leave now: others only had their turn first.
     restless: bool,
+}
+
+/// What came of [`Lane::receive_now`].
+#[derive(Clone, Copy, Debug)]
+pub enum Now {
+    /// The message is in the buffer.
+    Received(Completion),
+    /// It is not there.
+    NotYet,
+    /// It cannot be taken like this, or something older must be looked at first: use [`Lane::start_receive`].
+    NeverSo,
 }
 
 /// Whether the process may sleep while nothing comes.
@@ -122,6 +133,33 @@ impl<F: Fabric> Lane<F> {
             peer.next_send = peer.next_send.wrapping_add(1);
         }
         gone
+    }
+
+    /// Receives a short contiguous message from process `from` straight from where it lies, without any request. It
+    /// may do so exactly if no receive is posted in the context, this one's elders, and nothing of that peer has
+    /// come by another way: no unexpected message here, none before its turn, no body half stored.
+    #[inline]
+    pub fn receive_now(&mut self, context: u32, from: u32, tag: Option<i32>, into: &mut BytesMut<'_>) -> Now {
+        let State { peers, contexts, .. } = &mut self.state;
+        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context)) else {
+            return Now::NeverSo;
+        };
+        if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
+            return Now::NeverSo;
+        }
+        let (tag, len) = match self.fabric.receive_now(from, context, tag, into) {
+            Taken::Message { tag, len } => (tag, len),
+            Taken::Nothing => return Now::NotYet,
+            Taken::Other => return Now::NeverSo,
+        };
+        peer.expected = peer.expected.wrapping_add(1);
+        Now::Received(Completion {
+            source: own.rank_of(from),
+            tag,
+            bytes: len as u64,
+            cancelled: false,
+            fault: None,
+        })
     }
 
     /// Starts to send `buffer` to process `to`.

@@ -26,6 +26,6 @@ mod peer;
 mod request;
 mod team;
 
-pub use lane::{Lane, Rest};
+pub use lane::{Lane, Now, Rest};
 pub use request::{Completion, Fault, Mode, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

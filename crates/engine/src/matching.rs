@@ -141,6 +141,12 @@ impl Context {
         }
     }
 
+    /// Whether no receive and no message waits here.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.posted.is_empty() && self.unexpected.is_empty()
+    }
+
     /// How to name this context to a process.
     #[inline]
     pub(crate) fn name_for(&self, own_index: u32, peer: u32) -> Name {

@@ -104,6 +104,22 @@ pub enum Sent {
     Full,
 }
 
+/// What [`Fabric::receive_now`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The message, which is now in the buffer.
+    Message {
+        /// Its tag.
+        tag: i32,
+        /// Its length, bytes.
+        len: usize,
+    },
+    /// Nothing yet.
+    Nothing,
+    /// Something for which [`Fabric::poll`] must be asked.
+    Other,
+}
+
 /// A peer that cannot be reached.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("process {peer} cannot be reached: {why}")]
@@ -133,6 +149,20 @@ pub trait Fabric {
     #[inline]
     fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
         false
+    }
+
+    /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies
+    /// there whole and contiguous, fits, and is of this context and, unless `None`, this tag. The caller has made sure
+    /// that nothing older of that peer is anywhere else.
+    #[inline]
+    fn receive_now(
+        &mut self,
+        _from: u32,
+        _context: u32,
+        _tag: Option<i32>,
+        _into: &mut BytesMut<'_>,
+    ) -> Taken {
+        Taken::Other
     }
 
     /// Hands up what has come. Returns whether anything had.

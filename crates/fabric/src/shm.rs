@@ -17,7 +17,7 @@
 //!    then is its length.
 //! 5. After each publication the sender rings the peer's bell.
 
-use crate::{Body, Fabric, Message, Sent, Sink, Unreachable, dispatch};
+use crate::{Body, Fabric, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
@@ -86,7 +86,8 @@ struct Link {
     cells_in: u64,
     /// Messages that match, from it, modulo 256.
     matched_in: u8,
-    ring_in: bool,
+    /// Which of our rings it was granted.
+    ring_in: Option<u32>,
     can_read: Option<bool>,
 }
 
@@ -200,7 +201,7 @@ impl Shm {
         if index >= self.own.boot().config.max_rings {
             return;
         }
-        self.link(peer).ring_in = true;
+        self.link(peer).ring_in = Some(index);
         self.rings.push(RingIn {
             from: peer,
             receiver: RingReceiver::new(self.own.ring(index, self.kind)),
@@ -243,7 +244,7 @@ impl Shm {
                 let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
                 own = dispatch(from, &got, body.len(), body, sink);
             }
-            let hot = link.cells_in >= self.settings.ring_after && !link.ring_in;
+            let hot = link.cells_in >= self.settings.ring_after && link.ring_in.is_none();
             self.inbox.release();
             if hot {
                 self.consider_ring(from);
@@ -450,6 +451,27 @@ impl Fabric for Shm {
             bell.ring();
         }
         gone
+    }
+
+    #[inline]
+    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: &mut BytesMut<'_>) -> Taken {
+        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
+        let Some(ring) = link.ring_in.and_then(|index| self.rings.get_mut(index as usize)) else {
+            return Taken::Other;
+        };
+        let Some((its_tag, its_context, bytes)) = ring.receiver.peek_inline() else {
+            return if ring.receiver.is_empty() { Taken::Nothing } else { Taken::Other };
+        };
+        let len = bytes.len();
+        if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) || len > into.len() {
+            return Taken::Other;
+        }
+        bytes.copy_to(into.slice(0, len));
+        link.matched_in = link.matched_in.wrapping_add(1);
+        if ring.receiver.release() {
+            self.wake(from);
+        }
+        Taken::Message { tag: its_tag, len }
     }
 
     #[inline]

@@ -156,6 +156,21 @@ pub enum Next<'w> {
 }
 
 impl Wait<'_> {
+    /// Passes the time until the next look if the wait is still spinning. `false`: its spinning is over, or there is
+    /// none; go on with [`Wait::next`].
+    #[inline]
+    pub fn spin(&mut self) -> bool {
+        let now = clock::ticks();
+        let started = *self.started.get_or_insert(now);
+        if self.phase != Phase::Spin || now.wrapping_sub(started) >= self.door.spin {
+            return false;
+        }
+        while clock::ticks().wrapping_sub(now) < self.door.gap {
+            std::hint::spin_loop();
+        }
+        true
+    }
+
     /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
     #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
