@@ -33,7 +33,7 @@ struct Named {
 
 impl Named {
     fn is_in_place(&self) -> bool {
-        self.address as usize == abi::MPI_IN_PLACE as usize
+        self.address as usize == abi::MPI_IN_PLACE
     }
 
     fn buffer(&self, library: &Running) -> Result<UserBuf> {
@@ -438,13 +438,13 @@ mpi! {
 
     /// MPI-5.0 section 6.4.
     fn MPI_Bcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let data = Named { address: buffer, count: count, datatype };
+        let data = Named { address: buffer, count, datatype };
         bcast(FuncId::MPI_Bcast_c, data, root, comm, End::Here)
     }
 
     /// MPI-5.0 section 6.14.
     fn MPI_Ibcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let data = Named { address: buffer, count: count, datatype };
+        let data = Named { address: buffer, count, datatype };
         bcast(FuncId::MPI_Ibcast_c, data, root, comm, End::Later(request))
     }
 
@@ -506,49 +506,49 @@ mpi! {
 
     /// MPI-5.0 section 6.9.1.
     fn MPI_Reduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         reduce(FuncId::MPI_Reduce_c, r, root, comm, End::Here)
     }
 
     /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         reduce(FuncId::MPI_Ireduce_c, r, root, comm, End::Later(request))
     }
 
     /// MPI-5.0 section 6.9.6.
     fn MPI_Allreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         allreduce(FuncId::MPI_Allreduce_c, r, comm, End::Here)
     }
 
     /// MPI-5.0 section 6.14.
     fn MPI_Iallreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         allreduce(FuncId::MPI_Iallreduce_c, r, comm, End::Later(request))
     }
 
     /// MPI-5.0 section 6.11.1.
     fn MPI_Scan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         scan(FuncId::MPI_Scan_c, r, comm, End::Here)
     }
 
     /// MPI-5.0 section 6.14.
     fn MPI_Iscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         scan(FuncId::MPI_Iscan_c, r, comm, End::Later(request))
     }
 
     /// MPI-5.0 section 6.11.2.
     fn MPI_Exscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         exscan(FuncId::MPI_Exscan_c, r, comm, End::Here)
     }
 
     /// MPI-5.0 section 6.14.
     fn MPI_Iexscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: count, datatype, op };
+        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
         exscan(FuncId::MPI_Iexscan_c, r, comm, End::Later(request))
     }
 

@@ -208,6 +208,9 @@ impl Running {
                 format!("the buffer is a null pointer, with a count of {count}"),
             ));
         }
+        if address as usize == abi::MPI_IN_PLACE {
+            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
+        }
         if layout.packed_len(count).is_err() {
             return Err(MpiError::new(
                 abi::MPI_ERR_COUNT,

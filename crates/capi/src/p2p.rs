@@ -39,11 +39,11 @@ struct Receiving {
     tag: c_int,
 }
 
-/// A blocking send in a mode other than synchronous, on the low-latency path if that takes it.
+/// A blocking send, on the low-latency path (row L6) if that takes it. Synchronous and buffered sends have more to do.
 #[inline(always)]
 fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if mode != Mode::Synchronous
+        if matches!(mode, Mode::Standard | Mode::Ready)
             && let Some(datatype) = library.predefined.get(s.datatype as u64)
             && s.count >= 0
             && (!s.buf.is_null() || s.count == 0)
@@ -139,7 +139,7 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
 
 fn attach(library: &Running, buffer: *mut c_void, size: i64) -> Result<()> {
     // With MPI_BUFFER_AUTOMATIC the library finds the space, which it does in any case.
-    let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC as usize;
+    let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
     let size = if automatic { usize::MAX } else { check_count(size)? };
     library.process.attach(size)?;
     library.attached.store(buffer as usize, Ordering::Relaxed);
@@ -240,52 +240,52 @@ mpi! {
 
     /// MPI-5.0 section 3.2.1.
     fn MPI_Send_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send_c, Mode::Standard, Sending { buf, count: count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Send_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
     fn MPI_Isend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Isend_c, Mode::Standard, Sending { buf, count: count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Isend_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm, request)
     }
 
     /// MPI-5.0 section 3.4.
     fn MPI_Bsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend_c, Mode::Buffered, Sending { buf, count: count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Bsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
     fn MPI_Ibsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Ibsend_c, Mode::Buffered, Sending { buf, count: count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Ibsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm, request)
     }
 
     /// MPI-5.0 section 3.4.
     fn MPI_Ssend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend_c, Mode::Synchronous, Sending { buf, count: count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Ssend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
     fn MPI_Issend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Issend_c, Mode::Synchronous, Sending { buf, count: count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Issend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm, request)
     }
 
     /// MPI-5.0 section 3.4.
     fn MPI_Rsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend_c, Mode::Ready, Sending { buf, count: count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Rsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
     fn MPI_Irsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Irsend_c, Mode::Ready, Sending { buf, count: count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Irsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm, request)
     }
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv_c, Receiving { buf, count: count, datatype, source, tag }, comm, status)
+        recv(FuncId::MPI_Recv_c, Receiving { buf, count, datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.
     fn MPI_Irecv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        irecv(FuncId::MPI_Irecv_c, Receiving { buf, count: count, datatype, source, tag }, comm, request)
+        irecv(FuncId::MPI_Irecv_c, Receiving { buf, count, datatype, source, tag }, comm, request)
     }
 
     /// MPI-5.0 section 3.11.
@@ -297,7 +297,6 @@ mpi! {
 
     /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let count = count;
         let s = Sending { buf, count, datatype, dest, tag: sendtag };
         let r = Receiving { buf, count, datatype, source, tag: recvtag };
         sendrecv_replace(FuncId::MPI_Sendrecv_replace_c, s, r, comm, status)

@@ -10,6 +10,8 @@ use oxmpi_abi::constants::{
 use oxmpi_abi::errors::{MPI_ERR_LASTCODE, error_class};
 use oxmpi_abi::types::*;
 
+use crate::library::{Running, running};
+
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
     concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
@@ -174,18 +176,22 @@ fn to_int(handle: usize) -> c_int {
     handle as u32 as c_int
 }
 
-/// The handle that a Fortran integer stands for.
-fn from_int(value: c_int) -> usize {
+/// The handle that a Fortran integer stands for: a predefined one is its own value; for another it is the index and, in
+/// the high half, the generation that its slot has now, which `current` finds out. An index that names nothing keeps
+/// generation 0, so that its use is reported.
+///
+/// So a Fortran program's stale handle is found only until its slot is used again.
+fn from_int(value: c_int, current: impl FnOnce(&'static Running, u32) -> Option<u64>) -> usize {
     let index = value as u32;
-    if (index as usize) < FIRST_USER_HANDLE { index as usize } else { user_handle(index) }
+    if (index as usize) < FIRST_USER_HANDLE {
+        return index as usize;
+    }
+    running().and_then(|library| current(library, index)).map_or(index as usize, |handle| handle as usize)
 }
 
-/// The handle of the object with this index: the index and, in the high half, the generation that its slot has now.
-///
-/// To be filled when the handle table is there. Until then the generation is zero, which no live object has, so a use of
-/// the handle is reported as a stale handle.
-fn user_handle(index: u32) -> usize {
-    index as usize
+/// A kind of object of which a program cannot have any yet.
+fn none_yet(_: &'static Running, _: u32) -> Option<u64> {
+    None
 }
 
 mpi! {
@@ -196,7 +202,7 @@ mpi! {
 
     /// The inverse of [`MPI_Comm_toint`].
     fn MPI_Comm_fromint(comm: c_int) -> Comm {
-        from_int(comm)
+        from_int(comm, |library, int| Some(library.communicators.current(int).ok()?.raw()))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -206,7 +212,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
-        from_int(errhandler)
+        from_int(errhandler, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -216,7 +222,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_File_fromint(file: c_int) -> File {
-        from_int(file)
+        from_int(file, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -226,7 +232,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Group_fromint(group: c_int) -> Group {
-        from_int(group)
+        from_int(group, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -236,7 +242,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Info_fromint(info: c_int) -> Info {
-        from_int(info)
+        from_int(info, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -246,7 +252,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Message_fromint(message: c_int) -> Message {
-        from_int(message)
+        from_int(message, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -256,7 +262,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Op_fromint(op: c_int) -> Op {
-        from_int(op)
+        from_int(op, |library, int| Some(library.operations.current(int).ok()?.raw()))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -266,7 +272,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Request_fromint(request: c_int) -> Request {
-        from_int(request)
+        from_int(request, |library, int| library.process.current_request(int))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -276,7 +282,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Session_fromint(session: c_int) -> Session {
-        from_int(session)
+        from_int(session, none_yet)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -286,7 +292,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Type_fromint(datatype: c_int) -> Datatype {
-        from_int(datatype)
+        from_int(datatype, |library, int| Some(library.datatypes.current(int).ok()?.raw()))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -296,6 +302,6 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Win_fromint(win: c_int) -> Win {
-        from_int(win)
+        from_int(win, none_yet)
     }
 }

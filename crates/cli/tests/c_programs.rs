@@ -104,7 +104,7 @@ fn examples_run() {
     for (name, sizes, text) in [
         ("hello", &[1, 4][..], "hello from rank 0"),
         ("ring", &[2, 4], "(right)"),
-        ("pi", &[1, 4], "pi is about 3.14159265358"),
+        ("pi", &[1, 4], "pi is about 3.14159265359"),
         ("heat", &[1, 2, 4, 6], "the result is right"),
     ] {
         let program = directory.join(name);

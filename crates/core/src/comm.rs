@@ -3,7 +3,7 @@
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::{RankMap, Team};
+use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -93,6 +93,43 @@ impl Communicator {
     }
 }
 
+/// A communicator that is being split.
+pub struct Split {
+    /// Complete when all know what all have said.
+    pub request: RequestId,
+    color: i32,
+    entries: Owned<u8>,
+}
+
+/// Bytes of what one rank says in a split: colour, key, and a name for its part.
+const ENTRY: usize = 16;
+
+fn is_color(color: i32) -> bool {
+    color >= 0 || color == abi::MPI_UNDEFINED
+}
+
+impl std::fmt::Debug for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Split")
+            .field("request", &self.request)
+            .field("color", &self.color)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A communicator that is being duplicated.
+pub struct Dup {
+    /// Complete when all know its name.
+    pub request: RequestId,
+    name: Owned<u8>,
+}
+
+impl std::fmt::Debug for Dup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dup").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
 impl<F: Fabric> Process<F> {
     /// A communicator with the same processes and contexts of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2).
     /// Collective.
@@ -100,12 +137,31 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// If a process has failed.
     pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
+        let dup = self.start_dup(comm)?;
+        self.wait(dup.request)?;
+        self.finish_dup(comm, dup)
+    }
+
+    /// Begins [`Process::dup`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_dup(&self, comm: &Communicator) -> Result<Dup> {
         // The lowest rank names it, the others are told.
         let mine = self.new_context_id()?;
-        let owned = Owned::new(mine.0.to_le_bytes().to_vec());
-        let buffers = Buffers { input: UserBuf::empty(), output: owned.buf(), element: None };
-        self.run(comm, Call::Bcast { root: 0, bytes: Shared(8) }, buffers, Combine::Nothing)?;
-        let id = ContextId(word(&taken(owned)?, 0));
+        let name = Owned::new(mine.0.to_le_bytes().to_vec());
+        let buffers = Buffers { input: UserBuf::empty(), output: name.buf(), element: None };
+        let call = Call::Bcast { root: 0, bytes: Shared(8) };
+        let request = self.start(comm, call, buffers, Combine::Nothing, None)?;
+        Ok(Dup { request, name })
+    }
+
+    /// Ends [`Process::start_dup`], whose request is complete without an error.
+    ///
+    /// # Errors
+    /// MPI_ERR_INTERN if it is not.
+    pub fn finish_dup(&self, comm: &Communicator, dup: Dup) -> Result<Communicator> {
+        let id = ContextId(word(&taken(dup.name)?, 0));
         Ok(self.open(comm.team.map.clone(), comm.team.rank, id, comm.errhandler()))
     }
 
@@ -115,22 +171,39 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_ARG if the colour is negative; or a process has failed.
     pub fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
-        const ENTRY: usize = 16;
-        let valid = color >= 0 || color == abi::MPI_UNDEFINED;
+        let split = self.start_split(comm, color, key)?;
+        self.wait(split.request)?;
+        self.finish_split(comm, split)
+    }
+
+    /// Begins [`Process::split`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Split> {
         let mine = self.new_context_id()?;
         // A wrong colour takes part all the same: the others must not wait for ever.
-        let said = if valid { color } else { abi::MPI_UNDEFINED };
+        let said = if is_color(color) { color } else { abi::MPI_UNDEFINED };
         let mut entry = Vec::with_capacity(ENTRY);
         entry.extend_from_slice(&said.to_le_bytes());
         entry.extend_from_slice(&key.to_le_bytes());
         entry.extend_from_slice(&mine.0.to_le_bytes());
-        let size = comm.team.size();
         let input = Owned::new(entry);
-        let output = Owned::new(vec![0u8; ENTRY * size as usize]);
-        let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
+        let entries = Owned::new(vec![0u8; ENTRY * comm.team.size() as usize]);
+        let buffers = Buffers { input: input.buf(), output: entries.buf(), element: None };
         let call = Call::Allgather { block: Shared(ENTRY), in_place: false };
-        self.run(comm, call, buffers, Combine::Nothing)?;
-        if !valid {
+        let request = self.start(comm, call, buffers, Combine::Nothing, None)?;
+        Ok(Split { request, color, entries })
+    }
+
+    /// Ends [`Process::start_split`], whose request is complete without an error.
+    ///
+    /// # Errors
+    /// As [`Process::split`].
+    pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
+        let Split { color, entries: output, .. } = split;
+        let size = comm.team.size();
+        if !is_color(color) {
             return Err(MpiError::new(
                 abi::MPI_ERR_ARG,
                 format!("color is {color}; it must be at least 0, or MPI_UNDEFINED"),

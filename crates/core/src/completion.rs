@@ -197,6 +197,11 @@ impl<F: Fabric> Process<F> {
         self.look(|domain| take_some(domain, requests)).map(Some)
     }
 
+    /// The request whose index (the low 32 bits of its number) this is, for MPI_Request_fromint.
+    pub fn current_request(&self, index: u32) -> Option<u64> {
+        self.domain.lock().lane.current(index).map(RequestId::raw)
+    }
+
     /// Lets a request end on its own (MPI_Request_free).
     ///
     /// # Errors
@@ -205,6 +210,15 @@ impl<F: Fabric> Process<F> {
         match self.domain.lock().lane.detach(RequestId::from_raw(request)) {
             true => Ok(()),
             false => Err(stale(request)),
+        }
+    }
+
+    /// Ends a request whatever its state: its buffer is not used any more by this process. A message that was under
+    /// way is lost. For what must not wait, such as a program that panics.
+    pub fn abandon(&self, request: u64) {
+        if request != NULL && request != RequestId::COMPLETE.raw() {
+            self.domain.lock().lane.abandon(RequestId::from_raw(request));
+            self.wake_siblings();
         }
     }
 

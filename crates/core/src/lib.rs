@@ -2,7 +2,7 @@
 //!
 //! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting), its communicators. The C
 //! library owns one for the whole program; [`world::world`] makes several, on threads, over the real shared-memory
-//! code; [`sim::Script`] makes thousands over a virtual network.
+//! code; [`sim::World`] makes thousands over a virtual network.
 //!
 //! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as the standard counts them),
 //! check them, and return a `Result` whose error names the argument and its value. C pointers and handles stop above.

@@ -254,6 +254,42 @@ impl<F: Fabric> Process<F> {
         self.wait_for(|domain| domain.lane.probe(context, source, tag).transpose()).map_err(of_fault)
     }
 
+    /// Receives a message of unknown length: `room` makes the buffer when the message is there, knowing its length in
+    /// bytes. No other thread can take the message between the two (MPI_Mprobe and MPI_Mrecv in one call). `room` is
+    /// called with the lane locked: it may allocate, and must not call the library.
+    ///
+    /// # Errors
+    /// As [`Process::recv`], and those of `room`, after which the message is still there.
+    pub fn recv_sized(
+        &self,
+        comm: &Communicator,
+        source: i32,
+        tag: i32,
+        mut room: impl FnMut(u64) -> Result<UserBuf>,
+    ) -> Result<Completion> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
+        let context = comm.team.point_to_point;
+        let started = self.wait_for(|domain| {
+            let found = match domain.lane.probe(context, source, tag) {
+                Ok(found) => found?,
+                Err(fault) => return Some(Err(of_fault(fault))),
+            };
+            Some(comm.process(found.source, "source").and_then(|from| {
+                let buffer = room(found.bytes)?;
+                let exactly = (Source::Process(from), TagMatch::Is(found.tag));
+                domain.lane.start_receive(context, buffer, exactly.0, exactly.1).map_err(of_fault)
+            }))
+        })?;
+        match started {
+            Started::Complete(completion) => {
+                self.wake_siblings();
+                outcome(completion)
+            }
+            Started::Pending(request) => self.wait(request),
+        }
+    }
+
     /// Sends and receives at the same time (MPI_Sendrecv). As in [`Process::recv_whatever`], a received message that
     /// failed is no error here.
     ///
@@ -270,6 +306,11 @@ impl<F: Fabric> Process<F> {
         source: i32,
         receive_tag: i32,
     ) -> Result<Completion> {
+        // A call that is wrong takes no message: all arguments are checked before the receive may match one.
+        check_tag(send_tag)?;
+        if dest != abi::MPI_PROC_NULL {
+            comm.process(dest, "dest")?;
+        }
         let received = self.irecv(comm, receive, source, receive_tag)?;
         let sent = match self.isend(comm, Mode::Standard, send, dest, send_tag) {
             Ok(sent) => sent,

@@ -62,6 +62,18 @@ pub fn world_with<R: Send>(
     options: Options,
     program: impl Fn(&Process<Shm>) -> R + Sync,
 ) -> Vec<R> {
+    world_shared(ranks, options, |process| program(process))
+}
+
+/// As [`world_with`], for programs that keep their rank with what they make of it.
+///
+/// # Panics
+/// As [`world`].
+pub fn world_shared<R: Send>(
+    ranks: u32,
+    options: Options,
+    program: impl Fn(&Arc<Process<Shm>>) -> R + Sync,
+) -> Vec<R> {
     static JOBS: AtomicU64 = AtomicU64::new(1);
     let job_id = (u64::from(std::process::id()) << 32) | JOBS.fetch_add(1, Ordering::Relaxed);
     let oversubscribed = ranks as usize > cpus::usable();
@@ -88,7 +100,7 @@ pub fn world_with<R: Send>(
                 let segments = segments.clone();
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let process = process(rank, ranks, segments, options);
+                        let process = Arc::new(process(rank, ranks, segments, options));
                         let result = program(&process);
                         process.drain();
                         result

@@ -1,4 +1,5 @@
 //! Ranks as values: several in one program, over the real shared-memory code.
+#![allow(clippy::unwrap_used)] // a failure is the test's
 
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
@@ -141,5 +142,61 @@ fn communicators_split_and_do_not_mix() {
             p.close(&half);
         }
         assert!(p.split(&world, -5, 0).is_err());
+    });
+}
+
+#[test]
+fn a_wrong_sendrecv_takes_no_message() {
+    world(2, |p| {
+        let comm = p.world().clone();
+        if comm.rank() == 0 {
+            send(p, &comm, Mode::Standard, &[7], 1, 0);
+        } else {
+            // The message is here before the wrong call.
+            p.probe(&comm, 0, 0).unwrap();
+            for (dest, tag) in [(2, 0), (-7, 0), (0, -1)] {
+                let mut got = [0u8];
+                let wrong = lend_mut(&mut got, |into| {
+                    lend(&[1u8], |from| p.sendrecv(&comm, from, dest, tag, into, 0, 0))
+                });
+                assert!(wrong.is_err());
+            }
+            assert_eq!(receive(p, &comm, 1, 0, 0).0, [7]);
+        }
+    });
+}
+
+#[test]
+fn a_message_of_unknown_length_gets_its_room_when_it_is_there() {
+    world(2, |p| {
+        let comm = p.world().clone();
+        for (n, len) in LENGTHS.into_iter().enumerate() {
+            if comm.rank() == 0 {
+                send(p, &comm, Mode::Standard, &pattern(0, n, len), 1, n as i32);
+            } else {
+                let mut owned = None;
+                let done = p
+                    .recv_sized(&comm, MPI_ANY_SOURCE, MPI_ANY_TAG, |bytes| {
+                        Ok(owned.insert(Owned::new(vec![0u8; bytes as usize])).buf())
+                    })
+                    .unwrap();
+                assert_eq!((done.source, done.tag, done.bytes), (0, n as i32, len as u64));
+                assert!(owned.unwrap().into_vec().ok().unwrap() == pattern(0, n, len), "length {len}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_abandoned_receive_leaves_its_buffer_alone() {
+    world(1, |p| {
+        let comm = p.world().clone();
+        let owned = Owned::new(vec![0u8; 8]);
+        let request = p.irecv(&comm, owned.buf(), 0, 1).unwrap();
+        p.abandon(request.raw());
+        assert!(p.test_raw(request.raw()).is_err(), "it is gone");
+        send(p, &comm, Mode::Standard, &[1; 8], 0, 1);
+        assert_eq!(owned.into_vec().ok().unwrap(), [0; 8]);
+        assert_eq!(receive(p, &comm, 8, 0, 1).0, [1; 8]);
     });
 }

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) contexts: Contexts,
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
+    /// Processes that are lost, in the order in which that was heard.
+    pub(crate) lost: Vec<u32>,
     /// Frames that made no sense, for diagnosis.
     pub(crate) nonsense: u64,
 }
@@ -71,7 +73,9 @@ impl State {
         let Some(context) = self.contexts.get_mut(index) else {
             // A communicator that was freed with messages under way: its user's error, and nobody's message.
             self.nonsense += 1;
-            self.peer(from).body = Some(BodyTarget::Nowhere);
+            if arrival.more_comes() {
+                self.peer(from).body = Some(BodyTarget::Nowhere);
+            }
             return;
         };
         match context.take_posted(from, envelope.tag) {
@@ -103,13 +107,13 @@ impl State {
                     self.catch_up(from);
                 }
             }
-            Turn::Early(number) => {
+            Turn::Early(number) if !peer.early.contains_key(&number) => {
                 if arrival.more_comes() {
                     peer.body = Some(BodyTarget::Early(number));
                 }
                 peer.early.insert(number, Early { envelope, kind: arrival.early() });
             }
-            Turn::Again => {
+            Turn::Early(_) | Turn::Again => {
                 self.nonsense += 1;
                 if arrival.more_comes() {
                     self.peer(from).body = Some(BodyTarget::Nowhere);
@@ -182,13 +186,12 @@ impl State {
         peer.streams.clear();
         peer.early.clear();
         peer.body = None;
-        let contexts = &self.contexts;
-        let member = |context: u32| {
-            contexts.get(context).and_then(|c| c.team.as_ref()).is_some_and(|t| t.map.rank(process).is_some())
-        };
+        self.lost.push(process);
+        // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
+        // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|work| match work {
             Work::Send(w) => w.to == process,
-            Work::Receive(w) => w.from == Some(process) || (w.from.is_none() && member(w.context)),
+            Work::Receive(w) => w.from == Some(process),
             Work::External | Work::None => false,
         });
         for request in concerned {
@@ -197,24 +200,38 @@ impl State {
         }
         // What it announced and never sent cannot be received any more.
         for context in self.contexts.iter_mut() {
-            while let Some(key) = context.unexpected.find(|u| {
-                u.from == process
-                    && match &u.what {
-                        Message::Eager { data, total, .. } => data.len() < *total,
-                        Message::Rendezvous { .. } => true,
-                        Message::Own { .. } => false,
-                    }
-            }) {
-                context.unexpected.remove(key);
+            while let Some(key) = context.unexpected.find(|u| u.from == process && u.what.needs_sender())
+                && let Some(unexpected) = context.unexpected.get_mut(key)
+            {
+                unexpected.what = Message::Broken { length: unexpected.what.length() };
             }
         }
     }
 
+    /// Why an active request will perhaps never be complete: it is a receive from anybody, and a member is lost.
+    pub(crate) fn hopeless(&self, request: RequestId) -> Option<Fault> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let work =
+            self.requests.receive(request).filter(|work| work.posted.is_some() && work.from.is_none())?;
+        self.lost_member(work.context).map(|peer| Fault::Lost { peer })
+    }
+
+    /// A member of a context's team that is lost: nobody can wait for anybody's message there.
+    pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let team = self.contexts.get(context)?.team.as_ref()?;
+        self.lost.iter().copied().find(|process| team.map.rank(*process).is_some())
+    }
+
     /// The receiver has what it wanted of an announced or synchronous message.
-    fn finish_send(&mut self, from: u32, request: u64) {
+    fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work) if work.to == from && work.phase == Phase::Announced => {
+            Some(work) if work.to == from && work.phase == phase => {
                 self.requests.complete(request, Completion::EMPTY)
             }
             _ => self.nonsense += 1,
@@ -344,7 +361,7 @@ impl Sink for State {
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
-        self.finish_send(from, request);
+        self.finish_send(from, request, Phase::Unacknowledged);
     }
 
     fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
@@ -364,13 +381,14 @@ impl Sink for State {
     }
 
     fn fin(&mut self, from: u32, request: u64) {
-        self.finish_send(from, request);
+        self.finish_send(from, request, Phase::Announced);
     }
 
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
-        let ours = self.requests.receive_mut(request).is_some_and(|w| w.from == Some(from));
+        // A receive that is still posted has asked for nothing.
+        let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && w.posted.is_none());
         if first.len() < total {
             let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
             self.peer(from).body = Some(target);
@@ -392,7 +410,9 @@ impl Sink for State {
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
         match self.peer(from).body {
-            Some(BodyTarget::Receive { request, base }) => self.store(request, base + offset, part),
+            Some(BodyTarget::Receive { request, base }) => {
+                self.store(request, base.saturating_add(offset), part)
+            }
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
                 if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
@@ -415,7 +435,7 @@ impl Sink for State {
     fn sent(&mut self, token: u64) {
         let request = RequestId::from_raw(token);
         if let Some(work) = self.requests.send_mut(request) {
-            work.leaving -= 1;
+            work.leaving = work.leaving.saturating_sub(1);
             if work.is_done() {
                 self.requests.complete(request, Completion::EMPTY);
             }

@@ -50,6 +50,7 @@ impl<F: Fabric> Lane<F> {
             contexts: Contexts::default(),
             requests: Requests::new(),
             todo: VecDeque::new(),
+            lost: Vec::new(),
             nonsense: 0,
         };
         Lane { fabric, state, busy: Vec::new(), restless: false }
@@ -139,6 +140,10 @@ impl<F: Fabric> Lane<F> {
         if to == self.state.me {
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
+        if mode == Mode::Buffered {
+            // The user has the buffer back when this returns, wherever the message is by then.
+            buffer = copy_of(&buffer);
+        }
         let peer = self.state.peer(to);
         if peer.lost {
             return Err(Fault::Lost { peer: to });
@@ -166,9 +171,6 @@ impl<F: Fabric> Lane<F> {
                     return Ok(self.started(request, if buffered { Some(len) } else { None }));
                 }
             }
-        }
-        if mode == Mode::Buffered {
-            buffer = copy_of(&buffer);
         }
         let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, leaving: 0 };
         let request = self.state.requests.insert(Work::Send(work));
@@ -281,7 +283,7 @@ impl<F: Fabric> Lane<F> {
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
             (frame, Body::NONE, Phase::Announced)
         } else if mode == Mode::Synchronous {
-            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Announced)
+            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
         } else {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
@@ -363,7 +365,7 @@ impl<F: Fabric> Lane<F> {
     /// Starts to receive into `buffer`.
     ///
     /// # Errors
-    /// If it could only come from a process that is lost and has left nothing.
+    /// If a process from which it could come is lost, and none is waiting. With [`Source::Any`] that is any member.
     pub fn start_receive(
         &mut self,
         context: u32,
@@ -378,8 +380,7 @@ impl<F: Fabric> Lane<F> {
         };
         let waiting = self.state.contexts.get(context).and_then(|c| c.find_unexpected(wanted));
         if waiting.is_none()
-            && let Some(peer) = from
-            && self.state.known_peer(peer).is_some_and(|p| p.lost)
+            && let Some(peer) = self.state.lost_source(context, source)
         {
             return Err(Fault::Lost { peer });
         }
@@ -436,13 +437,16 @@ impl<F: Fabric> Lane<F> {
                     state.requests.complete(request, Completion::EMPTY);
                 }
             }
+            Waits::Broken { .. } => {
+                state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
+            }
         }
     }
 
     /// Looks for a message that a receive would get: its source rank, tag and length.
     ///
     /// # Errors
-    /// If it could only come from a process that is lost.
+    /// If a process from which it could come is lost, and none is waiting; or it went down with its sender.
     pub fn probe(
         &mut self,
         context: u32,
@@ -451,6 +455,7 @@ impl<F: Fabric> Lane<F> {
     ) -> Result<Option<Completion>, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Ok(None) };
         match own.find_unexpected(Wanted::new(source, tag)).and_then(|key| own.unexpected.get(key)) {
+            Some(Unexpected { from, what: Waits::Broken { .. }, .. }) => Err(Fault::Lost { peer: *from }),
             Some(u) => Ok(Some(Completion {
                 source: own.rank_of(u.from),
                 tag: u.tag,
@@ -458,11 +463,9 @@ impl<F: Fabric> Lane<F> {
                 cancelled: false,
                 fault: None,
             })),
-            None => match source {
-                Source::Process(peer) if self.state.known_peer(peer).is_some_and(|p| p.lost) => {
-                    Err(Fault::Lost { peer })
-                }
-                _ => Ok(None),
+            None => match self.state.lost_source(context, source) {
+                Some(peer) => Err(Fault::Lost { peer }),
+                None => Ok(None),
             },
         }
     }
@@ -518,7 +521,13 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(None),
+            Found::Active => match self.state.hopeless(request) {
+                None => Some(None),
+                Some(fault) => {
+                    self.abandon(request);
+                    Some(Some(Completion::failed(fault)))
+                }
+            },
             Found::Complete(completion) => {
                 self.state.requests.forget(request);
                 Some(Some(completion))
@@ -534,9 +543,17 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(None),
+            Found::Active => Some(self.state.hopeless(request).map(Completion::failed)),
             Found::Complete(completion) => Some(Some(completion)),
         }
+    }
+
+    /// The request whose index (the low 32 bits of its number) this is.
+    pub fn current(&self, index: u32) -> Option<RequestId> {
+        if u64::from(index) == RequestId::COMPLETE.raw() {
+            return Some(RequestId::COMPLETE);
+        }
+        self.state.requests.current(index)
     }
 
     /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.
@@ -610,6 +627,14 @@ impl State {
     fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<oxmpi_wire::Envelope> {
         let name = self.contexts.get(context)?.name_for(context, to);
         Some(oxmpi_wire::Envelope { context: name, tag })
+    }
+
+    /// The process because of which no message of this source will come any more, if there is one.
+    fn lost_source(&self, context: u32, source: Source) -> Option<u32> {
+        match source {
+            Source::Any => self.lost_member(context),
+            Source::Process(peer) => self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer),
+        }
     }
 
     /// Copies a message of this process to itself and completes the receive.

@@ -11,7 +11,7 @@
 //!    *eager*: it is complete when the fabric has taken it, and no request was ever made. A long one is
 //!    announced (*rendezvous*) and keeps its request until the receiver has the data.
 //! 2. The peer's fabric hands the frame to the lane's `Sink` entry. Frames that match are first put into the order of
-//!    their sequence numbers ([`peer`]), then matched ([`matching`]) against the posted receives of their context.
+//!    their sequence numbers (module `peer`), then matched (module `matching`) against the posted receives of their context.
 //! 3. A match of an eager message copies; a match of an announced one reads the sender's memory directly or asks the
 //!    sender for the data in pieces. No match: the message becomes *unexpected*.
 //!

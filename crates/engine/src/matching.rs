@@ -86,15 +86,31 @@ pub(crate) enum Message {
         /// Length of the message, bytes.
         length: usize,
     },
+    /// A message whose data went down with its sender. It keeps its place: the receive that wants it fails, instead
+    /// of getting a later message.
+    Broken {
+        /// Length of the message, bytes.
+        length: u64,
+    },
 }
 
 impl Message {
+    /// Whether it needs its sender to be received.
+    pub(crate) fn needs_sender(&self) -> bool {
+        match self {
+            Message::Eager { data, total, .. } => data.len() < *total,
+            Message::Rendezvous { .. } => true,
+            Message::Own { .. } | Message::Broken { .. } => false,
+        }
+    }
+
     /// Length of the whole message, bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
             Message::Eager { total, .. } => *total as u64,
             Message::Rendezvous { length, .. } => *length,
             Message::Own { length, .. } => *length as u64,
+            Message::Broken { length } => *length,
         }
     }
 }

@@ -155,8 +155,10 @@ pub(crate) enum Phase {
     Waiting,
     /// All data are with the fabric; complete when they are gone.
     Leaving,
-    /// The peer knows of it and must answer.
+    /// The peer knows of it and must ask for the data or say that it has them.
     Announced,
+    /// The peer has all data and must say when they are matched.
+    Unacknowledged,
     /// The peer asked for `wanted` bytes, of which `sent` are with the fabric.
     Streaming {
         /// The receive that asked.
@@ -173,7 +175,7 @@ impl SendWork {
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
-                Phase::Waiting | Phase::Announced => false,
+                Phase::Waiting | Phase::Announced | Phase::Unacknowledged => false,
                 Phase::Leaving => true,
                 Phase::Streaming { wanted, sent, .. } => wanted == sent,
             }
@@ -247,6 +249,13 @@ impl Requests {
         all
     }
 
+    /// The request that the slot with this index holds now.
+    pub(crate) fn current(&self, index: u32) -> Option<RequestId> {
+        let at = u64::from(index).checked_sub(FIRST)?;
+        let slot = self.slots.get(at as usize).filter(|s| s.state != State::Free)?;
+        Some(RequestId((u64::from(slot.generation) << 32) | u64::from(index)))
+    }
+
     /// The name that the next request will have.
     pub(crate) fn next_id(&self) -> RequestId {
         match self.free {
@@ -302,6 +311,13 @@ impl Requests {
     pub(crate) fn send_mut(&mut self, id: RequestId) -> Option<&mut SendWork> {
         match self.slot_mut(id) {
             Some((_, Slot { work: Work::Send(w), state: State::Active, .. })) => Some(w),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn receive(&self, id: RequestId) -> Option<&ReceiveWork> {
+        match self.slot(id) {
+            Some(Slot { work: Work::Receive(w), state: State::Active, .. }) => Some(w),
             _ => None,
         }
     }

@@ -7,7 +7,8 @@
 //! What a fabric promises:
 //!
 //! 1. Frames that match carry the sequence number the engine gave them. They may arrive in any order when several
-//!    paths lead to a peer; the engine puts them back. At most 127 may be under way to one peer at a time.
+//!    paths lead to a peer; the engine puts them back. The oldest that has not arrived and the newest one to the same
+//!    peer are at most 127 apart.
 //! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a private buffer that
 //!    waits for credits; no callback follows. [`Sent::Later`] means that it will be, and that [`Sink::sent`] says
 //!    when. [`Sent::Full`] means that nothing was taken.

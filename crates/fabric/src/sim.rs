@@ -2,95 +2,134 @@
 //!
 //! All processes of a world share one [`Network`]. A frame that is sent becomes an event at a later virtual time.
 //! Several paths lead to each peer: within one path frames keep their order, between paths they overtake each other.
-//! The network refuses messages now and then (the ring is full), takes some without being done with them, and can kill a
-//! process at a given time, after which the others are told.
+//! The network refuses messages now and then (the ring is full), takes some without being done with them, hands long bodies
+//! up in parts over several polls, and can kill a process at a given time, after which the others are told.
 //!
 //! The driver polls processes in any order it likes and calls [`Network::advance`] when none can go on. All
-//! randomness comes from the seed.
+//! randomness comes from the seed; [`Network::trace`] is a number that differs between two worlds in which anything differs.
+
+mod weather;
+
+pub use weather::{Random, Weather};
 
 use crate::{Fabric, Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
+use weather::mix;
 
-/// A small generator of random numbers (SplitMix64): the same numbers for the same seed, everywhere.
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    /// The generator of this seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 if `n` is 0.
-    pub fn below(&mut self, n: u64) -> u64 {
-        if n == 0 { 0 } else { self.draw() % n }
-    }
+#[derive(Debug)]
+enum Event {
+    /// A frame with its body comes; `number` is that of a frame that matches.
+    Arrive {
+        to: u32,
+        from: u32,
+        bytes: Vec<u8>,
+        number: Option<u64>,
+    },
+    /// The rest of a body whose first `at` bytes have been handed up.
+    Rest {
+        from: u32,
+        body: Vec<u8>,
+        at: usize,
+    },
+    Gone {
+        at: u32,
+        token: u64,
+    },
+    Death {
+        process: u32,
+    },
+    Lost {
+        at: u32,
+        process: u32,
+    },
+    Wake {
+        at: u32,
+    },
 }
 
-/// What the virtual network is like.
-#[derive(Debug, Clone)]
-pub struct Weather {
-    /// Paths between two processes.
-    pub paths: u32,
-    /// Shortest time a frame is under way, virtual nanoseconds.
-    pub min_delay_ns: u64,
-    /// Longest.
-    pub max_delay_ns: u64,
-    /// Of 256 messages, how many find no room.
-    pub full_of_256: u8,
-    /// Of 256 messages, how many are taken but gone only later.
-    pub later_of_256: u8,
-    /// Longest eager body, bytes.
-    pub eager_limit: usize,
-    /// How long after a death the others hear of it, nanoseconds at most.
-    pub detection_ns: u64,
-}
-
-impl Default for Weather {
-    fn default() -> Self {
-        Weather {
-            paths: 3,
-            min_delay_ns: 100,
-            max_delay_ns: 20_000,
-            full_of_256: 16,
-            later_of_256: 32,
-            eager_limit: 256,
-            detection_ns: 50_000,
+impl Event {
+    /// The process that sent it, or of which it tells.
+    fn source(&self) -> Option<u32> {
+        match self {
+            Event::Arrive { from, .. } | Event::Rest { from, .. } => Some(*from),
+            Event::Lost { process, .. } => Some(*process),
+            Event::Gone { .. } | Event::Death { .. } | Event::Wake { .. } => None,
         }
     }
 }
 
+/// An event and when it happens; of two at the same time the older comes first.
 #[derive(Debug)]
-enum Event {
-    Arrive { to: u32, from: u32, frame: Vec<u8>, body: Vec<u8>, matches: bool },
-    Gone { at: u32, token: u64 },
-    Death { process: u32 },
-    Lost { at: u32, process: u32 },
-    Wake { at: u32 },
+struct Due {
+    time_ns: u64,
+    number: u64,
+    event: Event,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.time_ns, other.number).cmp(&(self.time_ns, self.number))
+    }
+}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Due {}
+
+/// Whether a process takes part.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+enum Life {
+    #[default]
+    Alive,
+    Left,
+    Dead,
 }
 
 #[derive(Debug, Default)]
 struct Port {
     came: VecDeque<Event>,
-    dead: bool,
+    life: Life,
+    /// When the last frame it has sent arrives.
+    quiet_ns: u64,
 }
 
-/// Most frames that match under way between two processes (fabric promise 1).
-const UNDER_WAY: u32 = 100;
+/// Most frames that match between the oldest that has not arrived and the newest (fabric promise 1).
+const UNDER_WAY: usize = 100;
+
+/// The way from one process to another.
+#[derive(Debug, Default)]
+struct Way {
+    /// When the last frame of each path arrives: none overtakes it there.
+    last_on_path: Vec<u64>,
+    /// Number of the oldest frame that matches and has not arrived.
+    oldest: u64,
+    /// Which of those from there on have arrived.
+    arrived: VecDeque<bool>,
+}
+
+impl Way {
+    fn arrive(&mut self, number: u64) {
+        if let Some(at) = self.arrived.get_mut((number - self.oldest) as usize) {
+            *at = true;
+        }
+        while self.arrived.front() == Some(&true) {
+            self.arrived.pop_front();
+            self.oldest += 1;
+        }
+    }
+}
 
 /// The virtual network of one world.
 #[derive(Debug)]
@@ -98,14 +137,13 @@ pub struct Network {
     weather: Weather,
     random: Random,
     now_ns: u64,
-    events: BinaryHeap<Reverse<(u64, u64)>>,
-    bodies: HashMap<u64, Event>,
+    events: BinaryHeap<Due>,
     next_event: u64,
     ports: Vec<Port>,
-    /// When the last frame of a path arrives: none overtakes it there.
-    last_on_path: HashMap<(u32, u32, u32), u64>,
-    under_way: HashMap<(u32, u32), u32>,
+    ways: HashMap<(u32, u32), Way>,
     frames: u64,
+    undecodable: u64,
+    trace: u64,
 }
 
 impl Network {
@@ -116,12 +154,12 @@ impl Network {
             random: Random::new(seed),
             now_ns: 0,
             events: BinaryHeap::new(),
-            bodies: HashMap::new(),
             next_event: 0,
             ports: (0..processes).map(|_| Port::default()).collect(),
-            last_on_path: HashMap::new(),
-            under_way: HashMap::new(),
+            ways: HashMap::new(),
             frames: 0,
+            undecodable: 0,
+            trace: seed,
         }))
     }
 
@@ -135,99 +173,193 @@ impl Network {
         self.frames
     }
 
+    /// Arrived frames that could not be decoded, and were dropped.
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable
+    }
+
+    /// A number made of everything that has happened so far: when, to whom, with which bytes.
+    pub fn trace(&self) -> u64 {
+        self.trace
+    }
+
     /// A random number below `n`, from the world's seed.
     pub fn below(&mut self, n: u64) -> u64 {
         self.random.below(n)
     }
 
-    /// Kills a process `after_ns` from now. What it has sent still arrives; what was sent to it is lost.
+    /// Changes what the network is like from now on.
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.weather = weather;
+    }
+
+    /// Kills a process `after_ns` from now, unless it has left by then. What it has sent still arrives; what was
+    /// sent to it is lost.
     pub fn kill_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Death { process });
     }
 
-    /// Whether a process is dead.
+    /// Kills a process now, as [`Network::kill_after`] does later.
+    pub fn kill(&mut self, process: u32) {
+        self.die(process);
+    }
+
+    /// A process ends as it should: nothing reaches it any more, nobody is told, and it cannot die.
+    pub fn leave(&mut self, process: u32) {
+        let port = &mut self.ports[process as usize];
+        port.came.clear();
+        if port.life == Life::Alive {
+            port.life = Life::Left;
+        }
+    }
+
+    /// Whether a process was killed.
     pub fn is_dead(&self, process: u32) -> bool {
-        self.ports.get(process as usize).is_some_and(|p| p.dead)
+        self.ports.get(process as usize).is_some_and(|p| p.life == Life::Dead)
+    }
+
+    /// Something happens for a process `after_ns` from now: [`Network::advance`] returns it then.
+    pub fn wake_after(&mut self, process: u32, after_ns: u64) {
+        self.at(self.now_ns + after_ns, Event::Wake { at: process });
+    }
+
+    /// Lets any bytes arrive at a process now, as a peer could that is not in its right mind.
+    pub fn forge(&mut self, from: u32, to: u32, bytes: Vec<u8>) {
+        self.at(self.now_ns, Event::Arrive { to, from, bytes, number: None });
     }
 
     /// Lets the virtual time go on to the next event. Returns the process for which something came, if it was for
     /// one, and `None` at the outside if nothing will ever happen any more.
     pub fn advance(&mut self) -> Option<Option<u32>> {
-        let Reverse((time, number)) = self.events.pop()?;
-        self.now_ns = time;
-        let event = self.bodies.remove(&number)?;
+        let Due { time_ns, event, .. } = self.events.pop()?;
+        self.now_ns = time_ns;
+        self.note(time_ns);
         let at = match &event {
-            Event::Arrive { to, from, matches, .. } => {
-                if *matches && let Some(n) = self.under_way.get_mut(&(*from, *to)) {
-                    *n -= 1;
+            Event::Arrive { to, from, bytes, number } => {
+                if let Some(number) = *number
+                    && let Some(way) = self.ways.get_mut(&(*from, *to))
+                {
+                    way.arrive(number);
                 }
-                *to
+                let sum = bytes
+                    .iter()
+                    .fold(0, |sum: u64, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
+                let to = *to;
+                self.note(sum);
+                to
             }
             Event::Gone { at, .. } | Event::Lost { at, .. } | Event::Wake { at } => *at,
             Event::Death { process } => {
                 let process = *process;
+                self.note(u64::from(process));
+                if self.ports[process as usize].life == Life::Left {
+                    return Some(None);
+                }
                 self.die(process);
                 return Some(Some(process));
             }
+            Event::Rest { .. } => return Some(None),
         };
+        self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
-        if port.dead {
+        if port.life != Life::Alive {
             return Some(None);
         }
         port.came.push_back(event);
         Some(Some(at))
     }
 
+    fn note(&mut self, what: u64) {
+        self.trace = mix(self.trace.wrapping_add(what).wrapping_add(0x9e37_79b9_7f4a_7c15));
+    }
+
     fn die(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
-        if std::mem::replace(&mut port.dead, true) {
+        if std::mem::replace(&mut port.life, Life::Dead) == Life::Dead {
             return;
         }
         port.came.clear();
         // Others hear of it after everything it had sent has arrived.
-        let quiet = self.last_on_path.iter().filter(|(k, _)| k.0 == process).map(|(_, t)| *t).max();
-        let quiet = quiet.unwrap_or(0).max(self.now_ns);
+        let quiet = port.quiet_ns.max(self.now_ns);
         for at in (0..self.ports.len() as u32).filter(|at| *at != process) {
             let when = quiet + 1 + self.random.below(self.weather.detection_ns);
             self.at(when, Event::Lost { at, process });
         }
     }
 
-    fn at(&mut self, time: u64, event: Event) {
+    fn at(&mut self, time_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.push(Reverse((time, number)));
-        self.bodies.insert(number, event);
+        self.events.push(Due { time_ns, number, event });
+    }
+
+    /// Whether one more message finds room.
+    fn has_room(&mut self, from: u32, to: u32, matches: bool) -> bool {
+        let way = self.ways.entry((from, to)).or_default();
+        let full =
+            (matches && way.arrived.len() >= UNDER_WAY) || self.random.of_256(self.weather.full_of_256);
+        if full {
+            // The sender will try again; make sure that something happens until then.
+            let soon = 1 + self.random.below(self.weather.max_delay_ns);
+            self.wake_after(from, soon);
+        }
+        !full
+    }
+
+    /// Puts a frame on its way; `finish` ends it with its body. Returns when it arrives.
+    fn put(
+        &mut self,
+        from: u32,
+        to: u32,
+        sequence: Option<u8>,
+        frame: Frame,
+        len: usize,
+        body: impl FnOnce(BytesMut<'_>),
+    ) -> u64 {
+        self.frames += 1;
+        let way = self.ways.entry((from, to)).or_default();
+        let mut number = None;
+        if frame.matches() {
+            number = Some(way.oldest + way.arrived.len() as u64);
+            way.arrived.push_back(false);
+        }
+        let sequence = sequence.unwrap_or(number.unwrap_or(0) as u8);
+        // An address means nothing here, and differs from run to run.
+        let frame = match frame {
+            Frame::Rendezvous { envelope, request, length, .. } => {
+                Frame::Rendezvous { envelope, request, length, address: 0 }
+            }
+            other => other,
+        };
+        let mut head = [0; MAX_FRAME_LEN];
+        let head_len = frame.encode(sequence, from, &mut head);
+        let mut bytes = vec![0; head_len + len];
+        bytes[..head_len].copy_from_slice(&head[..head_len]);
+        body(BytesMut::from(&mut bytes[head_len..]));
+
+        let paths = self.weather.paths.max(1);
+        let path = self.random.below(u64::from(paths)) as usize;
+        let spread = self.weather.max_delay_ns.saturating_sub(self.weather.min_delay_ns);
+        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
+        if way.last_on_path.len() <= path {
+            way.last_on_path.resize(path + 1, 0);
+        }
+        let last = &mut way.last_on_path[path];
+        when = when.max(*last + 1);
+        *last = when;
+        let port = &mut self.ports[from as usize];
+        port.quiet_ns = port.quiet_ns.max(when);
+        self.at(when, Event::Arrive { to, from, bytes, number });
+        when
     }
 
     fn send(&mut self, from: u32, to: u32, message: &Message<'_>) -> Sent {
-        let matches = message.frame.matches();
-        let under_way = self.under_way.entry((from, to)).or_default();
-        let full = (matches && *under_way >= UNDER_WAY)
-            || self.random.below(256) < u64::from(self.weather.full_of_256);
-        if full {
-            // The sender will try again; make sure that something happens until then.
-            let soon = self.now_ns + 1 + self.random.below(self.weather.max_delay_ns);
-            self.at(soon, Event::Wake { at: from });
+        if !self.has_room(from, to, message.frame.matches()) {
             return Sent::Full;
         }
-        if matches {
-            *under_way += 1;
-        }
-        self.frames += 1;
-        let mut frame = [0; MAX_FRAME_LEN];
-        let len = message.frame.encode(message.sequence, from, &mut frame);
-        let mut body = vec![0; message.body.len()];
-        message.body.fill(0, BytesMut::from(&mut body[..]));
-
-        let path = self.random.below(u64::from(self.weather.paths)) as u32;
-        let spread = self.weather.max_delay_ns - self.weather.min_delay_ns;
-        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
-        let last = self.last_on_path.entry((from, to, path)).or_default();
-        when = when.max(*last + 1);
-        *last = when;
-        self.at(when, Event::Arrive { to, from, frame: frame[..len].to_vec(), body, matches });
-        if self.random.below(256) < u64::from(self.weather.later_of_256) {
+        let fill = |to: BytesMut<'_>| message.body.fill(0, to);
+        let when = self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
+        if self.random.of_256(self.weather.later_of_256) {
             self.at(when, Event::Gone { at: from, token: message.token });
             return Sent::Later;
         }
@@ -247,6 +379,22 @@ impl Sim {
     pub fn new(me: u32, network: Rc<RefCell<Network>>) -> Sim {
         Sim { me, network }
     }
+
+    /// Hands up what follows the first `at` bytes of a body; returns the rest that must wait for another poll.
+    fn hand_up<S: Sink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
+        while at < body.len() {
+            let mut network = self.network.borrow_mut();
+            let pause = network.weather.pause_of_256;
+            if network.random.of_256(pause) {
+                return Some(Event::Rest { from, body, at });
+            }
+            drop(network);
+            let end = at + (body.len() - at).div_ceil(2);
+            sink.more(from, at, Bytes::from(&body[at..end]));
+            at = end;
+        }
+        None
+    }
 }
 
 impl Fabric for Sim {
@@ -255,7 +403,8 @@ impl Fabric for Sim {
     }
 
     fn piece_limit(&self, to: u32) -> usize {
-        self.eager_limit(to).max(1)
+        // Pieces of another length than eager messages, and at least one byte.
+        self.eager_limit(to) / 2 + 17
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
@@ -266,26 +415,65 @@ impl Fabric for Sim {
         Ok(network.send(self.me, to, message))
     }
 
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let mut network = self.network.borrow_mut();
+        let allowed = network.weather.now_of_256;
+        if bytes.len() > network.weather.eager_limit
+            || !network.random.of_256(allowed)
+            || !network.has_room(self.me, to, true)
+        {
+            return false;
+        }
+        let envelope = Envelope { context: Context::Local(context), tag };
+        network.put(self.me, to, None, Frame::Eager { envelope }, bytes.len(), |to| bytes.copy_to(to));
+        true
+    }
+
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let came = std::mem::take(&mut self.network.borrow_mut().ports[self.me as usize].came);
         let any = !came.is_empty();
+        // What comes after a body that is not whole yet, from the same process, waits.
+        let mut held = VecDeque::new();
+        let mut cut: Vec<u32> = Vec::new();
         for event in came {
-            match event {
-                Event::Arrive { from, frame, body, .. } => {
-                    let Ok(got) = Frame::decode(&frame) else { continue };
+            let source = event.source();
+            if source.is_some_and(|source| cut.contains(&source)) {
+                held.push_back(event);
+                continue;
+            }
+            let rest = match event {
+                Event::Arrive { from, mut bytes, .. } => {
+                    let Ok(got) = Frame::decode(&bytes) else {
+                        self.network.borrow_mut().undecodable += 1;
+                        continue;
+                    };
+                    let body = bytes.split_off(got.body_at);
                     // A long body comes up in parts, as it does from a ring.
                     let first = if body.len() > 64 { body.len() / 3 } else { body.len() };
                     dispatch(from, &got, body.len(), Bytes::from(&body[..first]), sink);
-                    if first < body.len() {
-                        let second = first + (body.len() - first) / 2;
-                        sink.more(from, first, Bytes::from(&body[first..second]));
-                        sink.more(from, second, Bytes::from(&body[second..]));
-                    }
+                    self.hand_up(from, body, first, sink)
                 }
-                Event::Gone { token, .. } => sink.sent(token),
-                Event::Lost { process, .. } => sink.lost(process),
-                Event::Death { .. } | Event::Wake { .. } => {}
+                Event::Rest { from, body, at } => self.hand_up(from, body, at, sink),
+                Event::Gone { token, .. } => {
+                    sink.sent(token);
+                    None
+                }
+                Event::Lost { process, .. } => {
+                    sink.lost(process);
+                    None
+                }
+                Event::Death { .. } | Event::Wake { .. } => None,
+            };
+            if let Some(rest) = rest {
+                cut.extend(rest.source());
+                held.push_back(rest);
             }
+        }
+        if !held.is_empty() {
+            let mut network = self.network.borrow_mut();
+            network.ports[self.me as usize].came = held;
+            let soon = 1 + network.below(1000);
+            network.wake_after(self.me, soon);
         }
         any
     }

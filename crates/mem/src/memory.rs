@@ -1,13 +1,17 @@
 //! Memory that comes from safe Rust.
 //!
-//! - [`lend`] and [`lend_mut`] give a slice to an operation that ends before they return.
+//! - [`lend`] and [`lend_mut`] give a slice to an operation that ends before they return; [`lend_many`] gives any
+//!   number of slices to operations that all end before it returns.
+//! - [`zeros`] is a vector to receive into.
 //! - [`Owned`] is a vector moved in, for operations that go on: it comes back when nothing uses it any more.
 //! - [`Scratch`] is room for elements of a layout.
 
 use crate::buffer::UserBuf;
 use crate::layout::{Layout, LayoutError};
+use oxmpi_os::bytes::Bytes;
 use std::alloc;
 use std::any::Any;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -60,6 +64,13 @@ impl Lease {
     }
 }
 
+/// The bytes of `slice`, to read: what [`lend`] gives, without a lease, for calls that keep nothing.
+#[inline]
+pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
+    // SAFETY: the slice is borrowed as long as the view, and plain values are nothing but initialised bytes.
+    unsafe { Bytes::from_raw(slice.as_ptr().cast(), size_of_val(slice)) }
+}
+
 /// Lends `slice` for reading while `f` runs.
 ///
 /// # Aborts
@@ -82,24 +93,87 @@ pub fn lend_mut<T: Plain, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R
 /// # Safety
 /// `len` values at `base` are mapped until this function returns, writable unless `read_only`.
 unsafe fn lent<T: Plain, R>(base: *mut T, len: usize, read_only: bool, f: impl FnOnce(UserBuf) -> R) -> R {
-    /// Checks on every way out, a panic too.
-    struct Closing(Arc<Lease>);
-    impl Drop for Closing {
-        fn drop(&mut self) {
-            if Arc::get_mut(&mut self.0).is_none() {
-                eprintln!(
-                    "oxmpi: a buffer lent for one call is still in use after it (an operation was started and not \
-                     completed); its memory is about to be reused, so the process ends here"
-                );
-                std::process::abort();
-            }
-        }
-    }
-    let closing = Closing(Arc::new(Lease { _what: Kept::Lent }));
+    let closing = Closing::new();
     // SAFETY: mapped until `closing` has seen that no buffer is left, as the caller promises.
     let buf = unsafe { elements_at(base, len) };
     let buf = if read_only { buf.read_only() } else { buf };
     f(buf.with_lease(Arc::clone(&closing.0)))
+}
+
+/// A lease that must not be in use any more when this is dropped: on every way out, a panic too.
+struct Closing(Arc<Lease>);
+
+impl Closing {
+    fn new() -> Closing {
+        Closing(Arc::new(Lease { _what: Kept::Lent }))
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if Arc::get_mut(&mut self.0).is_none() {
+            eprintln!(
+                "oxmpi: a buffer lent for one call is still in use after it (an operation was started and not \
+                 completed); its memory is about to be reused, so the process ends here"
+            );
+            std::process::abort();
+        }
+    }
+}
+
+/// Lends slices within [`lend_many`]. As with `std::thread::Scope`, what is lent lives longer than `'scope`, which
+/// contains the whole call.
+#[derive(Debug)]
+pub struct Lender<'scope, 'env: 'scope> {
+    lease: Arc<Lease>,
+    /// Invariant: a shorter `'scope` would let slices in that end before the check.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope> Lender<'scope, '_> {
+    /// Lends `slice` for reading.
+    pub fn lend<T: Plain>(&self, slice: &'scope [T]) -> UserBuf {
+        // SAFETY: `lend_many` makes sure before the end of `'scope` that no buffer is left; until then the slice is
+        // borrowed. It is marked read-only, so nothing writes through the shared reference.
+        let buf = unsafe { elements_at(slice.as_ptr().cast_mut(), slice.len()) };
+        buf.read_only().with_lease(Arc::clone(&self.lease))
+    }
+
+    /// Lends `slice` for reading and writing.
+    pub fn lend_mut<T: Plain>(&self, slice: &'scope mut [T]) -> UserBuf {
+        // SAFETY: as in `lend`; the slice is borrowed exclusively, and any bytes written are valid values of T.
+        let buf = unsafe { elements_at(slice.as_mut_ptr(), slice.len()) };
+        buf.with_lease(Arc::clone(&self.lease))
+    }
+}
+
+/// Lends any number of slices while `f` runs.
+///
+/// # Aborts
+/// As [`lend`].
+pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env>) -> R) -> R {
+    let closing = Closing::new();
+    let lender = Lender { lease: Arc::clone(&closing.0), scope: PhantomData, env: PhantomData };
+    // The lender holds the lease too, so it goes before the check: locals are dropped in reverse order.
+    f(&lender)
+}
+
+/// A vector of `len` zeros.
+///
+/// # Errors
+/// If there is no memory for it: unlike `vec![0; len]` this may be asked for a length that came from outside.
+pub fn zeros<T: Plain>(len: usize) -> Result<Vec<T>, ScratchError> {
+    let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
+    let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
+    if layout.size() == 0 {
+        // SAFETY: without bytes nothing is allocated, and values of no bytes exist at any aligned address.
+        return Ok(unsafe { Vec::from_raw_parts(NonNull::dangling().as_ptr(), len, len) });
+    }
+    // SAFETY: the size is not zero.
+    let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or(no_memory)?;
+    // SAFETY: just allocated for `len` values, and zero bytes are a valid T (it is plain).
+    Ok(unsafe { Vec::from_raw_parts(start.cast::<T>().as_ptr(), len, len) })
 }
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! Layouts whose bounds are easy to get wrong, and figures near the limits.
 
 use oxmpi_mem::layout::{Layout, LayoutError, Run};
-use oxmpi_mem::memory::{Owned, Scratch, lend, lend_mut};
+use oxmpi_mem::memory::{Owned, Scratch, lend, lend_many, lend_mut, view, zeros};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
@@ -147,6 +147,31 @@ fn lent_slices_are_packed_and_written() {
 }
 
 #[test]
+fn many_slices_are_lent_for_one_scope() {
+    let numbers = [1u16, 2, 3];
+    let mut out = [[0u16; 2]; 3];
+    let sum = lend_many(|lender| {
+        let from = lender.lend(&numbers);
+        let to: Vec<_> = out.iter_mut().map(|o| lender.lend_mut(o)).collect();
+        for (at, to) in to.iter().enumerate() {
+            to.copy_from(2, &from, at * 2, 2);
+        }
+        numbers.iter().sum::<u16>()
+    });
+    assert_eq!(view(&numbers).to_vec(), [1u16, 2, 3].map(u16::to_ne_bytes).as_flattened());
+    assert_eq!((out, sum), ([[0, 1], [0, 2], [0, 3]], 6));
+}
+
+#[test]
+fn zeros_are_made_or_refused() {
+    assert_eq!(zeros::<u32>(3).unwrap(), [0, 0, 0]);
+    assert_eq!(zeros::<f64>(0).unwrap(), [0.0; 0]);
+    assert_eq!(zeros::<[u64; 0]>(usize::MAX).unwrap().len(), usize::MAX);
+    assert!(zeros::<u64>(usize::MAX).is_err());
+    assert!(zeros::<u8>(isize::MAX as usize).is_err());
+}
+
+#[test]
 #[should_panic(expected = "lent for reading is written")]
 fn a_slice_lent_for_reading_is_not_written() {
     lend(&[1u8], |buf| buf.unpack(0, Bytes::from(&[2])));
@@ -178,13 +203,22 @@ fn keeps_a_loan() {
     let _kept = lend(&[1u8], |buf| buf);
 }
 
+/// The other child: keeps one of several.
+#[test]
+#[ignore = "aborts: run by a_kept_loan_ends_the_process"]
+fn keeps_one_of_many() {
+    let _kept = lend_many(|lender| [lender.lend(&[1u8]), lender.lend(&[2u8])]);
+}
+
 #[test]
 fn a_kept_loan_ends_the_process() {
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "keeps_a_loan", "--ignored", "--nocapture"])
-        .output()
-        .unwrap();
-    assert!(!child.status.success());
-    let text = String::from_utf8_lossy(&child.stderr).into_owned();
-    assert!(text.contains("still in use after it"), "{text}");
+    for test in ["keeps_a_loan", "keeps_one_of_many"] {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .output()
+            .unwrap();
+        assert!(!child.status.success());
+        let text = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(text.contains("still in use after it"), "{text}");
+    }
 }

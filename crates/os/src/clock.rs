@@ -58,6 +58,13 @@ fn ticks_per_2_20_ns() -> u64 {
     })
 }
 
+/// Seconds of the system's monotonic clock, which all processes of a node share (MPI_Wtime, MPI-5.0 section 9.6).
+#[inline]
+pub fn node_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,11 +79,4 @@ mod tests {
         let there_and_back = ns_of_ticks(ticks_of_ns(1_000_000));
         assert!((999_000..=1_001_000).contains(&there_and_back), "{there_and_back} ns");
     }
-}
-
-/// Seconds of the system's monotonic clock, which all processes of a node share (MPI_Wtime, MPI-5.0 section 9.6).
-#[inline]
-pub fn node_seconds() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }

@@ -1,0 +1,188 @@
+//! Every algorithm of the table, run over virtual networks: reductions whose operation does not commute, and blocks.
+
+use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
+use oxmpi_engine::{Lane, RankMap, Rest};
+use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
+use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_plan::{AlgorithmId, Call, Collective, Member, Parameters, Shared, make, table};
+use oxmpi_wire::ContextId;
+use std::sync::Arc;
+
+/// An affine map, composed in rank order: does not commute.
+type Affine = [u64; 2];
+
+fn compose(first: Affine, then: Affine) -> Affine {
+    [then[0].wrapping_mul(first[0]), then[0].wrapping_mul(first[1]).wrapping_add(then[1])]
+}
+
+fn sum(a: Affine, b: Affine) -> Affine {
+    [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]
+}
+
+fn combine(reduction: &UserReduction, op: fn(Affine, Affine) -> Affine) {
+    let read = |buffer: &oxmpi_mem::buffer::UserBuf| {
+        let mut bytes = vec![0; buffer.packed_len()];
+        buffer.pack(0, BytesMut::from(&mut bytes[..]));
+        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+        words.as_chunks::<2>().0.to_vec()
+    };
+    let pairs = read(&reduction.left).into_iter().zip(read(&reduction.right));
+    let bytes: Vec<u8> = pairs.flat_map(|(l, r)| op(l, r)).flat_map(u64::to_ne_bytes).collect();
+    reduction.right.unpack(0, Bytes::from(&bytes[..]));
+}
+
+fn contribution(rank: u32, elements: usize) -> Vec<Affine> {
+    let mut random = Random::new(u64::from(rank) + 99);
+    (0..elements).map(|_| [random.draw(), random.draw()]).collect()
+}
+
+struct Case {
+    call: Call,
+    input: Vec<Affine>,
+    output: usize,
+    /// `None`: whatever is there, or nothing.
+    expected: Option<Vec<Affine>>,
+}
+
+fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, commutative: bool) -> Case {
+    let op = if commutative { sum } else { compose };
+    let (n, all) = (size as usize, count * size as usize);
+    let mine = contribution(rank, count);
+    let at = |v: Vec<Affine>, r: u32| v[r as usize * count..][..count].to_vec();
+    let gathered = || (0..size).flat_map(|r| contribution(r, count)).collect::<Vec<_>>();
+    let reduced = |ranks: u32, len: usize| {
+        let first = contribution(0, len);
+        (1..ranks)
+            .fold(first, |acc, r| acc.into_iter().zip(contribution(r, len)).map(|(a, b)| op(a, b)).collect())
+    };
+    let (block, elements) = (Shared(count * 16), Shared(count));
+    let is_root = rank == root;
+    let in_place = false;
+    let root_only = |v: Vec<Affine>| if is_root { Some(v) } else { None };
+    let (call, input, output, expected) = match collective {
+        Collective::Barrier => (Call::Barrier, vec![], 0, None),
+        Collective::Bcast => {
+            let input = if is_root { mine.clone() } else { vec![[0; 2]; count] };
+            (Call::Bcast { root, bytes: block }, input, count, Some(contribution(root, count)))
+        }
+        Collective::Gather => (
+            Call::Gather { root, block, in_place },
+            mine,
+            if is_root { all } else { 0 },
+            root_only(gathered()),
+        ),
+        Collective::Scatter => {
+            let input = if is_root { contribution(root, all) } else { vec![] };
+            (Call::Scatter { root, block, in_place }, input, count, Some(at(contribution(root, all), rank)))
+        }
+        Collective::Allgather => (Call::Allgather { block, in_place }, mine, all, Some(gathered())),
+        Collective::Alltoall => {
+            let expected = (0..size).flat_map(|r| at(contribution(r, all), rank)).collect();
+            (Call::Alltoall { block, in_place }, contribution(rank, all), all, Some(expected))
+        }
+        Collective::Reduce => {
+            let call = Call::Reduce { root, count: elements, commutative, in_place };
+            (call, mine, if is_root { count } else { 0 }, root_only(reduced(size, count)))
+        }
+        Collective::Allreduce => {
+            let call = Call::Allreduce { count: elements, commutative, in_place };
+            (call, mine, count, Some(reduced(size, count)))
+        }
+        Collective::ReduceScatterBlock => {
+            let call = Call::ReduceScatterBlock { block: elements, commutative, in_place };
+            (call, contribution(rank, all), count, Some(at(reduced(size, n * count), rank)))
+        }
+        Collective::Scan => {
+            let call = Call::Scan { count: elements, commutative, in_place };
+            (call, mine, count, Some(reduced(rank + 1, count)))
+        }
+        Collective::Exscan => {
+            let call = Call::Exscan { count: elements, commutative, in_place };
+            let expected = if rank == 0 { vec![[7; 2]; count] } else { reduced(rank, count) };
+            (call, mine, count, Some(expected))
+        }
+    };
+    Case { call, input, output, expected }
+}
+
+/// Runs one collective on all ranks to its end.
+fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commutative: bool, seed: u64) {
+    let mut random = Random::new(seed);
+    let root = random.below(u64::from(size)) as u32;
+    let network = Network::new(size, seed, Weather::any(&mut random));
+    let element = Arc::new(Layout::basic(16, 8));
+    let parameters = Parameters::default();
+    let what =
+        format!("{collective} {} of {count} on {size} ranks, root {root}, seed {seed}", id.algorithm().name);
+    let mut lanes = Vec::new();
+    let mut runs = Vec::new();
+    let mut results = Vec::new();
+    for rank in 0..size {
+        let mut lane = Lane::new(rank, Sim::new(rank, network.clone()));
+        let team = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
+        let Case { call, input, output, expected } = case(collective, rank, size, count, root, commutative);
+        let begin = if collective == Collective::Bcast { input.clone() } else { vec![[7; 2]; output] };
+        let (input, output) = (Owned::new(input), Owned::new(begin));
+        let buffers = Buffers { input: input.buf(), output: output.buf(), element: Some(element.clone()) };
+        let plan = make(id, Member { rank, size }, &call, &parameters).expect("a legal call");
+        runs.push(Some(Run::new(plan, team, 3, buffers, Combine::User).expect("temporary space")));
+        lanes.push(lane);
+        results.push((output, expected));
+    }
+    let op = if commutative { sum } else { compose };
+    let mut advance = |rank: usize| {
+        loop {
+            lanes[rank].progress();
+            match runs[rank].as_mut().map(|run| run.advance(&mut lanes[rank])) {
+                Some(Progress::NeedCallback(reduction)) => {
+                    combine(&reduction, op);
+                    runs[rank].iter_mut().for_each(Run::callback_done);
+                    continue;
+                }
+                Some(Progress::Done(result)) => {
+                    result.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    runs[rank] = None;
+                }
+                Some(Progress::Waiting) | None => {}
+            }
+            if lanes[rank].announce_sleep() != Rest::Not {
+                return runs.iter().all(Option::is_none);
+            }
+        }
+    };
+    let mut over = (0..size as usize).fold(false, |_, rank| advance(rank));
+    while !over {
+        let event = network.borrow_mut().advance().unwrap_or_else(|| panic!("{what}: deadlock"));
+        if let Some(rank) = event {
+            over = advance(rank as usize);
+        }
+    }
+    for (rank, (output, expected)) in results.into_iter().enumerate() {
+        let got = output.into_vec().unwrap_or_else(|_| panic!("{what}: a buffer is still in use"));
+        if let Some(expected) = expected {
+            assert!(got == expected, "{what}: wrong result at rank {rank}");
+        }
+    }
+}
+
+#[test]
+fn every_algorithm_gives_the_naive_result() {
+    let mut runs = 0;
+    for collective in Collective::ALL {
+        for id in table::algorithms(collective) {
+            for size in [1, 2, 3, 4, 5, 7, 8, 12, 16] {
+                for (count, commutative) in
+                    [(0, true), (1, false), (5, true), (5, false), (40, true), (200, false)]
+                {
+                    if id.algorithm().refusal(size, commutative).is_none() {
+                        runs += 1;
+                        run(id, collective, size, count, commutative, runs);
+                    }
+                }
+            }
+        }
+    }
+    assert!(runs > 1000, "{runs} runs");
+}

@@ -1,0 +1,230 @@
+//! The deterministic world: random programs in random weather, with and without a death.
+//!
+//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the usual.
+
+#[path = "sim/program.rs"]
+mod program;
+
+use oxmpi_abi::constants::MPI_ERR_PROC_ABORTED;
+use oxmpi_core::sim::{End, Outcome, World};
+use oxmpi_engine::Mode;
+use oxmpi_fabric::sim::{Random, Weather};
+use oxmpi_mem::kernels::Op;
+use program::Program;
+use std::rc::Rc;
+
+/// One line by which a failure is repeated.
+struct Line {
+    seed: u64,
+    ranks: u32,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "seed {}, {} ranks: OXMPI_SIM_SEED={} cargo nextest run -p oxmpi-core --test sim random_programs_0",
+                self.seed, self.ranks, self.seed
+            );
+        }
+    }
+}
+
+struct Case {
+    seed: u64,
+    ranks: u32,
+    weather: Weather,
+    death: Option<(u32, u64)>,
+    program: Rc<Program>,
+}
+
+impl Case {
+    fn new(seed: u64) -> Case {
+        let mut random = Random::new(seed);
+        let ranks = match random.below(16) {
+            0..8 => 2 + random.below(3),
+            8..13 => 2 + random.below(8),
+            13..15 => 8 + random.below(16),
+            _ => 24 + random.below(41),
+        } as u32;
+        let weather = Weather::any(&mut random);
+        let program = Rc::new(Program::new(&mut random, ranks, weather.eager_limit));
+        let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
+        let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));
+        Case { seed, ranks, weather, death, program }
+    }
+
+    fn run(&self) -> Outcome<()> {
+        let _line = Line { seed: self.seed, ranks: self.ranks };
+        let mut world =
+            World::new(self.ranks, self.seed).weather(self.weather.clone()).most_events(20_000_000);
+        if let Some((rank, at_ns)) = self.death {
+            world = world.kill(rank, at_ns);
+        }
+        let outcome =
+            world.run(|rank| self.program.clone().run(rank)).unwrap_or_else(|stuck| panic!("{stuck}"));
+        let dead = outcome.ends.contains(&End::Dead);
+        for (rank, end) in outcome.ends.iter().enumerate() {
+            match end {
+                End::Finished(()) => {}
+                End::Failed(error) => {
+                    assert!(dead, "rank {rank} failed though nobody died: {error}");
+                    assert_eq!(error.class(), MPI_ERR_PROC_ABORTED, "rank {rank}: {error}");
+                }
+                End::Dead => assert_eq!(self.death.map(|(r, _)| r as usize), Some(rank), "rank {rank} died"),
+            }
+        }
+        outcome
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, it must be a number")))
+}
+
+const SHARDS: u64 = 4;
+
+fn shard(number_of_shard: u64) {
+    if let Some(seed) = number("OXMPI_SIM_SEED") {
+        if number_of_shard == 0 {
+            let case = Case::new(seed);
+            eprintln!(
+                "{} ranks, {:?}, death {:?}\n{:#?}",
+                case.ranks, case.weather, case.death, case.program
+            );
+            case.run();
+        }
+        return;
+    }
+    let base = number("OXMPI_SIM_BASE").unwrap_or(1);
+    let count = number("OXMPI_SIM_COUNT").unwrap_or(1000);
+    let (mut died, mut failed, mut frames) = (0, 0, 0);
+    for seed in (base..base + count).filter(|seed| seed % SHARDS == number_of_shard) {
+        let outcome = Case::new(seed).run();
+        died += u64::from(outcome.ends.contains(&End::Dead));
+        failed += u64::from(outcome.ends.iter().any(|end| matches!(end, End::Failed(_))));
+        frames += outcome.frames;
+    }
+    eprintln!("{died} worlds with a death, {failed} with a failed rank, {frames} frames");
+}
+
+#[test]
+fn random_programs_0() {
+    shard(0);
+}
+
+#[test]
+fn random_programs_1() {
+    shard(1);
+}
+
+#[test]
+fn random_programs_2() {
+    shard(2);
+}
+
+#[test]
+fn random_programs_3() {
+    shard(3);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world() {
+    for seed in 7000..7020 {
+        let (one, two) = (Case::new(seed).run(), Case::new(seed).run());
+        assert_eq!(
+            (one.trace, one.virtual_ns, one.frames),
+            (two.trace, two.virtual_ns, two.frames),
+            "seed {seed}"
+        );
+        assert_eq!(one.ends, two.ends, "seed {seed}");
+        let mut other = Case::new(seed);
+        other.seed += 1_000_000;
+        assert_ne!(other.run().trace, one.trace, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_thousand_ranks_meet_and_add() {
+    const RANKS: u32 = 1000;
+    let outcome = World::new(RANKS, 1)
+        .run(async |rank| {
+            let comm = rank.world();
+            rank.barrier(&comm).await?;
+            rank.allreduce(&comm, &[u64::from(rank.rank()), 1], Op::Sum).await
+        })
+        .unwrap();
+    let sum = u64::from(RANKS * (RANKS - 1) / 2);
+    assert!(outcome.ends.iter().all(|end| *end == End::Finished(vec![sum, u64::from(RANKS)])));
+}
+
+#[test]
+fn a_deadlock_says_who_waits_for_what() {
+    let stuck = World::new(3, 5)
+        .run(async |rank| {
+            let comm = rank.world();
+            match rank.rank() {
+                0 => rank.recv(&comm, 8, 1, 3).await.map(drop),
+                1 => rank.send(&comm, Mode::Synchronous, b"late", 2, 4).await,
+                _ => Ok(()),
+            }
+        })
+        .unwrap_err();
+    let text = stuck.to_string();
+    assert!(text.contains("deadlock in a world of 3 ranks (seed 5)"), "{text}");
+    assert!(text.contains("rank 0: waits for a message from rank 1 with tag 3"), "{text}");
+    assert!(text.contains("rank 1: waits for rank 2 to take a message with tag 4"), "{text}");
+}
+
+#[test]
+fn one_death_ends_all_who_wait_for_it() {
+    // Each waits for its neighbour; the last for rank 0, which dies.
+    let outcome = World::new(20, 9)
+        .kill(0, 1000)
+        .run(async |rank| {
+            let comm = rank.world();
+            if rank.rank() == 0 {
+                rank.compute(10_000).await;
+                return Ok(());
+            }
+            rank.recv(&comm, 8, rank.rank() as i32 - 1, 0).await.map(drop)
+        })
+        .unwrap();
+    assert_eq!(outcome.ends[0], End::Dead);
+    assert!(
+        outcome.ends[1..]
+            .iter()
+            .all(|end| matches!(end, End::Failed(e) if e.class() == MPI_ERR_PROC_ABORTED))
+    );
+}
+
+#[test]
+fn who_waits_for_anybody_hears_of_a_death_before_too() {
+    for seed in 0..20 {
+        let outcome = World::new(2, seed)
+            .kill(0, 1000)
+            .run(async |rank| {
+                let comm = rank.world();
+                // Far later than the death is known.
+                rank.compute(1_000_000).await;
+                if rank.below(2) == 0 {
+                    rank.probe(&comm, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await?;
+                }
+                rank.recv(&comm, 8, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await.map(drop)
+            })
+            .unwrap();
+        assert!(matches!(&outcome.ends[1], End::Failed(e) if e.class() == MPI_ERR_PROC_ABORTED));
+    }
+}
+
+#[test]
+fn computing_takes_virtual_time() {
+    let outcome = World::new(2, 3)
+        .run(async |rank| {
+            rank.compute(1_000_000_000_000).await;
+            Ok(rank.now_ns())
+        })
+        .unwrap();
+    assert_eq!(outcome.ends[1], End::Finished(1_000_000_000_000));
+}

@@ -1,0 +1,612 @@
+//! Random programs: phases that all ranks run, each checking what it receives.
+
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_UNDEFINED};
+use oxmpi_coll::{Buffers, Combine, UserReduction};
+use oxmpi_core::Communicator;
+use oxmpi_core::process::UserCall;
+use oxmpi_core::sim::Rank;
+use oxmpi_engine::{Completion, Mode, RequestId};
+use oxmpi_fabric::sim::Random;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::Owned;
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_plan::{Call, Collective, Shared};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What all ranks do.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Room attached for buffered sends.
+    room: usize,
+    phases: Vec<Phase>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// To the right, from the left.
+    Ring { len: usize, rounds: usize },
+    /// Messages between pairs.
+    Messages { messages: Vec<Message>, receive: How },
+    /// Collectives that are started together and awaited in reverse.
+    Collectives(Vec<Planned>),
+    /// Each rank works for some time.
+    Compute { longest_ns: u64 },
+    /// The phases run in a duplicate of the world from here on.
+    Dup,
+    /// The world is split; each part sends around and adds.
+    Split { colors: i32, len: usize },
+}
+
+#[derive(Debug, Clone)]
+struct Message {
+    from: u32,
+    to: u32,
+    tag: i32,
+    len: usize,
+    mode: Mode,
+}
+
+/// How the messages of a phase are received.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// All posted before anything is sent, by source and tag.
+    Posted,
+    /// One after the other when all sends have begun, by source and tag.
+    Late,
+    /// From anybody, by tag 0 alone: order within each source.
+    Anybody,
+    /// What a probe finds.
+    Probed,
+    /// One sender for each receiver: wildcards and names mixed.
+    Mixed,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    what: Collective,
+    count: usize,
+    root: u32,
+    in_place: bool,
+    /// Combined by a user's function that does not commute.
+    user: bool,
+}
+
+impl Program {
+    pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> Program {
+        let phases = (0..1 + random.below(5)).map(|_| match random.below(8) {
+            0 => Phase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize },
+            1..=3 => messages(random, ranks, eager_limit),
+            4..=5 => {
+                let together = 1 + random.below(3);
+                Phase::Collectives((0..together).map(|_| planned(random, ranks, eager_limit)).collect())
+            }
+            6 if random.below(2) == 0 => {
+                Phase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
+            }
+            6 => Phase::Compute { longest_ns: 1 << random.below(18) },
+            _ => Phase::Dup,
+        });
+        Program { phases: phases.collect(), room: 1 << 30 }
+    }
+
+    pub(crate) async fn run(self: Rc<Program>, rank: Rank) -> Result<()> {
+        rank.process().attach(self.room)?;
+        let mut comm = rank.world();
+        for (number, phase) in self.phases.iter().enumerate() {
+            match phase {
+                Phase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
+                Phase::Messages { messages, receive } => {
+                    exchange(&rank, &comm, number, messages, *receive).await?;
+                    if matches!(receive, How::Anybody | How::Probed | How::Mixed) {
+                        // A wildcard must not take a message of the next phase.
+                        rank.barrier(&comm).await?;
+                    }
+                }
+                Phase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
+                Phase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
+                Phase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
+                Phase::Dup => {
+                    let twin = rank.dup(&comm).await?;
+                    if comm.team.id != rank.world().team.id {
+                        rank.process().close(&comm);
+                    }
+                    comm = Arc::new(twin);
+                }
+            }
+        }
+        assert_eq!(rank.nonsense(), 0, "rank {} got frames that made no sense", rank.rank());
+        Ok(())
+    }
+}
+
+/// Lengths around every change of protocol.
+fn length(random: &mut Random, eager_limit: usize) -> usize {
+    let e = eager_limit as u64;
+    (match random.below(8) {
+        0 => 0,
+        1 => random.below(9),
+        2 => e,
+        3 => e + 1,
+        4 => random.below(e + 1),
+        5 => e * 3 + random.below(100),
+        _ => random.below(2 * e + 16),
+    }) as usize
+}
+
+fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
+    let receive = [How::Posted, How::Late, How::Anybody, How::Probed, How::Mixed][random.below(5) as usize];
+    let n = u64::from(ranks);
+    let tags = 1 + random.below(3);
+    let shift = random.below(n) as u32;
+    let mut messages = Vec::new();
+    for _ in 0..1 + random.below(n.min(12)) {
+        let from = random.below(n) as u32;
+        let to = match receive {
+            How::Mixed => (from + shift) % ranks,
+            _ => random.below(n) as u32,
+        };
+        // Often few, sometimes more than the sequence numbers of a window.
+        let many = if random.below(8) == 0 { 1 + random.below(300) } else { 1 + random.below(12) };
+        let modes = random.below(4);
+        for _ in 0..many {
+            let mode = match (modes, random.below(4)) {
+                (0, _) => Mode::Standard,
+                (1, 0) | (2, _) => Mode::Synchronous,
+                (1, 1) | (3, _) => Mode::Buffered,
+                _ => Mode::Standard,
+            };
+            let tag = if matches!(receive, How::Anybody) { 0 } else { random.below(tags) as i32 };
+            messages.push(Message { from, to, tag, len: length(random, eager_limit), mode });
+        }
+    }
+    Phase::Messages { messages, receive }
+}
+
+fn planned(random: &mut Random, ranks: u32, eager_limit: usize) -> Planned {
+    let what = Collective::ALL[random.below(Collective::ALL.len() as u64) as usize];
+    let longest = if ranks > 16 { 16 } else { 8 + eager_limit as u64 };
+    let count = if random.below(8) == 0 { 0 } else { 1 + random.below(longest) };
+    Planned {
+        what,
+        count: count as usize,
+        root: random.below(u64::from(ranks)) as u32,
+        in_place: random.below(3) == 0,
+        user: random.below(3) == 0,
+    }
+}
+
+/// The bytes of message `n` of a phase.
+fn pattern(phase: usize, n: usize, len: usize) -> Vec<u8> {
+    let mut random = Random::new((phase as u64) << 32 | n as u64);
+    let start = random.draw() as u8;
+    let step = random.draw() as u8 | 1;
+    (0..len).map(|i| start.wrapping_add((i as u8).wrapping_mul(step))).collect()
+}
+
+async fn ring(rank: &Rank, comm: &Communicator, phase: usize, len: usize, rounds: usize) -> Result<()> {
+    let size = comm.size();
+    let (left, right) = ((comm.rank() + size - 1) % size, (comm.rank() + 1) % size);
+    for round in 0..rounds {
+        let n = |from: i32| from as usize * 1000 + round;
+        let input = Owned::new(vec![0u8; len]);
+        let receive = rank.irecv(comm, input.buf(), left, 1)?;
+        let sent = rank.send(comm, Mode::Standard, &pattern(phase, n(comm.rank()), len), right, 1).await;
+        let done = rank.wait(receive).await?;
+        sent?;
+        assert_eq!((done.source, done.tag, done.bytes), (left, 1, len as u64));
+        assert!(
+            input.into_vec().unwrap_or_default() == pattern(phase, n(left), len),
+            "round {round} from {left}"
+        );
+    }
+    Ok(())
+}
+
+/// Splits backwards: the highest rank of each part becomes its first.
+async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len: usize) -> Result<()> {
+    let color = |r: i32| if r % (colors + 1) == colors { MPI_UNDEFINED } else { r % (colors + 1) };
+    let mine = color(comm.rank());
+    let part = rank.split(comm, mine, -comm.rank()).await?;
+    let members: Vec<i32> = (0..comm.size()).rev().filter(|r| color(*r) == mine).collect();
+    let Some(part) = part else {
+        assert_eq!(mine, MPI_UNDEFINED);
+        return Ok(());
+    };
+    assert_eq!(part.size() as usize, members.len());
+    assert_eq!(members[part.rank() as usize], comm.rank());
+    ring(rank, &part, phase, len, 3).await?;
+    let sum = rank.allreduce(&part, &[comm.rank() as u64, 1], Op::Sum).await?;
+    assert_eq!(sum, [members.iter().map(|r| *r as u64).sum(), members.len() as u64]);
+    rank.process().close(&part);
+    Ok(())
+}
+
+/// A receive under way, and the messages it may get.
+struct Open {
+    request: RequestId,
+    data: Owned<u8>,
+    /// The message it must get; not known if it wants anybody's.
+    expected: Option<usize>,
+}
+
+async fn exchange(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    messages: &[Message],
+    how: How,
+) -> Result<()> {
+    let me = rank.rank();
+    let sends: Vec<usize> = (0..messages.len()).filter(|n| messages[*n].from == me).collect();
+    let receives: Vec<usize> = (0..messages.len()).filter(|n| messages[*n].to == me).collect();
+    let mut open: Vec<Open> = Vec::new();
+    let mut sent: Vec<RequestId> = Vec::new();
+    let posted =
+        matches!(how, How::Posted) || (matches!(how, How::Anybody | How::Mixed) && rank.below(2) == 0);
+    // The next message of each (source, tag), and of each source.
+    let mut queues: HashMap<(u32, i32), VecDeque<usize>> = HashMap::new();
+    for n in &receives {
+        queues.entry((messages[*n].from, messages[*n].tag)).or_default().push_back(*n);
+    }
+    let mut wanted = Vec::new();
+    for _ in 0..receives.len() {
+        wanted.push(want(rank, how, messages, &mut queues));
+    }
+    let mut wanted = VecDeque::from(wanted);
+    let room = |expected: Option<usize>| match expected {
+        Some(n) => messages[n].len + rank.below(3) as usize,
+        None => messages.iter().map(|m| m.len).max().unwrap_or(0),
+    };
+    if posted {
+        for Want { from, tag, expected } in wanted.drain(..) {
+            let data = Owned::new(vec![0xee; room(expected)]);
+            let request = rank.irecv(comm, data.buf(), from, tag)?;
+            open.push(Open { request, data, expected });
+            if rank.below(50) == 0 {
+                rank.compute(rank.below(3000)).await;
+            }
+        }
+    }
+    for n in sends {
+        let Message { to, tag, len, mode, .. } = messages[n];
+        let data = Owned::new(pattern(phase, n, len));
+        if mode == Mode::Standard
+            && rank.below(2) == 0
+            && let Some(bytes) = data.buf().as_contiguous()
+            && rank.process().send_now(comm, bytes, to as i32, tag)
+        {
+            continue;
+        }
+        let request = rank.isend(comm, mode, data.buf(), to as i32, tag)?;
+        if mode == Mode::Buffered {
+            // It is the user's again at once.
+            data.buf().unpack(0, Bytes::from(&vec![0xdd; len][..]));
+        }
+        sent.push(request);
+        if rank.below(50) == 0 {
+            rank.compute(rank.below(3000)).await;
+        }
+    }
+    let mut check = Check { phase, me, messages, next: HashMap::new() };
+    while let Some(Want { mut from, mut tag, expected }) = wanted.pop_front() {
+        if matches!(how, How::Probed) {
+            let found = rank.probe(comm, from, tag).await?;
+            (from, tag) = (found.source, found.tag);
+            let (data, done) = rank.recv(comm, found.bytes as usize, from, tag).await?;
+            assert_eq!((done.source, done.tag, done.bytes), (found.source, found.tag, found.bytes));
+            check.received(&data, &done, None);
+        } else {
+            let (data, done) = rank.recv(comm, room(expected), from, tag).await?;
+            check.received(&data, &done, expected);
+        }
+    }
+    // Those posted complete in any order, but count in the order of posting.
+    let mut done: Vec<Option<Completion>> = vec![None; open.len()];
+    let mut left: Vec<usize> = (0..open.len()).collect();
+    while !left.is_empty() {
+        if rank.below(2) == 0 {
+            let requests: Vec<RequestId> = left.iter().map(|at| open[*at].request).collect();
+            if let Some((at, completion)) = rank.wait_any(&requests).await? {
+                done[left.swap_remove(at)] = Some(completion);
+            }
+        } else {
+            let at = left.swap_remove(rank.below(left.len() as u64) as usize);
+            done[at] = Some(rank.wait(open[at].request).await?);
+        }
+    }
+    for (Open { data, expected, .. }, done) in open.into_iter().zip(done) {
+        let Some(done) = done else { panic!("a request was not waited for") };
+        let data = data.into_vec().unwrap_or_else(|_| panic!("a buffer is still in use"));
+        check.received(&data[..done.bytes as usize], &done, expected);
+        assert!(data[done.bytes as usize..].iter().all(|byte| *byte == 0xee), "written beyond the message");
+    }
+    for request in sent {
+        rank.wait(request).await?;
+    }
+    Ok(())
+}
+
+struct Want {
+    from: i32,
+    tag: i32,
+    expected: Option<usize>,
+}
+
+/// The next receive that this rank posts.
+fn want(
+    rank: &Rank,
+    how: How,
+    messages: &[Message],
+    queues: &mut HashMap<(u32, i32), VecDeque<usize>>,
+) -> Want {
+    match how {
+        How::Anybody => return Want { from: MPI_ANY_SOURCE, tag: 0, expected: None },
+        How::Probed => return Want { from: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, expected: None },
+        How::Posted | How::Late | How::Mixed => {}
+    }
+    // In an order of its own: hash maps have none that a seed would repeat.
+    let mut keys: Vec<(u32, i32)> = queues.iter().filter(|(_, q)| !q.is_empty()).map(|(k, _)| *k).collect();
+    keys.sort_unstable();
+    let mut key = keys[rank.below(keys.len() as u64) as usize];
+    let (mut from, mut tag) = (key.0 as i32, key.1);
+    if matches!(how, How::Mixed) {
+        // There is one sender: anybody is that one, and any tag takes the oldest message.
+        if rank.below(2) == 0 {
+            from = MPI_ANY_SOURCE;
+        }
+        if rank.below(2) == 0 {
+            tag = MPI_ANY_TAG;
+            if let Some(oldest) = keys.iter().min_by_key(|k| queues[*k].front()) {
+                key = *oldest;
+            }
+        }
+    }
+    let expected = queues.get_mut(&key).and_then(VecDeque::pop_front);
+    debug_assert!(expected.is_none_or(|n| messages[n].to == rank.rank()));
+    Want { from, tag, expected }
+}
+
+/// Checks messages against what was sent.
+struct Check<'a> {
+    phase: usize,
+    me: u32,
+    messages: &'a [Message],
+    /// Where to look for the next message of a source and tag.
+    next: HashMap<(i32, i32), usize>,
+}
+
+impl Check<'_> {
+    fn received(&mut self, data: &[u8], done: &Completion, expected: Option<usize>) {
+        let key = (done.source, done.tag);
+        let n = expected.unwrap_or_else(|| {
+            let start = self.next.get(&key).copied().unwrap_or(0);
+            let ours = |m: &Message| m.to == self.me && (m.from as i32, m.tag) == key;
+            let at = self.messages[start..].iter().position(ours);
+            start + at.unwrap_or_else(|| panic!("one message too many from {} with tag {}", key.0, key.1))
+        });
+        self.next.insert(key, n + 1);
+        let message = &self.messages[n];
+        assert_eq!(key, (message.from as i32, message.tag), "message {n} at rank {}", self.me);
+        assert_eq!(done.bytes, message.len as u64, "length of message {n} at rank {}", self.me);
+        assert!(data == pattern(self.phase, n, message.len), "content of message {n} at rank {}", self.me);
+    }
+}
+
+/// An affine map x -> a x + b, twice: what the user's function composes. It does not commute.
+type Affine = [u64; 2];
+
+fn compose(first: Affine, then: Affine) -> Affine {
+    [then[0].wrapping_mul(first[0]), then[0].wrapping_mul(first[1]).wrapping_add(then[1])]
+}
+
+fn composing() -> UserCall {
+    Arc::new(|reduction: &UserReduction| {
+        let read = |buffer: &UserBuf| {
+            let mut bytes = vec![0; buffer.packed_len()];
+            buffer.pack(0, BytesMut::from(&mut bytes[..]));
+            let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+            words.as_chunks::<2>().0.to_vec()
+        };
+        let (left, right) = (read(&reduction.left), read(&reduction.right));
+        let both = left.iter().zip(&right).flat_map(|(l, r)| compose(*l, *r));
+        let bytes: Vec<u8> = both.flat_map(u64::to_ne_bytes).collect();
+        reduction.right.unpack(0, Bytes::from(&bytes[..]));
+    })
+}
+
+/// Words of each element.
+const WORDS: usize = 2;
+
+/// What rank `r` contributes to collective `n`: elements of two words.
+fn contribution(phase: usize, n: usize, r: u32, count: usize) -> Vec<u64> {
+    let mut random = Random::new((phase as u64) << 40 | (n as u64) << 32 | u64::from(r));
+    (0..count * WORDS).map(|_| random.draw()).collect()
+}
+
+/// The contributions of the ranks `0..n` combined, in rank order.
+fn combined(all: &[Vec<u64>], user: bool) -> Vec<u64> {
+    let mut result = all[0].clone();
+    for more in &all[1..] {
+        if user {
+            for (a, b) in result.as_chunks_mut::<2>().0.iter_mut().zip(more.as_chunks::<2>().0) {
+                *a = compose(*a, *b);
+            }
+        } else {
+            result.iter_mut().zip(more).for_each(|(a, b)| *a = a.wrapping_add(*b));
+        }
+    }
+    result
+}
+
+/// A started collective.
+struct Started {
+    request: RequestId,
+    output: Owned<u64>,
+    expected: Vec<u64>,
+    what: Planned,
+}
+
+const UNTOUCHED: u64 = 0xeeee_eeee_eeee_eeee;
+
+async fn collectives(rank: &Rank, comm: &Communicator, phase: usize, all: &[Planned]) -> Result<()> {
+    let mut started = Vec::new();
+    for (n, planned) in all.iter().enumerate() {
+        started.push(begin(rank, comm, phase, n, *planned)?);
+        rank.compute(rank.below(500)).await;
+    }
+    while let Some(Started { request, output, expected, what }) = started.pop() {
+        rank.wait(request).await?;
+        let got = output.into_vec().unwrap_or_else(|_| panic!("{what:?} still uses its buffer"));
+        let got = &got[..expected.len()];
+        assert!(got == expected, "{what:?} at rank {}: {got:x?} instead of {expected:x?}", rank.rank());
+    }
+    Ok(())
+}
+
+/// Starts a collective and says what its output must be in the end, all of it.
+fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -> Result<Started> {
+    let (me, size) = (rank.rank(), rank.size());
+    let Planned { what, count, root, user, .. } = p;
+    let words = count * WORDS;
+    let blocks = |r: u32, blocks: u32| contribution(phase, n, r, count * blocks as usize);
+    let block = |from: &[u64], r: u32| from[r as usize * words..][..words].to_vec();
+    let untouched = |blocks: u32| vec![UNTOUCHED; words * blocks as usize];
+    let at_root = me == root;
+    // Where only the root may give MPI_IN_PLACE the others do not.
+    let rooted = matches!(what, Collective::Gather | Collective::Scatter | Collective::Reduce);
+    let in_place = p.in_place && (at_root || !rooted);
+    let upto = |last: u32| (0..=last).map(|r| blocks(r, 1)).collect::<Vec<_>>();
+    let bytes = Shared(words * 8);
+    let count = Shared(count);
+    let commutative = !user;
+    let mine = blocks(me, 1);
+    // Input, output before, output after.
+    let (call, input, mut before, after) = match what {
+        Collective::Barrier => (Call::Barrier, vec![], vec![], vec![]),
+        Collective::Bcast => {
+            let data = blocks(root, 1);
+            let before = if at_root { data.clone() } else { untouched(1) };
+            (Call::Bcast { root, bytes }, vec![], before, data)
+        }
+        Collective::Gather => {
+            let call = Call::Gather { root, block: bytes, in_place };
+            match at_root {
+                true => (call, mine, untouched(size), upto(size - 1).concat()),
+                false => (call, mine, vec![], vec![]),
+            }
+        }
+        Collective::Scatter => {
+            let call = Call::Scatter { root, block: bytes, in_place };
+            let all = blocks(root, size);
+            let own = block(&all, me);
+            match (at_root, in_place) {
+                (true, true) => (call, all, vec![], vec![]),
+                (true, false) => (call, all, untouched(1), own),
+                (false, _) => (call, vec![], untouched(1), own),
+            }
+        }
+        Collective::Allgather => {
+            (Call::Allgather { block: bytes, in_place }, mine, untouched(size), upto(size - 1).concat())
+        }
+        Collective::Alltoall => {
+            let after = (0..size).flat_map(|r| block(&blocks(r, size), me)).collect();
+            (Call::Alltoall { block: bytes, in_place }, blocks(me, size), untouched(size), after)
+        }
+        Collective::Reduce => {
+            let call = Call::Reduce { root, count, commutative, in_place };
+            match at_root {
+                true => (call, mine, untouched(1), combined(&upto(size - 1), user)),
+                false => (call, mine, vec![], vec![]),
+            }
+        }
+        Collective::Allreduce => {
+            let call = Call::Allreduce { count, commutative, in_place };
+            (call, mine, untouched(1), combined(&upto(size - 1), user))
+        }
+        Collective::ReduceScatterBlock => {
+            let call = Call::ReduceScatterBlock { block: count, commutative, in_place };
+            let all: Vec<_> = (0..size).map(|r| blocks(r, size)).collect();
+            let after = block(&combined(&all, user), me);
+            (call, blocks(me, size), untouched(1), after)
+        }
+        Collective::Scan => {
+            let call = Call::Scan { count, commutative, in_place };
+            (call, mine, untouched(1), combined(&upto(me), user))
+        }
+        Collective::Exscan => {
+            let call = Call::Exscan { count, commutative, in_place };
+            let after = match (me, in_place) {
+                (0, true) => mine.clone(),
+                (0, false) => untouched(1),
+                _ => combined(&upto(me - 1), user),
+            };
+            (call, mine, untouched(1), after)
+        }
+    };
+    if in_place {
+        match what {
+            Collective::Gather | Collective::Allgather => {
+                before[me as usize * words..][..words].copy_from_slice(&input);
+            }
+            Collective::Scatter | Collective::Barrier | Collective::Bcast => {}
+            _ => before = input.clone(),
+        }
+    }
+    let reduces = !matches!(
+        what,
+        Collective::Barrier
+            | Collective::Bcast
+            | Collective::Gather
+            | Collective::Scatter
+            | Collective::Allgather
+            | Collective::Alltoall
+    );
+    // Elements of two words; the sum takes words one by one.
+    let element = reduces.then(|| Arc::new(Layout::basic(if user { 16 } else { 8 }, 8)));
+    let call = if reduces && !user { with_count(call, words) } else { call };
+    let input = Owned::new(if in_place && what != Collective::Scatter { vec![] } else { input });
+    let output = Owned::new(before);
+    let shaped = |buffer: UserBuf| match &element {
+        Some(element) if user => {
+            let count = buffer.packed_len() / 16;
+            buffer.cast(count, element).expect("whole elements")
+        }
+        _ => buffer,
+    };
+    let buffers =
+        Buffers { input: shaped(input.buf()), output: shaped(output.buf()), element: element.clone() };
+    let sum = kernel(Op::Sum, Scalar::U64).expect("a kernel for a sum");
+    let (combine, function) = match (reduces, user) {
+        (false, _) => (Combine::Nothing, None),
+        (true, false) => (Combine::Kernel(sum), None),
+        (true, true) => (Combine::User, Some(composing())),
+    };
+    let request = rank.start(comm, call, buffers, combine, function)?;
+    let mut expected = after;
+    // Beyond its result a reduce-scatter in place may leave anything.
+    if expected.len() < output.len() && !(in_place && what == Collective::ReduceScatterBlock) {
+        expected.resize(output.len(), UNTOUCHED);
+    }
+    Ok(Started { request, output, expected, what: p })
+}
+
+fn with_count(call: Call, n: usize) -> Call {
+    let n = Shared(n);
+    match call {
+        Call::Reduce { root, commutative, in_place, .. } => {
+            Call::Reduce { root, count: n, commutative, in_place }
+        }
+        Call::Allreduce { commutative, in_place, .. } => Call::Allreduce { count: n, commutative, in_place },
+        Call::ReduceScatterBlock { commutative, in_place, .. } => {
+            Call::ReduceScatterBlock { block: n, commutative, in_place }
+        }
+        Call::Scan { commutative, in_place, .. } => Call::Scan { count: n, commutative, in_place },
+        Call::Exscan { commutative, in_place, .. } => Call::Exscan { count: n, commutative, in_place },
+        other => other,
+    }
+}

@@ -1,0 +1,106 @@
+//! Groups of ranks that talk to each other.
+
+use crate::error::{Result, settle};
+use crate::universe::{Funneled, Level};
+use oxmpi_abi::constants as abi;
+use oxmpi_core::Process;
+use oxmpi_fabric::shm::Shm;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Number of a rank in a communicator, from 0.
+pub type Rank = i32;
+
+/// A group of ranks whose messages are told from those of other communicators (MPI-5.0 chapter 7).
+///
+/// It lives at most as long as its [`Universe`](crate::Universe), and is closed when it is dropped: what is under way
+/// goes on, and no other rank needs to do anything.
+pub struct Communicator<'u, L: Level = Funneled> {
+    pub(crate) process: &'u Arc<Process<Shm>>,
+    pub(crate) core: Arc<oxmpi_core::Communicator>,
+    /// `None` for world and self, which stay open.
+    _open: Option<Open>,
+    level: PhantomData<L>,
+}
+
+/// Closes a communicator when it is dropped. It does not borrow from the universe, because a destructor counts as a use:
+/// every program would have to drop its communicators by hand before `universe.finalize()`.
+struct Open {
+    process: Arc<Process<Shm>>,
+    core: Arc<oxmpi_core::Communicator>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.process.close(&self.core);
+    }
+}
+
+impl<L: Level> fmt::Debug for Communicator<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Communicator").field("rank", &self.rank()).field("size", &self.size()).finish()
+    }
+}
+
+impl<'u, L: Level> Communicator<'u, L> {
+    pub(crate) fn world(process: &'u Arc<Process<Shm>>) -> Communicator<'u, L> {
+        let core = process.world().clone();
+        Communicator { process, core, _open: None, level: PhantomData }
+    }
+
+    pub(crate) fn own(process: &'u Arc<Process<Shm>>) -> Communicator<'u, L> {
+        let core = process.own().clone();
+        Communicator { process, core, _open: None, level: PhantomData }
+    }
+
+    fn opened(&self, core: oxmpi_core::Communicator) -> Communicator<'u, L> {
+        let core = Arc::new(core);
+        let open = Open { process: self.process.clone(), core: core.clone() };
+        Communicator { process: self.process, core, _open: Some(open), level: PhantomData }
+    }
+
+    /// Which rank this process is (MPI_Comm_rank).
+    pub fn rank(&self) -> Rank {
+        self.core.rank()
+    }
+
+    /// How many ranks there are (MPI_Comm_size).
+    pub fn size(&self) -> Rank {
+        self.core.size()
+    }
+
+    /// A communicator of the same ranks with messages of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2). Libraries use
+    /// it so that their messages never meet those of their callers. All ranks must call it.
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    #[track_caller]
+    pub fn dup(&self) -> Result<Communicator<'u, L>> {
+        settle("dup", self.process.dup(&self.core)).map(|core| self.opened(core))
+    }
+
+    /// Communicators of those ranks that give the same colour, ordered by `key`, then by their ranks here
+    /// (MPI_Comm_split). All ranks must call it; who gives no colour gets no communicator.
+    ///
+    /// ```
+    /// oxmpi::threads(4, |world| {
+    ///     let odd = world.rank() % 2;
+    ///     let half = world.split(Some(odd), 0).unwrap().unwrap();
+    ///     assert_eq!((half.size(), half.rank()), (2, world.rank() / 2));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If the colour is negative, after the other ranks have got theirs.
+    #[track_caller]
+    pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator<'u, L>>> {
+        // Negative ones are refused below, but MPI_UNDEFINED means no colour there.
+        let color = color.map_or(abi::MPI_UNDEFINED, |c| if c < 0 { i32::MIN } else { c });
+        let new = settle("split", self.process.split(&self.core, color, key))?;
+        Ok(new.map(|core| self.opened(core)))
+    }
+}

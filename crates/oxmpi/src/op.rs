@@ -1,0 +1,228 @@
+//! What reductions combine, and how (MPI-5.0 section 6.9).
+
+use crate::message::size_of_element;
+use oxmpi_coll::{Combine, UserReduction};
+use oxmpi_core::process::UserCall;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::{self, Scalar};
+use oxmpi_mem::memory::{Plain, lend, lend_mut, zeros};
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A number that the predefined operations are made for: all primitive ones but `u128`.
+pub trait Number: Plain + sealed::Number {}
+
+/// A [`Number`] with bits to combine.
+pub trait Integer: Number {}
+
+mod sealed {
+    pub trait Number {
+        const SCALAR: oxmpi_mem::kernels::Scalar;
+    }
+}
+
+macro_rules! numbers {
+    ($($t:ty, $scalar:ident;)*) => {
+        $(
+            impl sealed::Number for $t {
+                const SCALAR: Scalar = Scalar::$scalar;
+            }
+            impl Number for $t {}
+        )*
+    };
+}
+numbers! {
+    i8, I8; i16, I16; i32, I32; i64, I64; i128, I128;
+    u8, U8; u16, U16; u32, U32; u64, U64;
+    f32, F32; f64, F64;
+}
+
+#[cfg(target_pointer_width = "64")]
+numbers! { isize, I64; usize, U64; }
+#[cfg(target_pointer_width = "32")]
+numbers! { isize, I32; usize, U32; }
+
+macro_rules! integers {
+    ($($t:ty)*) => { $(impl Integer for $t {})* };
+}
+integers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 usize);
+
+/// An operation on elements of type `T`. The predefined ones convert to it: [`Sum`], [`Product`], [`Min`], [`Max`],
+/// [`BitAnd`], [`BitOr`], [`BitXor`].
+#[derive(Clone)]
+pub struct Op<T> {
+    how: How<T>,
+}
+
+#[derive(Clone)]
+enum How<T> {
+    Kernel(kernels::Op, Scalar),
+    Function { function: Arc<Function<T>>, commutative: bool },
+}
+
+type Function<T> = dyn Fn(&T, &T) -> T + Send + Sync;
+
+impl<T> fmt::Debug for Op<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.how {
+            How::Kernel(op, _) => write!(f, "Op({op:?})"),
+            How::Function { commutative, .. } => write!(f, "Op(function, commutative: {commutative})"),
+        }
+    }
+}
+
+impl<T: Plain> Op<T> {
+    /// The program's own operation: associative, and the same whichever way round its operands are.
+    ///
+    /// ```
+    /// use oxmpi::Op;
+    /// let longest = |a: &[f64; 2], b: &[f64; 2]| if a[0].hypot(a[1]) >= b[0].hypot(b[1]) { *a } else { *b };
+    /// oxmpi::threads(3, |world| {
+    ///     let vector = [f64::from(world.rank()), 1.0];
+    ///     assert_eq!(world.all_reduce_one(vector, Op::commutative(longest)).unwrap(), [2.0, 1.0]);
+    /// });
+    /// ```
+    ///
+    /// If the function panics, the panic comes out of the reduction on that rank after the reduction has ended; the
+    /// other ranks get a result that means nothing.
+    pub fn commutative(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
+        Op { how: How::Function { function: Arc::new(function), commutative: true } }
+    }
+
+    /// As [`commutative`](Op::commutative), but operands are combined in the order of their ranks.
+    pub fn ordered(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
+        Op { how: How::Function { function: Arc::new(function), commutative: false } }
+    }
+
+    pub(crate) fn is_commutative(&self) -> bool {
+        match self.how {
+            How::Kernel(..) => true,
+            How::Function { commutative, .. } => commutative,
+        }
+    }
+
+    /// As the floor below wants it: the combination, and the function if it is not a kernel.
+    pub(crate) fn lower(self) -> Lowered {
+        match self.how {
+            How::Kernel(op, scalar) => {
+                let Some(kernel) = kernels::kernel(op, scalar) else {
+                    // The conversions below are made for pairs that have one; a test goes through all.
+                    unreachable!("no kernel for {op:?} of {scalar:?}")
+                };
+                Lowered { combine: Combine::Kernel(kernel), user: None, panic: Panic::default() }
+            }
+            How::Function { function, .. } => {
+                let panic = Panic::default();
+                let user = guarded(function, panic.clone());
+                Lowered { combine: Combine::User, user: Some(user), panic }
+            }
+        }
+    }
+}
+
+/// An operation as the floor below wants it.
+pub(crate) struct Lowered {
+    pub(crate) combine: Combine,
+    pub(crate) user: Option<UserCall>,
+    pub(crate) panic: Panic,
+}
+
+/// What the program's function has panicked with, until the reduction is over.
+#[derive(Clone, Default)]
+pub(crate) struct Panic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+
+impl Panic {
+    /// Goes on with the panic, if there was one.
+    pub(crate) fn resume(&self) {
+        let payload = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(payload) = payload {
+            resume_unwind(payload);
+        }
+    }
+
+    fn keep(&self, payload: Box<dyn Any + Send>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+    }
+}
+
+/// A panic must not leave the reduction half done, with the caller's buffers lent out.
+fn guarded<T: Plain>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
+    Arc::new(move |reduction: &UserReduction| {
+        let combined = catch_unwind(AssertUnwindSafe(|| {
+            let left: Vec<T> = values(&reduction.left);
+            let mut right: Vec<T> = values(&reduction.right);
+            for (left, right) in left.iter().zip(&mut right) {
+                *right = function(left, right);
+            }
+            lend(&right, |from| reduction.right.copy_from(0, &from, 0, from.packed_len()));
+        }));
+        if let Err(payload) = combined {
+            panic.keep(payload);
+        }
+    })
+}
+
+/// A copy of the elements: buffers have no alignment, and promise nothing about who else sees them.
+fn values<T: Plain>(buffer: &UserBuf) -> Vec<T> {
+    let mut all = match zeros(buffer.packed_len() / size_of_element::<T>()) {
+        Ok(all) => all,
+        Err(error) => panic!("no room to reduce in: {error}"),
+    };
+    lend_mut(&mut all, |to| to.copy_from(0, buffer, 0, to.packed_len()));
+    all
+}
+
+macro_rules! predefined {
+    ($($(#[$doc:meta])* $name:ident, $op:ident, $bound:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub struct $name;
+
+            impl<T: $bound> From<$name> for Op<T> {
+                fn from(_: $name) -> Op<T> {
+                    Op { how: How::Kernel(kernels::Op::$op, T::SCALAR) }
+                }
+            }
+        )*
+
+        #[cfg(test)]
+        mod tests {
+            use super::*;
+
+            fn of<T: Integer>() {
+                $(assert!(matches!(Op::<T>::from($name).lower().combine, Combine::Kernel(_)));)*
+            }
+
+            #[test]
+            fn every_operation_on_every_number_has_a_kernel() {
+                of::<i8>(); of::<i16>(); of::<i32>(); of::<i64>(); of::<i128>(); of::<isize>();
+                of::<u8>(); of::<u16>(); of::<u32>(); of::<u64>(); of::<usize>();
+                for op in [Op::<f32>::from(Sum), Product.into(), Min.into(), Max.into()] {
+                    assert!(matches!(op.lower().combine, Combine::Kernel(_)));
+                }
+                for op in [Op::<f64>::from(Sum), Product.into(), Min.into(), Max.into()] {
+                    assert!(matches!(op.lower().combine, Combine::Kernel(_)));
+                }
+            }
+        }
+    };
+}
+predefined! {
+    /// The sum; integers wrap around (MPI_SUM).
+    Sum, Sum, Number;
+    /// The product; integers wrap around (MPI_PROD).
+    Product, Prod, Number;
+    /// The smallest (MPI_MIN).
+    Min, Min, Number;
+    /// The largest (MPI_MAX).
+    Max, Max, Number;
+    /// And, bit by bit (MPI_BAND).
+    BitAnd, Band, Integer;
+    /// Or, bit by bit (MPI_BOR).
+    BitOr, Bor, Integer;
+    /// Exclusive or, bit by bit (MPI_BXOR).
+    BitXor, Bxor, Integer;
+}

@@ -1,0 +1,147 @@
+//! A process as a rank of its job, from start to end.
+
+use crate::Communicator;
+use crate::error::{Error, ErrorKind, Result, settle};
+use oxmpi_core::Process;
+use oxmpi_core::start::{self, Started};
+use oxmpi_core::world::{Options, world_shared};
+use oxmpi_fabric::shm::Shm;
+use oxmpi_os::segment::RankState;
+use oxmpi_rt::client::Client;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One thread talks to other ranks: the one that called [`init`] (MPI_THREAD_FUNNELED, MPI-5.0 section 11.6).
+#[derive(Debug)]
+pub struct Funneled(PhantomData<*const ()>);
+
+/// All threads may talk to other ranks at once (MPI_THREAD_MULTIPLE).
+#[derive(Debug)]
+pub struct Multiple(());
+
+/// Which threads may talk to other ranks: [`Funneled`] or [`Multiple`]. What is made at a level is `Send` and `Sync`
+/// if the level is.
+pub trait Level: sealed::Sealed + 'static {}
+
+impl Level for Funneled {}
+impl Level for Multiple {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Funneled {}
+    impl Sealed for super::Multiple {}
+}
+
+/// This process as a rank.
+///
+/// It ends with [`finalize`](Universe::finalize), or when it is dropped. Both wait until all messages this rank has
+/// sent are with their receivers. A drop because of a panic does not wait: `mpirun` then reports this rank and ends
+/// the job.
+#[derive(Debug)]
+pub struct Universe<L: Level = Funneled> {
+    process: Arc<Process<Shm>>,
+    client: Arc<Client>,
+    level: PhantomData<L>,
+}
+
+/// Makes this process a rank, for the calling thread alone.
+///
+/// Under `mpirun` it is the rank that `mpirun` started, otherwise rank 0 of 1. It can be called once in a process,
+/// and not again after the end (MPI-5.0 section 11.2).
+///
+/// # Errors
+/// [`ErrorKind::Start`] and [`ErrorKind::AlreadyInitialized`].
+pub fn init() -> Result<Universe> {
+    Universe::start("init")
+}
+
+/// Makes this process a rank, for all its threads.
+///
+/// ```
+/// let universe = oxmpi::init_threaded()?;
+/// let world = universe.world();
+/// std::thread::scope(|s| {
+///     s.spawn(|| world.recv::<u8>(0, 1).unwrap());
+///     s.spawn(|| world.send(&[1u8, 2], 0, 1).unwrap());
+/// });
+/// # Ok::<(), oxmpi::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`init`].
+pub fn init_threaded() -> Result<Universe<Multiple>> {
+    let universe = Universe::start("init_threaded")?;
+    settle("init_threaded", universe.process.set_threaded())?;
+    Ok(universe)
+}
+
+impl<L: Level> Universe<L> {
+    fn start(operation: &'static str) -> Result<Universe<L>> {
+        static CALLED: AtomicBool = AtomicBool::new(false);
+        if CALLED.swap(true, Ordering::Relaxed) {
+            let text = "this process was initialised before; it can be once, and not again after its end";
+            return Err(Error::new(ErrorKind::AlreadyInitialized, operation, text));
+        }
+        let Started { process, client } = start::start().map_err(|e| Error::start(&e))?;
+        client.segment().status().set_state(RankState::Initialized);
+        Ok(Universe { process: Arc::new(process), client, level: PhantomData })
+    }
+
+    /// The communicator of all ranks of the job (MPI_COMM_WORLD).
+    pub fn world(&self) -> Communicator<'_, L> {
+        Communicator::world(&self.process)
+    }
+
+    /// The communicator of this rank alone (MPI_COMM_SELF).
+    pub fn own(&self) -> Communicator<'_, L> {
+        Communicator::own(&self.process)
+    }
+
+    /// Ends this rank's part in the job, after all its messages are with their receivers (MPI_Finalize, MPI-5.0
+    /// section 11.2.2). A rank that sends a message which nobody receives waits here for ever.
+    ///
+    /// # Errors
+    /// None yet.
+    pub fn finalize(self) -> Result<()> {
+        // Its drop does the work; an error will have its way out here.
+        drop(self);
+        Ok(())
+    }
+
+    /// Ends the whole job at once: `mpirun` prints `why`, ends all ranks and exits with `code` (MPI_Abort, MPI-5.0
+    /// section 9.7).
+    pub fn abort(&self, code: i32, why: &str) -> ! {
+        self.client.segment().status().set_state(RankState::Aborting);
+        self.client.abort(code, why);
+        std::process::exit(code)
+    }
+}
+
+impl<L: Level> Drop for Universe<L> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.process.drain();
+        self.client.segment().status().set_state(RankState::Finalized);
+    }
+}
+
+/// Runs `program` as `ranks` ranks, one thread each, in this process, and returns what they return, by rank. `program`
+/// gets the communicator of all of them.
+///
+/// Messages go through the same shared memory as between processes. It is made for tests and examples: it needs
+/// neither `mpirun` nor [`init`], and may be called any number of times.
+///
+/// ```
+/// let ranks = oxmpi::threads(4, |world| world.all_gather(&[world.rank()]).unwrap());
+/// assert_eq!(ranks, vec![vec![0, 1, 2, 3]; 4]);
+/// ```
+///
+/// # Panics
+/// If there is no memory for a rank. A rank that panics ends the process with code 101, because the others would wait
+/// for it.
+pub fn threads<R: Send>(ranks: u32, program: impl Fn(&Communicator<'_>) -> R + Sync) -> Vec<R> {
+    world_shared(ranks, Options::default(), |process| program(&Communicator::world(process)))
+}

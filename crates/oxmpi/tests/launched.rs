@@ -1,0 +1,108 @@
+//! Examples, and this test program itself, as ranks under `mpirun`.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const ROLE: &str = "OXMPI_TEST_ROLE";
+
+/// What a rank does. Started by the other tests; without a role it does nothing.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let universe = oxmpi::init().unwrap();
+    let world = universe.world();
+    assert_eq!(world.size(), 3);
+    let me = world.rank();
+    match role.as_str() {
+        // The end of the program ends the universe: the message still arrives.
+        "drop" if me == 0 => drop(world.isend(vec![1u8; 1_000_000], 2, 0).unwrap()),
+        "drop" if me == 2 => assert_eq!(world.recv::<u8>(0, 0).unwrap().0, vec![1; 1_000_000]),
+        "panic" if me == 1 => panic!("a rank has had enough"),
+        "panic" => drop(world.recv::<u8>(1, 0)),
+        "abort" if me == 1 => universe.abort(42, "the weather is wrong"),
+        "abort" => drop(world.recv::<u8>(1, 0)),
+        _ => {}
+    }
+}
+
+/// Where cargo puts what it builds in this profile.
+fn target() -> PathBuf {
+    let me = std::env::current_exe().unwrap();
+    me.parent().and_then(Path::parent).unwrap().to_path_buf()
+}
+
+/// The launcher, built now if it is not there or old: cargo knows it as another package's program.
+fn launcher() -> PathBuf {
+    let target = target();
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    build.args(["build", "--quiet", "-p", "oxmpi-cli", "--bin", "oxmpi", "-p", "oxmpi", "--examples"]);
+    build.arg("--target-dir").arg(target.parent().unwrap());
+    if target.ends_with("release") {
+        build.arg("--release");
+    }
+    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target.join("oxmpi")
+}
+
+fn mpirun(ranks: &str, program: &Path, args: &[&str], role: &str) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = Command::new(launcher())
+        .args(["mpirun", "-n", ranks, "--timeout", "60"])
+        .arg(program)
+        .args(args)
+        .env(ROLE, role)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+fn example(name: &str, ranks: &str, args: &[&str]) -> String {
+    let program = target().join("examples").join(name);
+    let (code, out, err) = mpirun(ranks, &program, args, "");
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    out
+}
+
+fn rank_in_role(role: &str) -> (i32, String, String) {
+    let me = std::env::current_exe().unwrap();
+    mpirun("3", &me, &["--exact", "role", "--nocapture"], role)
+}
+
+#[test]
+fn the_examples_do_what_they_say() {
+    let out = example("hello", "3", &[]);
+    let lines: Vec<&str> = out.lines().map(|l| l.split(',').next().unwrap()).collect();
+    assert_eq!(lines, ["hello from rank 0 of 3", "hello from rank 1 of 3", "hello from rank 2 of 3"]);
+    for (ranks, step) in [("1", 0), ("2", 1), ("4", 6)] {
+        let expected: String =
+            (0..3).map(|r| format!("round {r}: the token is {}\n", (r + 1) * step)).collect();
+        assert_eq!(example("ring", ranks, &[]), expected);
+    }
+    let pi = example("pi", "3", &["100000"]);
+    assert!(pi.starts_with("pi is about 3.14159265"), "{pi}");
+}
+
+#[test]
+fn a_universe_that_is_dropped_ends_well() {
+    let (code, out, err) = rank_in_role("drop");
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+}
+
+#[test]
+fn a_rank_that_panics_ends_the_job() {
+    let (code, out, err) = rank_in_role("panic");
+    assert_eq!(code, 101, "{out}{err}");
+    assert!(err.contains("a rank has had enough"), "{err}");
+    assert_eq!(err.matches("mpirun:").count(), 1, "{err}");
+    assert!(err.contains("rank 1") && err.contains("exited with code 101"), "{err}");
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code_and_text() {
+    let (code, out, err) = rank_in_role("abort");
+    assert_eq!(code, 42, "{out}{err}");
+    assert!(err.contains("rank 1") && err.contains("the weather is wrong"), "{err}");
+}
