@@ -97,3 +97,20 @@ fn an_mpi_program_started_by_a_rank_is_a_job_of_one() {
     assert_eq!(outcome.out.matches("fine 0 of 1\n").count(), 3, "{outcome:?}");
     assert_eq!(outcome.out.matches(" of 3\n").count(), 3, "{outcome:?}");
 }
+
+#[test]
+fn a_wrapper_that_closes_descriptors_is_told_of() {
+    let p = compile(&["jobs/closer", "jobs/many"]);
+    let many = p.path("many");
+    for how in ["exec", "fork"] {
+        let outcome = p.run(3, &[], "closer", &[how, many.to_str().unwrap(), "work"]);
+        assert_eq!(
+            (outcome.code, outcome.out.as_str()),
+            (0, "fine 0 of 1\n".repeat(3).as_str()),
+            "{outcome:?}"
+        );
+        assert!(outcome.err.starts_with("OxMPI: warning: mpirun has started 3 ranks, but"), "{outcome:?}");
+        assert!(outcome.err.contains("descriptors 62 and 63") && outcome.err.contains("close_fds=False"));
+        assert_eq!(outcome.err.matches("warning").count(), 1, "{outcome:?}");
+    }
+}

@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{App, Launch, LaunchError};
 use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config};
+use crate::lost::LAUNCHER_VARIABLE;
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
 /// descriptor table that every process has.
@@ -197,6 +198,7 @@ fn environment(base: &[(OsString, OsString)], app: &App, rank: u32, size: u32) -
     }
     let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
+    set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
     for prefix in ["OXMPI", "OMPI"] {
         for (name, value) in [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", rank), ("LOCAL_SIZE", size)] {
             set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
