@@ -96,11 +96,13 @@ fn run(
     {
         return Err(null("request"));
     }
-    let request = library.process.start(comm, call, buffers, how.combine, how.call)?;
     match end {
-        End::Here => library.process.wait(request).map(drop),
-        // SAFETY: the C program passes a place for a handle.
-        End::Later(place) => unsafe { put(place, request.raw() as Request, "request") },
+        End::Here => library.process.execute(comm, call, buffers, how.combine, how.call),
+        End::Later(place) => {
+            let request = library.process.start(comm, call, buffers, how.combine, how.call)?;
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(place, request.raw() as Request, "request") }
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
 //!
 //! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
-//! request to the user.
+//! request to the user. Only blocking ones of a few bytes go past the plans, to the control section of their
+//! communicator ([`crate::control`]).
 
 use crate::comm::Communicator;
+use crate::control::Small;
 use crate::errors::{self, of_plan};
 use crate::process::{Process, UserCall};
 use oxmpi_coll::{Buffers, Combine, Run};
@@ -43,12 +45,32 @@ impl<F: Fabric> Process<F> {
         Ok(request)
     }
 
-    /// Runs a collective that combines nothing by a user's function, to its end.
+    /// Runs a collective to its end; arguments as in [`Process::start`].
     ///
     /// # Errors
     /// As [`Process::start`]; a process has failed.
-    pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
-        let request = self.start(comm, call, buffers, combine, None)?;
+    pub fn execute(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        buffers: Buffers,
+        combine: Combine,
+        user: Option<UserCall>,
+    ) -> Result<()> {
+        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
+            && self.execute_small(comm, &small)?
+        {
+            return Ok(());
+        }
+        let request = self.start(comm, call, buffers, combine, user)?;
         self.wait(request).map(drop)
+    }
+
+    /// Runs a collective that combines nothing by a user's function, to its end.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
+        self.execute(comm, call, buffers, combine, None)
     }
 }

@@ -1,6 +1,7 @@
 //! Communicators (MPI-5.0 chapter 7): a team with an error handler and a count of its collectives.
 
 use crate::Process;
+use crate::control::Control;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{RankMap, RequestId, Team};
@@ -22,11 +23,18 @@ pub struct Communicator {
     errhandler: AtomicUsize,
     /// Collectives called on it so far: their tags.
     collectives: AtomicU32,
+    /// Where its collectives of a few bytes take place.
+    pub(crate) control: Option<Control>,
 }
 
 impl Communicator {
-    pub(crate) fn new(team: Arc<Team>, errhandler: usize) -> Communicator {
-        Communicator { team, errhandler: AtomicUsize::new(errhandler), collectives: AtomicU32::new(0) }
+    pub(crate) fn new(team: Arc<Team>, errhandler: usize, control: Option<Control>) -> Communicator {
+        Communicator {
+            team,
+            errhandler: AtomicUsize::new(errhandler),
+            collectives: AtomicU32::new(0),
+            control,
+        }
     }
 
     /// Rank of this process (MPI_Comm_rank).
@@ -98,11 +106,39 @@ pub struct Split {
     /// Complete when all know what all have said.
     pub request: RequestId,
     color: i32,
+    mine: Name,
     entries: Owned<u8>,
 }
 
+/// What a new communicator is called: its context, and the control section of its lowest rank.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    id: ContextId,
+    section: Option<(u32, u64)>,
+}
+
+impl Name {
+    const BYTES: usize = 24;
+    const NO_SECTION: u64 = u64::MAX;
+
+    fn encode(&self) -> [u8; Name::BYTES] {
+        let (index, generation) = self.section.map_or((Name::NO_SECTION, 0), |(i, g)| (u64::from(i), g));
+        let mut bytes = [0; Name::BYTES];
+        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([self.id.0, index, generation]) {
+            *to = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// The name that begins with the `n`th 8 bytes.
+    fn decode(bytes: &[u8], n: usize) -> Name {
+        let section = u32::try_from(word(bytes, n + 1)).ok().map(|index| (index, word(bytes, n + 2)));
+        Name { id: ContextId(word(bytes, n)), section }
+    }
+}
+
 /// Bytes of what one rank says in a split: colour, key, and a name for its part.
-const ENTRY: usize = 16;
+const ENTRY: usize = 8 + Name::BYTES;
 
 fn is_color(color: i32) -> bool {
     color >= 0 || color == abi::MPI_UNDEFINED
@@ -148,10 +184,10 @@ impl<F: Fabric> Process<F> {
     /// If a process has failed.
     pub fn start_dup(&self, comm: &Communicator) -> Result<Dup> {
         // The lowest rank names it, the others are told.
-        let mine = self.new_context_id()?;
-        let name = Owned::new(mine.0.to_le_bytes().to_vec());
+        let mine = if comm.team.rank == 0 { Some(self.new_name(comm.team.size())?) } else { None };
+        let name = Owned::new(mine.map_or([0; Name::BYTES], |name| name.encode()).to_vec());
         let buffers = Buffers { input: UserBuf::empty(), output: name.buf(), element: None };
-        let call = Call::Bcast { root: 0, bytes: Shared(8) };
+        let call = Call::Bcast { root: 0, bytes: Shared(Name::BYTES) };
         let request = self.start(comm, call, buffers, Combine::Nothing, None)?;
         Ok(Dup { request, name })
     }
@@ -161,8 +197,8 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_INTERN if it is not.
     pub fn finish_dup(&self, comm: &Communicator, dup: Dup) -> Result<Communicator> {
-        let id = ContextId(word(&taken(dup.name)?, 0));
-        Ok(self.open(comm.team.map.clone(), comm.team.rank, id, comm.errhandler()))
+        let name = Name::decode(&taken(dup.name)?, 0);
+        Ok(self.open(comm.team.map.clone(), comm.team.rank, name, comm.errhandler()))
     }
 
     /// Communicators of those who give the same colour, ordered by key, then by old rank (MPI_Comm_split). `None`
@@ -181,19 +217,19 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// If a process has failed.
     pub fn start_split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Split> {
-        let mine = self.new_context_id()?;
+        let mine = self.new_name(comm.team.size())?;
         // A wrong colour takes part all the same: the others must not wait for ever.
         let said = if is_color(color) { color } else { abi::MPI_UNDEFINED };
         let mut entry = Vec::with_capacity(ENTRY);
         entry.extend_from_slice(&said.to_le_bytes());
         entry.extend_from_slice(&key.to_le_bytes());
-        entry.extend_from_slice(&mine.0.to_le_bytes());
+        entry.extend_from_slice(&mine.encode());
         let input = Owned::new(entry);
         let entries = Owned::new(vec![0u8; ENTRY * comm.team.size() as usize]);
         let buffers = Buffers { input: input.buf(), output: entries.buf(), element: None };
         let call = Call::Allgather { block: Shared(ENTRY), in_place: false };
         let request = self.start(comm, call, buffers, Combine::Nothing, None)?;
-        Ok(Split { request, color, entries })
+        Ok(Split { request, color, mine, entries })
     }
 
     /// Ends [`Process::start_split`], whose request is complete without an error.
@@ -201,7 +237,21 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// As [`Process::split`].
     pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        let Split { color, entries: output, .. } = split;
+        let Split { color, mine, entries: output, .. } = split;
+        let made = self.part_of_split(comm, color, output);
+        let named_by_me = matches!(&made, Ok(Some(part)) if part.team.id == mine.id);
+        if !named_by_me && let Some((index, _)) = mine.section {
+            self.domain.lock().lane.fabric_mut().release_control_section(index, None);
+        }
+        made
+    }
+
+    fn part_of_split(
+        &self,
+        comm: &Communicator,
+        color: i32,
+        output: Owned<u8>,
+    ) -> Result<Option<Communicator>> {
         let size = comm.team.size();
         if !is_color(color) {
             return Err(MpiError::new(
@@ -214,8 +264,8 @@ impl<F: Fabric> Process<F> {
         }
         let all = taken(output)?;
         let mut members: Vec<(i32, u32)> = (0..size)
-            .filter(|r| half(&all, *r as usize * 4) == color)
-            .map(|r| (half(&all, r as usize * 4 + 1), r))
+            .filter(|r| half(&all, *r as usize * (ENTRY / 4)) == color)
+            .map(|r| (half(&all, r as usize * (ENTRY / 4) + 1), r))
             .collect();
         members.sort_unstable();
         let Some(rank) = members.iter().position(|(_, r)| *r == comm.team.rank) else {
@@ -223,22 +273,35 @@ impl<F: Fabric> Process<F> {
         };
         // The first member names it.
         let leader = members[0].1 as usize;
-        let id = ContextId(word(&all, leader * 2 + 1));
+        let name = Name::decode(&all, leader * (ENTRY / 8) + 1);
         let processes = members.iter().map(|(_, r)| comm.team.map.process(*r)).collect::<Option<Vec<u32>>>();
         let Some(processes) = processes else {
             return Err(MpiError::new(abi::MPI_ERR_INTERN, "a rank of a split has no process"));
         };
-        Ok(Some(self.open(RankMap::new(processes), rank as u32, id, comm.errhandler())))
+        Ok(Some(self.open(RankMap::new(processes), rank as u32, name, comm.errhandler())))
     }
 
-    fn open(&self, map: RankMap, rank: u32, id: ContextId, errhandler: usize) -> Communicator {
+    /// A name for a communicator of at most `ranks` ranks, of which this process is the lowest.
+    fn new_name(&self, ranks: u32) -> Result<Name> {
+        let id = self.new_context_id()?;
+        Ok(Name { id, section: self.domain.lock().lane.fabric_mut().reserve_control_section(ranks) })
+    }
+
+    fn open(&self, map: RankMap, rank: u32, name: Name, errhandler: usize) -> Communicator {
+        let control = match (map.process(0), name.section) {
+            (Some(leader), Some((index, generation))) => Some(Control::new(leader, index, generation)),
+            _ => None,
+        };
         let mut domain = self.domain.lock();
         domain.reap();
-        Communicator::new(domain.lane.open_team(map, rank, id, false), errhandler)
+        Communicator::new(domain.lane.open_team(map, rank, name.id, false), errhandler, control)
     }
 
     /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).
     pub fn close(&self, comm: &Communicator) {
+        if let Some(control) = &comm.control {
+            self.leave(comm, control);
+        }
         let mut domain = self.domain.lock();
         domain.closing.push(comm.team.clone());
         domain.reap();

@@ -21,6 +21,7 @@
 pub mod collective;
 pub mod comm;
 pub mod completion;
+mod control;
 mod errors;
 pub mod p2p;
 pub mod process;

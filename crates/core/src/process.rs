@@ -1,6 +1,7 @@
 //! One rank as a value.
 
 use crate::comm::Communicator;
+use crate::control::Control;
 use crate::errors;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
@@ -139,8 +140,8 @@ impl<F: Fabric> Process<F> {
             threaded: AtomicBool::new(false),
             // 0 and 1 name world and self.
             next_context: AtomicU32::new(2),
-            world: Arc::new(Communicator::new(world, errhandler)),
-            own: Arc::new(Communicator::new(own, errhandler)),
+            world: Arc::new(Communicator::new(world, errhandler, Some(Control::new(0, 0, 0)))),
+            own: Arc::new(Communicator::new(own, errhandler, None)),
             attached: AtomicUsize::new(NO_BUFFER),
         }
     }
@@ -230,7 +231,17 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until `question` has an answer, letting things go on meanwhile.
-    pub(crate) fn wait_for<R>(&self, mut question: impl FnMut(&mut Domain<F>) -> Option<R>) -> R {
+    pub(crate) fn wait_for<R>(&self, question: impl FnMut(&mut Domain<F>) -> Option<R>) -> R {
+        self.wait_for_announced(question, || ())
+    }
+
+    /// As [`Process::wait_for`], for an answer that does not come by the fabric: `announce` tells whoever makes it that
+    /// this process is about to sleep, after which the question is asked once more.
+    pub(crate) fn wait_for_announced<R>(
+        &self,
+        mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
+        mut announce: impl FnMut(),
+    ) -> R {
         if let Some(answer) = self.look(&mut question) {
             return answer;
         }
@@ -247,6 +258,7 @@ impl<F: Fabric> Process<F> {
                     }
                 }
                 Next::Sleep(sleepy) => {
+                    announce();
                     let last = self.look_all(|domain, came| {
                         question(domain)
                             .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })

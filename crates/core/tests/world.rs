@@ -200,3 +200,37 @@ fn an_abandoned_receive_leaves_its_buffer_alone() {
         assert_eq!(receive(p, &comm, 8, 0, 1).0, [1; 8]);
     });
 }
+
+/// The sum over all ranks by the shortest way a communicator has.
+fn sum(p: &Process<Shm>, comm: &Communicator, value: u64) -> u64 {
+    let (mine, all) = (Owned::new(vec![value]), Owned::new(vec![0u64]));
+    let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
+    let buffers = Buffers { input: mine.buf(), output: all.buf(), element };
+    let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };
+    let kernel = oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::Op::Sum, oxmpi_mem::kernels::Scalar::U64);
+    p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();
+    all.into_vec().ok().unwrap()[0]
+}
+
+#[test]
+fn control_sections_are_used_again_by_other_communicators() {
+    world(5, |p| {
+        let world = p.world().clone();
+        let mut open = Vec::new();
+        for round in 0..300u64 {
+            let part = p.split(&world, (world.rank() + round as i32) % 2, 0).unwrap().unwrap();
+            let expected = |c: &Communicator| (0..c.size() as u64).map(|r| r + round).sum::<u64>();
+            assert_eq!(sum(p, &part, part.rank() as u64 + round), expected(&part));
+            let twin = p.dup(&part).unwrap();
+            // Nobody waits for anybody but by the sums, so some ranks have freed what others still read.
+            assert_eq!(sum(p, &twin, twin.rank() as u64 + round), expected(&twin));
+            assert_eq!(sum(p, &world, world.rank() as u64 + round), expected(&world));
+            p.close(&part);
+            // More are open at a time than there are sections: the others go by messages.
+            open.push(twin);
+            if open.len() > 20 {
+                open.drain(..15).for_each(|c| p.close(&c));
+            }
+        }
+    });
+}

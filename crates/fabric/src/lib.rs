@@ -24,6 +24,7 @@ pub mod sim;
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::ControlSection;
 use oxmpi_wire::{ContextId, Envelope, Frame, Received};
 
 /// The user data that follow a frame.
@@ -149,6 +150,31 @@ pub trait Fabric {
     fn read(&mut self, peer: u32, _address: u64, _into: BytesMut<'_>) -> Result<(), Unreachable> {
         Err(Unreachable { peer, why: "this path has no access to another process's memory".into() })
     }
+
+    /// Control section `index` of process `leader`, for a team of `ranks`; `None` if these processes share no memory.
+    ///
+    /// # Errors
+    /// If the leader's memory cannot be reached.
+    fn control_section(
+        &mut self,
+        _leader: u32,
+        _index: u32,
+        _ranks: u32,
+    ) -> Result<Option<ControlSection>, Unreachable> {
+        Ok(None)
+    }
+
+    /// Takes one of this process's own control sections for a team of at most `ranks`, if one is free: its index and the
+    /// generation it is at.
+    fn reserve_control_section(&mut self, _ranks: u32) -> Option<(u32, u64)> {
+        None
+    }
+
+    /// A reserved section is free again: at once if no team got it, else when all `team` ranks of it have left.
+    fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
+
+    /// Wakes a peer that may sleep.
+    fn wake(&mut self, _peer: u32) {}
 
     /// The process is about to sleep while messages wait for room to this peer: asks the peer to wake it when there
     /// is. Returns whether it will; if not (it cannot, or there is room by now), the sleep must be short.

@@ -20,6 +20,7 @@
 use crate::{Body, Fabric, Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender, Slot};
@@ -64,6 +65,17 @@ pub struct Shm {
     rings: Vec<RingIn>,
     /// Peers to which a ring shall be granted as soon as there is room to say so.
     grants: VecDeque<(u32, u32)>,
+    /// Our own control sections.
+    sections: Vec<Section>,
+}
+
+/// What is known of one of our control sections.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    Free,
+    Used,
+    /// The team of so many ranks has no use for it; some of them may still read it.
+    Leaving(u32),
 }
 
 /// What is kept about one peer.
@@ -114,8 +126,14 @@ impl std::fmt::Debug for Shm {
 impl Shm {
     /// The way of the process that owns `own`. `open` opens others' segments.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
+        let boot = *own.boot();
+        let mut sections = vec![Section::Free; boot.config.control_sections as usize];
+        if let Some(first) = sections.first_mut() {
+            // All processes know without a word that the first section of the first process is the world's.
+            *first = Section::Used;
+        }
         Shm {
-            me: own.boot().rank,
+            me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
             own,
             kind,
@@ -124,6 +142,7 @@ impl Shm {
             links: Vec::new(),
             rings: Vec::new(),
             grants: VecDeque::new(),
+            sections,
         }
     }
 
@@ -486,6 +505,57 @@ impl Fabric for Shm {
         RemoteProcess { pid: out.pid }
             .read(address, into)
             .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
+    }
+
+    fn control_section(
+        &mut self,
+        leader: u32,
+        index: u32,
+        ranks: u32,
+    ) -> Result<Option<ControlSection>, Unreachable> {
+        let kind = self.kind;
+        let segment = if leader == self.me {
+            &self.own
+        } else {
+            if self.out(leader).is_none() {
+                self.connect(leader)?;
+            }
+            match self.out(leader) {
+                Some(out) => &out.segment,
+                None => return Ok(None),
+            }
+        };
+        let config = &segment.boot().config;
+        let there = index < config.control_sections && ranks <= config.control_section_ranks;
+        Ok(there.then(|| segment.control_section(index, ranks, kind)))
+    }
+
+    fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
+        if ranks > self.own.boot().config.control_section_ranks {
+            return None;
+        }
+        let index = (0..self.sections.len()).find(|at| match self.sections[*at] {
+            Section::Free => true,
+            Section::Used => false,
+            Section::Leaving(before) => self.own.control_section(*at as u32, before, self.kind).reuse(before),
+        })?;
+        self.sections[index] = Section::Used;
+        Some((index as u32, self.own.control_section(index as u32, ranks, self.kind).generation()))
+    }
+
+    fn release_control_section(&mut self, index: u32, team: Option<u32>) {
+        if let Some(section) = self.sections.get_mut(index as usize) {
+            *section = team.map_or(Section::Free, Section::Leaving);
+        }
+    }
+
+    fn wake(&mut self, peer: u32) {
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
+            return;
+        }
+        if let Some(out) = self.out(peer) {
+            out.bell.ring();
+        }
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {

@@ -17,6 +17,7 @@
 
 pub mod barrier;
 pub mod bytes;
+pub mod control_section;
 pub mod door;
 mod hint;
 pub mod host;

@@ -21,6 +21,7 @@
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
+    control_section::ControlSection,
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     ring::{RingArea, RingShape},
@@ -38,7 +39,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -54,6 +55,10 @@ pub struct SegmentConfig {
     pub ring_chunk_bytes: u32,
     /// How many rings there are.
     pub max_rings: u32,
+    /// How many control sections there are.
+    pub control_sections: u32,
+    /// How many ranks a control section has room for, at most.
+    pub control_section_ranks: u32,
 }
 
 impl Default for SegmentConfig {
@@ -64,6 +69,8 @@ impl Default for SegmentConfig {
             ring_data_bytes: 64 << 10,
             ring_chunk_bytes: 2 << 10,
             max_rings: 16,
+            control_sections: 8,
+            control_section_ranks: 64,
         }
     }
 }
@@ -85,12 +92,23 @@ impl SegmentConfig {
         if self.max_rings > 1 << 16 {
             return Err(format!("{} rings: at most 65536 fit a segment", self.max_rings));
         }
+        if self.control_sections > 1 << 16 || self.control_section_ranks > 1 << 16 {
+            return Err(format!(
+                "{} control sections for {} ranks: at most 65536 of each fit a segment",
+                self.control_sections, self.control_section_ranks
+            ));
+        }
         Ok(())
     }
 
     /// Bytes of a whole segment.
     pub const fn bytes(&self) -> usize {
+        self.control_section_offset(self.control_sections)
+    }
+
+    const fn control_section_offset(&self, index: u32) -> usize {
         self.ring_offset(self.max_rings)
+            + index as usize * whole_pages(ControlSection::bytes(self.control_section_ranks))
     }
 
     const fn ring_offset(&self, index: u32) -> usize {
@@ -225,6 +243,8 @@ struct Header {
     ring_data_bytes: u32,
     ring_chunk_bytes: u32,
     max_rings: u32,
+    control_sections: u32,
+    control_section_ranks: u32,
 }
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
@@ -328,12 +348,14 @@ impl Segment {
             ring_data_bytes: config.ring_data_bytes,
             ring_chunk_bytes: config.ring_chunk_bytes,
             max_rings: config.max_rings,
+            control_sections: config.control_sections,
+            control_section_ranks: config.control_section_ranks,
         };
         // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding but at the very end.
         let raw = unsafe {
             std::slice::from_raw_parts(
                 std::ptr::from_ref(&header).cast::<u8>(),
-                std::mem::offset_of!(Header, max_rings) + 4,
+                std::mem::offset_of!(Header, control_section_ranks) + 4,
             )
         };
         let written = rustix::io::pwrite(&fd, raw, 0)?;
@@ -459,6 +481,29 @@ impl Segment {
         }
     }
 
+    /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
+    ///
+    /// # Panics
+    /// If there are not as many sections, or not as much room in one.
+    pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
+        let config = &self.boot.config;
+        assert!(
+            index < config.control_sections && ranks <= config.control_section_ranks,
+            "control section {index} for {ranks} ranks of a segment that has {} for {}",
+            config.control_sections,
+            config.control_section_ranks
+        );
+        // SAFETY: the section lies between its offset and that of the next one, inside the mapping.
+        unsafe {
+            ControlSection::from_raw(
+                self.base.add(config.control_section_offset(index)),
+                ranks,
+                kind,
+                self.clone(),
+            )
+        }
+    }
+
     fn door_line(&self) -> &DoorLine {
         // SAFETY: as for the status line.
         unsafe { self.base.add(DOOR_AT).cast().as_ref() }
@@ -489,6 +534,8 @@ impl Header {
                 ring_data_bytes: self.ring_data_bytes,
                 ring_chunk_bytes: self.ring_chunk_bytes,
                 max_rings: self.max_rings,
+                control_sections: self.control_sections,
+                control_section_ranks: self.control_section_ranks,
             },
         }
     }

@@ -12,7 +12,8 @@ use loom::{
 };
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
-    bytes::Bytes,
+    bytes::{Bytes, BytesMut},
+    control_section::ControlSection,
     door::{DoorWord, Sleepers},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     ring::{RingArea, RingReceiver, RingSender, RingShape, Slot},
@@ -286,5 +287,65 @@ fn door_rules_4_and_5_two_sleepers() {
         wait(1, word, sleepers, flags)();
         thread.join().unwrap();
         ringer.join().unwrap();
+    });
+}
+
+/// Meets once with `value`; the sum of all.
+fn allreduce(place: &ControlSection, rank: u32, generation: u64, value: u8, sleep: impl Fn()) -> u8 {
+    if place.arrive(rank, Bytes::from(&[value])) {
+        let wanted = place.complete(generation, 1, |lower, mut higher| {
+            let sum = lower.to_vec()[0] + higher.as_bytes().to_vec()[0];
+            Bytes::from(&[sum]).copy_to(higher.reborrow());
+        });
+        if wanted {
+            sleep();
+        }
+    }
+    let mut sum = [0u8];
+    while !place.is_over(generation) {
+        thread::yield_now();
+    }
+    place.result(BytesMut::from(&mut sum[..]));
+    sum[0]
+}
+
+#[test]
+fn control_section_rules_1_to_4_every_rank_gets_each_result() {
+    check(2, || {
+        let place = ControlSection::on_heap(2, Symmetric);
+        let other = place.clone();
+        let thread = thread::spawn(move || {
+            for generation in 1..=2 {
+                assert_eq!(allreduce(&other, 1, generation, 10, || ()), 10 + generation as u8);
+            }
+        });
+        for generation in 1..=2 {
+            assert_eq!(allreduce(&place, 0, generation, generation as u8, || ()), 10 + generation as u8);
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn control_section_rule_5_a_sleeper_is_woken() {
+    check(3, || {
+        let place = ControlSection::on_heap(2, Symmetric);
+        let rung = Arc::new(AtomicU32::new(0));
+        let (other, bell) = (place.clone(), rung.clone());
+        let thread = thread::spawn(move || {
+            if other.arrive(1, Bytes::from(b"")) && other.complete(1, 0, |_, _| ()) {
+                bell.store(1, Ordering::Release);
+            }
+        });
+        if place.arrive(0, Bytes::from(b"")) {
+            place.complete(1, 0, |_, _| ());
+        } else if !place.want(1) {
+            // Asleep: the other one must ring.
+            while rung.load(Ordering::Acquire) == 0 {
+                thread::yield_now();
+            }
+            assert!(place.is_over(1));
+        }
+        thread.join().unwrap();
     });
 }

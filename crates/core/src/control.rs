@@ -1,0 +1,156 @@
+//! Blocking collectives of a few bytes, in the control section of their communicator.
+//!
+//! They do not go through a plan: every rank leaves its bytes in shared memory, the last one combines them in the
+//! order of the ranks, all read the result (`oxmpi_os::control_section` has the protocol). So the result of a floating-point
+//! sum does not depend on who came last. Whether a call takes this way follows from what all its ranks know alike:
+//! the communicator, the collective, count, datatype and operation.
+
+use crate::Process;
+use crate::comm::Communicator;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::{CELL_BYTES, ControlSection};
+use oxmpi_plan::Call;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The control section that a communicator was given.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// The process in whose segment it lies.
+    leader: u32,
+    index: u32,
+    /// Mapped at the first use; `None` if the processes share no memory.
+    section: OnceLock<Option<ControlSection>>,
+    /// The last operation this rank took part in.
+    generation: AtomicU64,
+}
+
+impl Control {
+    pub(crate) fn new(leader: u32, index: u32, generation: u64) -> Control {
+        Control { leader, index, section: OnceLock::new(), generation: AtomicU64::new(generation) }
+    }
+}
+
+/// A collective that fits a control section.
+pub(crate) struct Small<'a> {
+    contribution: &'a UserBuf,
+    result: &'a UserBuf,
+    /// Bytes of both; 0 for a barrier.
+    len: usize,
+    kernel: Option<Kernel>,
+}
+
+impl<'a> Small<'a> {
+    /// The call as a small one, if it is one.
+    #[inline]
+    pub(crate) fn of(
+        comm: &Communicator,
+        call: &Call,
+        buffers: &'a Buffers,
+        combine: &Combine,
+    ) -> Option<Small<'a>> {
+        if comm.team.size() < 2 || comm.control.is_none() {
+            return None;
+        }
+        let Buffers { input, output, .. } = buffers;
+        match (call, combine) {
+            (Call::Barrier, _) => Some(Small { contribution: input, result: output, len: 0, kernel: None }),
+            (Call::Allreduce { count, in_place, .. }, Combine::Kernel(kernel))
+                if kernel.size() == kernel.extent()
+                    && count.0 > 0
+                    && count.0 <= CELL_BYTES / kernel.size().max(1) =>
+            {
+                let contribution = if *in_place { output } else { input };
+                let len = count.0 * kernel.size();
+                Some(Small { contribution, result: output, len, kernel: Some(*kernel) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    fn section<'c>(&self, comm: &Communicator, control: &'c Control) -> Result<Option<&'c ControlSection>> {
+        if let Some(section) = control.section.get() {
+            return Ok(section.as_ref());
+        }
+        let ranks = comm.team.size();
+        let mapped =
+            self.domain.lock().lane.fabric_mut().control_section(control.leader, control.index, ranks);
+        match mapped {
+            Ok(section) => Ok(control.section.get_or_init(|| section).as_ref()),
+            Err(unreachable) => Err(MpiError::new(abi::MPI_ERR_OTHER, unreachable.to_string())),
+        }
+    }
+
+    /// Runs a small collective. `false`: there is no shared memory for it.
+    ///
+    /// # Errors
+    /// If the control section cannot be reached.
+    pub(crate) fn execute_small(&self, comm: &Communicator, small: &Small<'_>) -> Result<bool> {
+        let Some(control) = &comm.control else { return Ok(false) };
+        let Some(section) = self.section(comm, control)? else { return Ok(false) };
+        let generation = control.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut packed = [0u8; CELL_BYTES];
+        let contribution = match small.contribution.as_contiguous() {
+            Some(bytes) => bytes.slice(0, small.len),
+            None => {
+                small.contribution.pack(0, BytesMut::from(&mut packed[..small.len]));
+                Bytes::from(&packed[..small.len])
+            }
+        };
+        if section.arrive(comm.team.rank, contribution) {
+            let sleepers = section.complete(generation, small.len, |lower, higher| {
+                if let Some(kernel) = &small.kernel {
+                    kernel.apply(lower, higher);
+                }
+            });
+            if sleepers {
+                self.wake_all(comm);
+            }
+        } else {
+            self.wait_for_announced(
+                |_| section.is_over(generation).then_some(()),
+                || _ = section.want(generation),
+            );
+        }
+        if small.len > 0 {
+            match small.result.as_contiguous_mut() {
+                Some(result) => section.result(result),
+                None => {
+                    section.result(BytesMut::from(&mut packed[..small.len]));
+                    small.result.unpack(0, Bytes::from(&packed[..small.len]));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn wake_all(&self, comm: &Communicator) {
+        let mut domain = self.domain.lock();
+        for rank in (0..comm.team.size()).filter(|r| *r != comm.team.rank) {
+            if let Some(process) = comm.team.map.process(rank) {
+                domain.lane.fabric_mut().wake(process);
+            }
+        }
+    }
+
+    /// This rank has no use for the section any more.
+    pub(crate) fn leave(&self, comm: &Communicator, control: &Control) {
+        // If it cannot be reached the section stays taken, which costs one of a few.
+        if let Ok(Some(section)) = self.section(comm, control) {
+            section.leave();
+        }
+        if control.leader == self.rank {
+            let ranks = comm.team.size();
+            self.domain.lock().lane.fabric_mut().release_control_section(control.index, Some(ranks));
+        }
+    }
+}
