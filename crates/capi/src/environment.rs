@@ -1,6 +1,6 @@
 //! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
 
-use crate::errors::{end_job, on_comm, on_none, outcome, put_string};
+use crate::errors::{end_job, end_jobs_through, on_comm, on_none, outcome, put_string};
 use crate::export;
 use crate::library::{self, Running, put, running};
 use oxmpi_abi::FuncId;
@@ -30,6 +30,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     }
     let Started { process, client } =
         start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+    end_jobs_through(client.clone());
     let (communicators, datatypes, operations) = (Table::new(), Table::new(), Table::new());
     if level >= abi::MPI_THREAD_SERIALIZED {
         process.set_threaded()?;

@@ -12,7 +12,24 @@ use oxmpi_abi::types::{Comm, Errhandler};
 use oxmpi_core::Communicator;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::segment::RankState;
+use oxmpi_rt::client::Client;
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
+use std::sync::{Arc, OnceLock};
+
+/// The connection to the launcher, from MPI_Init on; it stays after MPI_Finalize, because a job can still fail then.
+static LAUNCHER: OnceLock<Arc<Client>> = OnceLock::new();
+
+thread_local! {
+    /// The last error that was returned to this thread: its code, and what the code alone does not say.
+    static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
+}
+
+/// From now on the job is ended through this connection.
+pub(crate) fn end_jobs_through(client: Arc<Client>) {
+    // There is one MPI_Init, so there is one client.
+    let _ = LAUNCHER.set(client);
+}
 
 /// Ends a call: success, or its error on the object that it was called on.
 #[inline(always)]
@@ -50,6 +67,8 @@ pub(crate) fn on_none(function: FuncId, call: impl FnOnce(&'static library::Runn
 pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int {
     let code = error.class();
     if handler(on) == abi::MPI_ERRORS_RETURN {
+        // A thread that is ending has nobody left to read it.
+        let _ = LAST.try_with(|last| last.replace(Some((code, format!("{function}: {error}")))));
         return code;
     }
     let class = error_class_name(code).unwrap_or("an unknown error");
@@ -75,7 +94,12 @@ fn advice(code: c_int) -> &'static str {
         abi::MPI_ERR_UNSUPPORTED_OPERATION => {
             "This version of OxMPI does not have the function; `oxmpi info --missing` lists all of them."
         }
-        _ => "The error handler of the communicator is MPI_ERRORS_ARE_FATAL, so the job ends.",
+        _ if running().is_none() => {
+            "Before MPI_Init has returned, and after MPI_Finalize, every error ends the job."
+        }
+        _ => {
+            "The error handler is MPI_ERRORS_ARE_FATAL, so the job ends; with MPI_ERRORS_RETURN the call returns the error."
+        }
     }
 }
 
@@ -86,10 +110,12 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     unsafe { libc::fflush(std::ptr::null_mut()) };
     // An exit code has 8 bits; an error must not look like success.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
-    match running() {
-        Some(library) => {
-            library.client.segment().status().set_state(RankState::Aborting);
-            library.client.abort(status, text);
+    // Before MPI_Init the launcher's descriptors still lie where it has put them.
+    let launcher = LAUNCHER.get().cloned().or_else(|| Client::from_env().ok().flatten().map(Arc::new));
+    match launcher {
+        Some(client) => {
+            client.segment().status().set_state(RankState::Aborting);
+            client.abort(status, text);
         }
         None => eprintln!("{text}"),
     }
@@ -136,14 +162,19 @@ mpi! {
         })())
     }
 
-    /// MPI-5.0 section 9.4.
+    /// MPI-5.0 section 9.4. If the last call of this thread that returned an error returned this one, it is told in full.
     fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Error_string, None, (|| {
             let (Some(name), Some(text)) = (error_class_name(errorcode), error_class_text(errorcode)) else {
                 return Err(MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {errorcode} is no error code")));
             };
+            let last = LAST.try_with(|last| match &*last.borrow() {
+                Some((code, detail)) if *code == errorcode => format!("; the last one was {detail}"),
+                _ => String::new(),
+            });
+            let text = format!("{name}: {text}{}", last.unwrap_or_default());
             // SAFETY: the C program passes room for MPI_MAX_ERROR_STRING characters.
-            unsafe { put_string(&format!("{name}: {text}"), abi::MPI_MAX_ERROR_STRING, string, resultlen) }
+            unsafe { put_string(&text, abi::MPI_MAX_ERROR_STRING, string, resultlen) }
         })())
     }
 }

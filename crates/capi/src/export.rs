@@ -9,8 +9,9 @@ static NOWHERE: AtomicU16 = AtomicU16::new(0);
 /// when it died.
 static NOTE: AtomicPtr<AtomicU16> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
 
-/// From now on calls are noted there.
+/// From now on calls are noted there, the one that is being made (MPI_Init) among them.
 pub(crate) fn note_calls_in(cell: &'static AtomicU16) {
+    cell.store(NOWHERE.load(Ordering::Relaxed), Ordering::Relaxed);
     NOTE.store(std::ptr::from_ref(cell).cast_mut(), Ordering::Release);
 }
 

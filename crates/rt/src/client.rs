@@ -14,6 +14,7 @@ use oxmpi_os::{cpus, fdpass, spawn};
 use oxmpi_param::Params;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
+use crate::lost;
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
@@ -110,6 +111,9 @@ impl Client {
         // A process that a rank started finds the descriptors closed (close-on-exec), or, if it opened files itself,
         // something else of this number: that is a singleton, not an error.
         if !spawn::inherited_is_segment(segment) || !spawn::inherited_is_control(control) {
+            if let Some(text) = lost::warning(segment, control) {
+                eprintln!("{text}");
+            }
             return Ok(None);
         }
         let (Some(fd), Some(control)) = (spawn::take_inherited(segment), spawn::take_inherited(control))

@@ -15,7 +15,7 @@ mod start;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use oxmpi_os::fdpass;
@@ -72,7 +72,7 @@ pub struct Launch {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// A program cannot be executed.
-    #[error("cannot run '{}': {error}", program.display())]
+    #[error("cannot run '{}': {error}{}", program.display(), missing(program, error))]
     Run {
         /// The file.
         program: PathBuf,
@@ -85,9 +85,31 @@ pub enum LaunchError {
     /// A new segment cannot be used.
     #[error(transparent)]
     Segment(SegmentError),
+    /// The limit on open files is too low for so many ranks.
+    #[error(
+        "{ranks} ranks need {needed} open files in mpirun, but its limit is {limit}: raise the hard limit \
+         ('ulimit -Hn', or that of the batch system or container), or start fewer ranks"
+    )]
+    OpenFiles {
+        /// The ranks.
+        ranks: u64,
+        /// Descriptors that the launcher needs.
+        needed: u64,
+        /// The hard limit (RLIMIT_NOFILE).
+        limit: u64,
+    },
     /// Too many ranks for one launcher.
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
     TooMany(u64),
+}
+
+/// execve(2) says "no such file" of a file that is there if what it names to run it is not.
+fn missing(program: &Path, error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::NotFound && program.exists() {
+        "; the file is there, but not the interpreter that it names (see its first line, or 'file PROGRAM')"
+    } else {
+        ""
+    }
 }
 
 /// What an event of the poll set is about, packed into its 64 bits.

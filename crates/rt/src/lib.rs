@@ -18,4 +18,5 @@ pub mod client;
 pub mod control;
 pub mod job;
 pub mod launch;
+mod lost;
 pub mod report;

@@ -135,6 +135,11 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
             "a shell or a loader exits with 127 when it cannot find a program or a library.".to_string(),
             "read what it printed above; 'ldd PROGRAM' lists the libraries that a program needs.".to_string(),
         ),
+        Fault::Code(code) if SIGNALS.iter().any(|row| 128 + row.0 == *code) => {
+            let (name, words, meaning, next) = signal_entry(code - 128);
+            let meaning = format!("a shell says so of a program that {name} ({words}) killed: {meaning}");
+            (meaning, next.to_string())
+        }
         Fault::Code(_) => (
             "the program itself decided to fail; its peers may wait for it in vain.".to_string(),
             "read what the rank printed above (--tag-output marks each line with its rank).".to_string(),
@@ -285,7 +290,13 @@ mod tests {
         let seen = Glimpse::default();
         let subject = Subject { rank: 0, host: "h", seen: &seen };
         let killed = (1..64).map(Fault::Killed);
-        for f in killed.chain([Fault::Code(1), Fault::Code(127), Fault::NoFinalize, Fault::NoInit(3)]) {
+        for f in killed.chain([
+            Fault::Code(1),
+            Fault::Code(127),
+            Fault::Code(139),
+            Fault::NoFinalize,
+            Fault::NoInit(3),
+        ]) {
             let text = fault(&subject, &f, 0, 1);
             assert_eq!(text.lines().count(), 4, "{text}");
             assert!(!text.contains("pid"), "no pid is known: {text}");

@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{App, Launch, LaunchError};
 use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config};
+use crate::lost::LAUNCHER_VARIABLE;
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
 /// descriptor table that every process has.
@@ -25,6 +26,10 @@ const SEGMENT_NUMBER: i32 = 62;
 const CONTROL_NUMBER: i32 = 63;
 /// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
+/// Descriptors that the launcher has beside those, and some that it may have inherited.
+const FDS_OTHERWISE: u64 = 24;
+/// Descriptors that handing over a rank's own takes, whatever their number (see [`spawn`]).
+const FDS_AT_LEAST: u64 = 72;
 
 /// A rank's process, as the launcher holds it.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ pub(super) fn start(
     stdin_is_terminal: bool,
 ) -> Result<Started, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
-    let open_files = raise_open_files(u64::from(size));
+    let open_files = raise_open_files(u64::from(size))?;
     // All segments exist before the first rank runs: it may ask for any of them.
     let segments = make_segments(launch, size)?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
@@ -193,6 +198,7 @@ fn environment(base: &[(OsString, OsString)], app: &App, rank: u32, size: u32) -
     }
     let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
+    set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
     for prefix in ["OXMPI", "OMPI"] {
         for (name, value) in [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", rank), ("LOCAL_SIZE", size)] {
             set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
@@ -216,14 +222,19 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 }
 
 /// Makes room for the descriptors of many ranks. Returns the limit from before, for the ranks, if it was changed.
-fn raise_open_files(ranks: u64) -> Option<(u64, u64)> {
+fn raise_open_files(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
     let before = getrlimit(Resource::Nofile);
-    let (soft, hard) = (before.current?, before.maximum.unwrap_or(u64::MAX));
-    if ranks * FDS_PER_RANK + 64 <= soft {
-        return None;
+    let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
+    let needed = (ranks * FDS_PER_RANK + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    if needed <= soft {
+        return Ok(None);
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(hard), maximum: before.maximum }).ok()?;
-    Some((soft, hard))
+    if needed > hard {
+        return Err(LaunchError::OpenFiles { ranks, needed, limit: hard });
+    }
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    kernel("raise the limit on open files", setrlimit(Resource::Nofile, raised))?;
+    Ok(Some((soft, hard)))
 }
 
 fn c_string(text: &OsStr) -> Result<CString, LaunchError> {

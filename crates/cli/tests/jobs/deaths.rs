@@ -1,0 +1,119 @@
+//! Ranks that die: by their own hand, or killed wherever they are.
+
+use crate::harness::{Programs, SOON, await_sleep, compile, kill, named};
+
+/// Rank 1 of 3 dies by its own hand. Its peers wait for it, so only the launcher can end the job.
+fn dies(programs: &Programs, phase: &str, manner: &str, code: i32, words: &str) {
+    let mut job = programs.start(programs.mpirun(3, &[], "die", &[phase, manner]));
+    let line = job.line();
+    let pid = line.strip_prefix("victim ").unwrap().parse().unwrap();
+    let outcome = job.end_within(SOON);
+    if code == 0 {
+        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
+    } else {
+        outcome.reports(code, &format!("{} {words}\n", named(1, pid)));
+    }
+}
+
+#[test]
+fn before_init() {
+    let p = compile(&["jobs/die"]);
+    dies(&p, "before", "kill", 137, "was killed by SIGKILL (kill)");
+    dies(&p, "before", "segv", 139, "was killed by SIGSEGV (segmentation fault)");
+    dies(&p, "before", "abort", 134, "was killed by SIGABRT (abort)");
+    dies(&p, "before", "3", 3, "exited with code 3");
+    dies(&p, "before", "0", 1, "exited without ever calling MPI_Init");
+}
+
+#[test]
+fn between_init_and_finalize() {
+    let p = compile(&["jobs/die"]);
+    let words = |what| format!("{what}; its last MPI call was MPI_Init");
+    dies(&p, "between", "kill", 137, &words("was killed by SIGKILL (kill)"));
+    dies(&p, "between", "segv", 139, &words("was killed by SIGSEGV (segmentation fault)"));
+    dies(&p, "between", "abort", 134, &words("was killed by SIGABRT (abort)"));
+    dies(&p, "between", "3", 3, &words("exited with code 3"));
+    dies(&p, "between", "0", 1, &words("exited after MPI_Init without calling MPI_Finalize"));
+}
+
+#[test]
+fn after_finalize() {
+    let p = compile(&["jobs/die"]);
+    let words = |what| format!("{what}; its last MPI call was MPI_Finalize");
+    dies(&p, "after", "kill", 137, &words("was killed by SIGKILL (kill)"));
+    dies(&p, "after", "segv", 139, &words("was killed by SIGSEGV (segmentation fault)"));
+    dies(&p, "after", "abort", 134, &words("was killed by SIGABRT (abort)"));
+    dies(&p, "after", "3", 3, &words("exited with code 3"));
+    dies(&p, "after", "0", 0, "");
+}
+
+/// One rank of 4 is killed while all are stuck at `place`; its last call must be `call`.
+fn killed(place: &str, sleeps: bool, calls: [&str; 2], options: &[&str]) {
+    let p = compile(&["jobs/stuck"]);
+    for (victim, call) in (0..).zip(calls) {
+        let mut job = p.start(p.mpirun(4, options, "stuck", &[place]));
+        let pid = job.pids(4)[&victim];
+        if sleeps {
+            await_sleep(pid);
+        }
+        kill(pid);
+        let outcome = job.end_within(SOON);
+        let call = if call.is_empty() { String::new() } else { format!("; its last MPI call was {call}") };
+        outcome.reports(137, &format!("{} was killed by SIGKILL (kill){call}\n", named(victim, pid)));
+    }
+}
+
+#[test]
+fn killed_before_init() {
+    killed("before", true, ["", ""], &[]);
+}
+
+#[test]
+fn killed_in_a_receive() {
+    killed("recv", true, ["MPI_Recv"; 2], &[]);
+}
+
+#[test]
+fn killed_in_a_send_that_nobody_receives() {
+    killed("send", true, ["MPI_Send"; 2], &[]);
+}
+
+#[test]
+fn killed_in_a_barrier() {
+    killed("barrier", true, ["MPI_Barrier"; 2], &[]);
+}
+
+#[test]
+fn killed_while_computing() {
+    killed("compute", false, ["MPI_Comm_size"; 2], &[]);
+}
+
+#[test]
+fn killed_in_finalize() {
+    killed("finalize", true, ["MPI_Recv", "MPI_Finalize"], &[]);
+}
+
+#[test]
+fn killed_after_finalize() {
+    killed("after", true, ["MPI_Finalize"; 2], &[]);
+}
+
+#[test]
+fn sender_and_receiver_of_long_messages_killed() {
+    killed("pairs", false, ["MPI_Send", "MPI_Recv"], &[]);
+}
+
+#[test]
+fn sender_and_receiver_of_long_messages_through_shared_memory_killed() {
+    killed("pairs", false, ["MPI_Send", "MPI_Recv"], &["--mca", "single_copy", "off"]);
+}
+
+#[test]
+fn killed_while_everybody_sends_and_receives() {
+    killed("transfer", false, ["MPI_Sendrecv"; 2], &[]);
+}
+
+#[test]
+fn peers_that_ignore_the_request_to_end_are_killed() {
+    killed("stubborn", false, ["MPI_Comm_size"; 2], &[]);
+}

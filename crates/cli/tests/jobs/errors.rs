@@ -1,0 +1,142 @@
+//! MPI_Abort, calls with wrong arguments, at a wrong time, or of functions that are not there.
+
+use std::process::Command;
+
+use crate::harness::{Outcome, Programs, compile, installed};
+
+const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
+const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, every error ends the job.\n";
+
+fn errors(programs: &Programs, arguments: &[&str]) -> Outcome {
+    programs.run(3, &[], "errors", arguments)
+}
+
+/// The job ends with `code` and one report, though all ranks make the mistake; it contains `text`.
+fn fails(programs: &Programs, what: &str, code: i32, text: &str) {
+    let outcome = errors(programs, &[what]);
+    outcome.reports(code, "rank ");
+    assert!(outcome.err.contains(&format!(") ended the job:\n{text}")), "{outcome:?}");
+    assert!(!outcome.out.contains("still here"), "{outcome:?}");
+}
+
+#[test]
+fn abort_ends_the_job_with_its_code() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["abort-one", "7"]);
+    outcome.reports(7, "rank 1 (pid ");
+    assert!(outcome.err.contains(") called MPI_Abort\n"), "{outcome:?}");
+    errors(&p, &["abort-all", "7"]).reports(7, "rank ");
+    // An exit code has 8 bits, and an aborted job must not look like a good one.
+    errors(&p, &["abort-one", "0"]).reports(1, "rank 1 ");
+    errors(&p, &["abort-all", "256"]).reports(1, "rank ");
+    errors(&p, &["abort-one", "-1"]).reports(255, "rank 1 ");
+}
+
+#[test]
+fn abort_before_init() {
+    let p = compile(&["jobs/errors"]);
+    let outcome = errors(&p, &["abort-before", "7"]);
+    outcome.reports(7, "rank ");
+    assert!(outcome.err.contains("MPI_Abort was called while MPI was not initialised\n"), "{outcome:?}");
+}
+
+#[test]
+fn wrong_arguments_are_named_with_their_values() {
+    let p = compile(&["jobs/errors"]);
+    let peer = "MPI_Send: MPI_ERR_RANK: dest is 99; the communicator has the ranks 0 to 2";
+    fails(&p, "peer", 6, &format!("{peer}{FATAL}"));
+    fails(&p, "tag", 4, "MPI_Send: MPI_ERR_TAG: tag is -5;");
+    fails(&p, "count", 2, "MPI_Bcast: MPI_ERR_COUNT: count is -3;");
+    fails(
+        &p,
+        "truncate",
+        15,
+        "MPI_Sendrecv: MPI_ERR_TRUNCATE: a message of 8 bytes arrived for a receive buffer of 4 bytes",
+    );
+    errors(&p, &["peer-one"]).reports(6, "rank 1 (pid ");
+}
+
+#[test]
+fn calls_at_a_wrong_time() {
+    let p = compile(&["jobs/errors"]);
+    let early = "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread";
+    fails(&p, "before", 16, &format!("{early}{OUTSIDE}"));
+    let twice = "MPI_Init: MPI_ERR_OTHER: MPI was initialised before; it can be only once";
+    fails(&p, "double", 16, &format!("{twice}{FATAL}"));
+    fails(&p, "after", 16, &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize{OUTSIDE}"));
+    fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
+    fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
+}
+
+#[test]
+fn functions_that_are_not_there() {
+    let p = compile(&["jobs/errors"]);
+    fails(&p, "unsupported", 55, "MPI_Open_port: MPI_ERR_UNSUPPORTED_OPERATION: ");
+    let outcome = errors(&p, &["unsupported-return"]);
+    outcome.is_fine(3, "class unsupported length right: MPI_ERR_UNSUPPORTED_OPERATION: ");
+    assert_eq!(outcome.out.matches("MPI_Open_port").count(), 2 * 3, "{outcome:?}");
+}
+
+#[test]
+fn a_returned_error_tells_function_and_value() {
+    let p = compile(&["jobs/errors"]);
+    errors(&p, &["return"]).is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");
+}
+
+#[test]
+fn a_singleton_tells_its_errors_itself() {
+    let p = compile(&["jobs/errors"]);
+    for (what, code, text) in [
+        ("peer", 6, "MPI_Send: MPI_ERR_RANK: dest is 99; the communicator has the ranks 0 to 0"),
+        ("before", 16, "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init"),
+        ("after", 16, "MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize"),
+    ] {
+        let output = Command::new(p.path("errors")).arg(what).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && err.starts_with(text), "{what}: {err}");
+        assert_eq!(err.matches(text).count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn a_misspelt_parameter_is_told_with_the_nearest_name() {
+    let p = compile(&["jobs/many"]);
+    let text = "there is no parameter 'shm_ring_slot' (did you mean 'shm_ring_slots'?)";
+    let variable = ("OXMPI_MCA_shm_ring_slot", "256");
+    // For mpirun, which starts nothing then.
+    let mut command = p.mpirun(2, &[], "many", &["init"]);
+    command.env(variable.0, variable.1);
+    let outcome = p.start(command).end();
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    assert!(outcome.err.starts_with("mpirun: environment variable OXMPI_MCA_shm_ring_slot: "), "{outcome:?}");
+    assert!(outcome.err.contains(text), "{outcome:?}");
+    // For the ranks: one report.
+    let script = format!("{}={} exec {} init", variable.0, variable.1, p.path("many").display());
+    let mut command = Command::new(installed("mpirun"));
+    command.args(["-n", "4", "--timeout", "50", "sh", "-c", &script]);
+    let outcome = p.start(command).end();
+    outcome.reports(16, "rank ");
+    assert!(
+        outcome.err.contains(") ended the job:\nMPI_Init: ") && outcome.err.contains(text),
+        "{outcome:?}"
+    );
+    // For a singleton.
+    let output = Command::new(p.path("many")).arg("init").env(variable.0, variable.1).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(16) && err.starts_with("MPI_Init: ") && err.contains(text), "{err}");
+}
+
+#[test]
+fn a_parameter_far_from_all_is_refused_too() {
+    let p = compile(&["jobs/many"]);
+    let mut command = p.mpirun(2, &[], "many", &["init"]);
+    command.env("OXMPI_MCA_unknown", "1");
+    let outcome = p.start(command).end();
+    assert!(outcome.code == 2 && outcome.err.contains("there is no parameter 'unknown'"), "{outcome:?}");
+    assert!(outcome.err.contains("'oxmpi info --params' lists them all"), "{outcome:?}");
+    let outcome = p.run(2, &["--mca", "shm_max_rings", "many"], "many", &["init"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    let text =
+        "mpirun: --mca shm_max_rings many: parameter 'shm_max_rings': 'many' is not a number from 0 to 1024";
+    assert!(outcome.err.starts_with(text), "{outcome:?}");
+}

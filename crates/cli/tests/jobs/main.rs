@@ -1,0 +1,12 @@
+//! Whole jobs that do not go well, by the installed `mpirun` and library: ranks that die, wrong calls, a launcher that
+//! is killed, narrow surroundings. The C programs lie in `tests/c/jobs`.
+//!
+//! What is promised: the job ends soon, with the right code and one report, and nothing is left of it.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+mod deaths;
+mod errors;
+mod harness;
+mod launcher;
+mod programs;
+mod surroundings;

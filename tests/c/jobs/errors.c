@@ -1,0 +1,67 @@
+/* Calls that are errors: errors WHAT. Where the job is to end, it ends here; what returns is printed. */
+#include <mpi.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+/* Prints what an error code says. */
+static void tell(int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int class, length;
+    MPI_Error_class(code, &class);
+    MPI_Error_string(code, text, &length);
+    printf("class %s length %s: %s\n", class == MPI_ERR_UNSUPPORTED_OPERATION ? "unsupported" : "other",
+           (int) strlen(text) == length ? "right" : "wrong", text);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argv[1];
+    int value = argc > 2 ? atoi(argv[2]) : 0;
+    if (!strcmp(what, "before")) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!strcmp(what, "abort-before")) MPI_Abort(MPI_COMM_WORLD, value);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (!strcmp(what, "double")) MPI_Init(&argc, &argv);
+    if (!strcmp(what, "abort-one") && rank == 1) MPI_Abort(MPI_COMM_WORLD, value);
+    if (!strcmp(what, "abort-all")) MPI_Abort(MPI_COMM_WORLD, value);
+    if (!strcmp(what, "peer") || (!strcmp(what, "peer-one") && rank == 1))
+        MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "tag")) MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_WORLD);
+    if (!strcmp(what, "count")) MPI_Bcast(&value, -3, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "truncate")) {
+        int two[2] = {1, 2}, one;
+        MPI_Sendrecv(two, 2, MPI_INT, rank, 0, &one, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (!strcmp(what, "unsupported")) {
+        char port[MPI_MAX_PORT_NAME];
+        MPI_Open_port(MPI_INFO_NULL, port);
+    }
+    if (!strcmp(what, "unsupported-return")) {
+        char port[MPI_MAX_PORT_NAME];
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        tell(MPI_Open_port(MPI_INFO_NULL, port));
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        return 0;
+    }
+    if (!strcmp(what, "return")) {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        tell(MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_WORLD));
+        MPI_Finalize();
+        return 0;
+    }
+    if (strncmp(what, "after", 5)) MPI_Barrier(MPI_COMM_WORLD); /* whose error it was not waits for the end */
+    MPI_Finalize();
+    if (!strcmp(what, "after")) MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "after-init")) MPI_Init(&argc, &argv);
+    if (!strcmp(what, "after-finalize")) MPI_Finalize();
+    printf("still here\n");
+    return 0;
+}
