@@ -51,18 +51,23 @@ fn plain_bytes(library: &Running, buf: *const c_void, count: i64, datatype: Data
     count.checked_mul(datatype.size())
 }
 
-/// A blocking send, on the low-latency path (row L6) if that takes it. Synchronous and buffered sends have more to do.
+/// Sends on the low-latency path (row L6) if that takes it. Synchronous and buffered sends have more to do.
+#[inline(always)]
+fn sent_now(library: &Running, comm: &Communicator, mode: Mode, s: Sending) -> bool {
+    matches!(mode, Mode::Standard | Mode::Ready)
+        && plain_bytes(library, s.buf, s.count, s.datatype).is_some_and(|len| {
+            // SAFETY: the program names this memory and leaves it alone during the call.
+            let bytes = unsafe { Bytes::from_raw(s.buf.cast(), len) };
+            library.process.send_now(comm, bytes, s.dest, s.tag)
+        })
+}
+
+/// A blocking send.
 #[inline(always)]
 fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if matches!(mode, Mode::Standard | Mode::Ready)
-            && let Some(len) = plain_bytes(library, s.buf, s.count, s.datatype)
-        {
-            // SAFETY: the program names this memory and leaves it alone during the call.
-            let bytes = unsafe { Bytes::from_raw(s.buf.cast(), len) };
-            if library.process.send_now(communicator, bytes, s.dest, s.tag) {
-                return Ok(());
-            }
+        if sent_now(library, communicator, mode, s) {
+            return Ok(());
         }
         send_fully(library, communicator, mode, s)
     })
@@ -74,10 +79,15 @@ fn send_fully(library: &Running, comm: &Communicator, mode: Mode, s: Sending) ->
     library.process.send(comm, mode, buffer, s.dest, s.tag)
 }
 
+#[inline(always)]
 fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
+        }
+        if sent_now(library, communicator, mode, s) {
+            // Row L7: complete already, so it needs no request of its own.
+            return give(request, RequestId::COMPLETE);
         }
         let buffer = library.buffer(s.buf, s.count, s.datatype)?;
         give(request, library.process.isend(communicator, mode, buffer, s.dest, s.tag)?)

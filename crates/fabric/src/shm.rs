@@ -459,11 +459,23 @@ impl Fabric for Shm {
         let Some(ring) = link.ring_in.and_then(|index| self.rings.get_mut(index as usize)) else {
             return Taken::Other;
         };
-        let Some((its_tag, its_context, bytes)) = ring.receiver.peek_inline() else {
-            return if ring.receiver.is_empty() { Taken::Nothing } else { Taken::Other };
+        let (its_tag, its_context, bytes) = match ring.receiver.peek_inline() {
+            Some(inline) => inline,
+            None => match ring.receiver.peek() {
+                None => return Taken::Nothing,
+                // A message of one chunk.
+                Some(Slot::Chunk { tag, context, total, bytes, .. }) if total == bytes.len() => {
+                    (tag, context, bytes)
+                }
+                Some(_) => return Taken::Other,
+            },
         };
         let len = bytes.len();
-        if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) || len > into.len() {
+        if u32::from(its_context) != context
+            || its_context == FRAMED
+            || tag.is_some_and(|tag| tag != its_tag)
+            || len > into.len()
+        {
             return Taken::Other;
         }
         bytes.copy_to(into.slice(0, len));
