@@ -42,6 +42,33 @@ pub(crate) struct State {
     pub(crate) lost: Vec<u32>,
     /// Frames that made no sense, for diagnosis.
     pub(crate) nonsense: u64,
+    /// Memory for the data of unexpected messages.
+    pub(crate) spare: Spare,
+}
+
+/// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    const MOST: usize = 64;
+    const LONGEST: usize = 4096;
+
+    /// A vector with the bytes that are here of a message of `total` bytes.
+    fn collect(&mut self, first: Bytes<'_>, total: usize) -> Vec<u8> {
+        let mut data = self.0.pop().unwrap_or_default();
+        data.reserve_exact(total);
+        first.append_to(&mut data);
+        data
+    }
+
+    /// Keeps a vector's memory, unless there is enough.
+    pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
+        if self.0.len() < Spare::MOST && data.capacity() <= Spare::LONGEST {
+            data.clear();
+            self.0.push(data);
+        }
+    }
 }
 
 impl State {
@@ -85,7 +112,7 @@ impl State {
                 let key = context.unexpected.push(Unexpected {
                     from,
                     tag: envelope.tag,
-                    what: arrival.unexpected(),
+                    what: arrival.unexpected(&mut self.spare),
                 });
                 if more {
                     self.peer(from).body = Some(BodyTarget::Unexpected { context: index, key });
@@ -111,7 +138,8 @@ impl State {
                 if arrival.more_comes() {
                     peer.body = Some(BodyTarget::Early(number));
                 }
-                peer.early.insert(number, Early { envelope, kind: arrival.early() });
+                let kind = arrival.early(&mut self.spare);
+                self.peer(from).early.insert(number, Early { envelope, kind });
             }
             Turn::Early(_) | Turn::Again => {
                 self.nonsense += 1;
@@ -128,7 +156,8 @@ impl State {
         while let Some(Early { envelope, kind }) = self.peer(from).take_early() {
             match kind {
                 EarlyKind::Eager { data, total, sync } => {
-                    self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) })
+                    self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) });
+                    self.spare.give_back(data);
                 }
                 EarlyKind::Rendezvous { request, length, address } => {
                     self.arrive(from, envelope, RendezvousArrival { request, length, address })
@@ -251,9 +280,9 @@ trait Arrival {
     /// A posted receive takes it.
     fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId);
     /// Nobody wants it yet.
-    fn unexpected(self) -> Message;
+    fn unexpected(self, spare: &mut Spare) -> Message;
     /// It is not its turn.
-    fn early(self) -> EarlyKind;
+    fn early(self, spare: &mut Spare) -> EarlyKind;
     /// Whether parts of its body are still to come.
     fn more_comes(&self) -> bool;
 }
@@ -277,25 +306,17 @@ impl Arrival for EagerArrival<'_> {
         state.store(receive, 0, self.first);
     }
 
-    fn unexpected(self) -> Message {
-        Message::Eager { data: self.collect(), total: self.total, sync: self.sync }
+    fn unexpected(self, spare: &mut Spare) -> Message {
+        Message::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
     }
 
-    fn early(self) -> EarlyKind {
-        EarlyKind::Eager { data: self.collect(), total: self.total, sync: self.sync }
+    fn early(self, spare: &mut Spare) -> EarlyKind {
+        EarlyKind::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
     }
 
     #[inline]
     fn more_comes(&self) -> bool {
         self.first.len() < self.total
-    }
-}
-
-impl EagerArrival<'_> {
-    fn collect(&self) -> Vec<u8> {
-        let mut data = self.first.to_vec();
-        data.reserve_exact(self.total - data.len());
-        data
     }
 }
 
@@ -317,11 +338,11 @@ impl Arrival for RendezvousArrival {
         }));
     }
 
-    fn unexpected(self) -> Message {
+    fn unexpected(self, _: &mut Spare) -> Message {
         Message::Rendezvous { request: self.request, length: self.length, address: self.address }
     }
 
-    fn early(self) -> EarlyKind {
+    fn early(self, _: &mut Spare) -> EarlyKind {
         EarlyKind::Rendezvous { request: self.request, length: self.length, address: self.address }
     }
 
@@ -416,14 +437,14 @@ impl Sink for State {
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
                 if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
-                    data.extend_from_slice(&part.to_vec());
+                    part.append_to(data);
                 }
             }
             Some(BodyTarget::Early(number)) => {
                 if let Some(Early { kind: EarlyKind::Eager { data, .. }, .. }) =
                     self.peer(from).early.get_mut(&number)
                 {
-                    data.extend_from_slice(&part.to_vec());
+                    part.append_to(data);
                 }
                 self.catch_up(from);
             }

@@ -1,6 +1,6 @@
 //! A lane: what may be started, asked and driven.
 
-use crate::arrive::{Fetch, State, Todo};
+use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::matching::{Contexts, Message as Waits, Unexpected, Wanted};
 use crate::peer::{BodyTarget, Waiting};
 use crate::request::{
@@ -63,6 +63,7 @@ impl<F: Fabric> Lane<F> {
             todo: VecDeque::new(),
             lost: Vec::new(),
             nonsense: 0,
+            spare: Spare::default(),
         };
         Lane { fabric, state, busy: Vec::new(), restless: false }
     }
@@ -461,6 +462,7 @@ impl<F: Fabric> Lane<F> {
                     }
                 }
                 state.store(receive, 0, Bytes::from(&data[..]));
+                state.spare.give_back(data);
                 if let Some(request) = sync {
                     state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
@@ -557,7 +559,7 @@ impl<F: Fabric> Lane<F> {
         if request == RequestId::COMPLETE {
             return Some(Some(Completion::EMPTY));
         }
-        match self.state.requests.find(request) {
+        match self.state.requests.take(request) {
             Found::Stale => None,
             Found::Active => match self.state.hopeless(request) {
                 None => Some(None),
@@ -566,10 +568,7 @@ impl<F: Fabric> Lane<F> {
                     Some(Some(Completion::failed(fault)))
                 }
             },
-            Found::Complete(completion) => {
-                self.state.requests.forget(request);
-                Some(Some(completion))
-            }
+            Found::Complete(completion) => Some(Some(completion)),
         }
     }
 

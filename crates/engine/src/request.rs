@@ -264,6 +264,7 @@ impl Requests {
         }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, work: Work) -> RequestId {
         let id = self.next_id();
         if matches!(work, Work::Send(_)) {
@@ -308,6 +309,18 @@ impl Requests {
         }
     }
 
+    /// As [`Requests::find`]; a request that is complete is gone afterwards.
+    #[inline]
+    pub(crate) fn take(&mut self, id: RequestId) -> Found {
+        let Some((index, slot)) = self.slot_mut(id) else { return Found::Stale };
+        if slot.state != State::Complete {
+            return Found::Active;
+        }
+        let completion = slot.completion;
+        self.release(index);
+        Found::Complete(completion)
+    }
+
     pub(crate) fn send_mut(&mut self, id: RequestId) -> Option<&mut SendWork> {
         match self.slot_mut(id) {
             Some((_, Slot { work: Work::Send(w), state: State::Active, .. })) => Some(w),
@@ -338,11 +351,10 @@ impl Requests {
         slot.completion = completion;
         let kept = std::mem::take(&mut slot.kept);
         let detached = slot.detached;
-        let work = std::mem::replace(&mut slot.work, Work::None);
+        let sends = matches!(slot.work, Work::Send(_));
+        slot.work = Work::None;
         self.buffered -= kept;
-        if matches!(work, Work::Send(_)) {
-            self.active_sends -= 1;
-        }
+        self.active_sends -= usize::from(sends);
         if detached {
             self.release(index);
         }

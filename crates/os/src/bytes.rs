@@ -91,9 +91,20 @@ impl<'a> Bytes<'a> {
 
     /// The bytes as a new vector.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut out = vec![0; self.len];
-        self.copy_to(BytesMut::from(&mut out[..]));
+        let mut out = Vec::new();
+        self.append_to(&mut out);
         out
+    }
+
+    /// Appends the bytes to a vector.
+    pub fn append_to(&self, to: &mut Vec<u8>) {
+        to.reserve(self.len);
+        let before = to.len();
+        // SAFETY: the vector has room for `len` more bytes, and they are all written before they count.
+        unsafe {
+            self.copy_to(BytesMut::from_raw(to.as_mut_ptr().add(before), self.len));
+            to.set_len(before + self.len);
+        }
     }
 }
 
