@@ -4,8 +4,9 @@
 //! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
 //! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
 
-use crate::error::{MpiError, Result, class};
+use crate::error::{MpiError, Result};
 use crate::predefined::PredefinedType;
+use oxmpi_abi::constants as abi;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::fmt;
@@ -62,20 +63,20 @@ pub enum Combiner {
 }
 
 impl Combiner {
-    /// The ABI's value (to be taken from `oxmpi_abi`).
+    /// The ABI's value.
     pub fn to_int(self) -> i32 {
         match self {
-            Combiner::Named => 101,
-            Combiner::Dup => 102,
-            Combiner::Contiguous => 103,
-            Combiner::Vector => 104,
-            Combiner::Hvector => 105,
-            Combiner::Indexed => 106,
-            Combiner::Hindexed => 107,
-            Combiner::IndexedBlock => 108,
-            Combiner::HindexedBlock => 109,
-            Combiner::Struct => 110,
-            Combiner::Resized => 116,
+            Combiner::Named => abi::MPI_COMBINER_NAMED,
+            Combiner::Dup => abi::MPI_COMBINER_DUP,
+            Combiner::Contiguous => abi::MPI_COMBINER_CONTIGUOUS,
+            Combiner::Vector => abi::MPI_COMBINER_VECTOR,
+            Combiner::Hvector => abi::MPI_COMBINER_HVECTOR,
+            Combiner::Indexed => abi::MPI_COMBINER_INDEXED,
+            Combiner::Hindexed => abi::MPI_COMBINER_HINDEXED,
+            Combiner::IndexedBlock => abi::MPI_COMBINER_INDEXED_BLOCK,
+            Combiner::HindexedBlock => abi::MPI_COMBINER_HINDEXED_BLOCK,
+            Combiner::Struct => abi::MPI_COMBINER_STRUCT,
+            Combiner::Resized => abi::MPI_COMBINER_RESIZED,
         }
     }
 }
@@ -183,7 +184,7 @@ impl Datatype {
             return Ok(());
         }
         let text = format!("{self} is not committed: call MPI_Type_commit before communicating with it");
-        Err(MpiError::new(class::TYPE, text))
+        Err(MpiError::new(abi::MPI_ERR_TYPE, text))
     }
 
     /// How many whole elements `bytes` received bytes are (`MPI_Get_count`); `None` (`MPI_UNDEFINED`) if the last one is
@@ -210,8 +211,8 @@ impl fmt::Display for Datatype {
 
 fn layout_error(e: LayoutError) -> MpiError {
     let class = match e {
-        LayoutError::Overflow { .. } => class::VALUE_TOO_LARGE,
-        LayoutError::TooDeep => class::UNSUPPORTED_OPERATION,
+        LayoutError::Overflow { .. } => abi::MPI_ERR_VALUE_TOO_LARGE,
+        LayoutError::TooDeep => abi::MPI_ERR_UNSUPPORTED_OPERATION,
     };
     MpiError::new(class, e.to_string())
 }

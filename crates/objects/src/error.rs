@@ -3,26 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Error classes used here (to be replaced by those of `oxmpi_abi`). MPI-5.0 section 9.4.
-pub mod class {
-    /// A count is negative or too large.
-    pub const COUNT: i32 = 2;
-    /// A datatype does not fit the call.
-    pub const TYPE: i32 = 3;
-    /// A rank does not exist in the group.
-    pub const RANK: i32 = 6;
-    /// An operation does not apply to the datatype.
-    pub const OP: i32 = 10;
-    /// An argument is not valid.
-    pub const ARG: i32 = 13;
-    /// No memory.
-    pub const NO_MEM: i32 = 39;
-    /// An operation is not supported.
-    pub const UNSUPPORTED_OPERATION: i32 = 55;
-    /// A value does not fit into its type.
-    pub const VALUE_TOO_LARGE: i32 = 59;
-}
-
 /// A failed call. As small as a pointer, so that results stay in registers.
 #[derive(PartialEq, Eq)]
 pub struct MpiError(Box<Inner>);
@@ -81,7 +61,8 @@ mod tests {
     #[test]
     fn results_are_one_pointer() {
         assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
-        let e = MpiError::new(class::ARG, format!("count is {}", -1)).within("MPI_Send");
+        let e =
+            MpiError::new(oxmpi_abi::constants::MPI_ERR_ARG, format!("count is {}", -1)).within("MPI_Send");
         assert_eq!((e.class(), e.to_string()), (13, "MPI_Send: count is -1".into()));
     }
 }

@@ -3,7 +3,8 @@
 //! A process is known by its index in the world of processes that this one has heard of. Most groups are a range of these
 //! and are kept as such: a world of a million ranks costs 16 bytes.
 
-use crate::error::{MpiError, Result, class};
+use crate::error::{MpiError, Result};
+use oxmpi_abi::constants as abi;
 
 /// An ordered set of processes. The place of a process is its rank.
 #[derive(Clone, Debug)]
@@ -40,7 +41,10 @@ impl Group {
     /// Class `MPI_ERR_ARG` if there are no such processes.
     pub fn contiguous(first: u32, len: u32) -> Result<Group> {
         if first.checked_add(len).is_none() {
-            return Err(MpiError::new(class::ARG, format!("a group of {len} processes from {first} on")));
+            return Err(MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("a group of {len} processes from {first} on"),
+            ));
         }
         Ok(Group { members: Members::Range { first, len } })
     }
@@ -51,7 +55,8 @@ impl Group {
     /// Class `MPI_ERR_RANK` if one appears twice.
     pub fn new(processes: &[u32]) -> Result<Group> {
         let first = processes.first().copied().unwrap_or(0);
-        let too_many = |_| MpiError::new(class::ARG, format!("a group of {} processes", processes.len()));
+        let too_many =
+            |_| MpiError::new(abi::MPI_ERR_ARG, format!("a group of {} processes", processes.len()));
         let len = u32::try_from(processes.len()).map_err(too_many)?;
         if processes.iter().zip(0..).all(|(&p, rank)| first.checked_add(rank) == Some(p)) {
             return Ok(Group { members: Members::Range { first, len } });
@@ -60,7 +65,7 @@ impl Group {
         by_process.sort_unstable();
         if let Some(w) = by_process.windows(2).find(|w| w[0].0 == w[1].0) {
             let text = format!("ranks {} and {} are the same process", w[0].1, w[1].1);
-            return Err(MpiError::new(class::RANK, text));
+            return Err(MpiError::new(abi::MPI_ERR_RANK, text));
         }
         Ok(Group { members: Members::Table { by_rank: processes.into(), by_process: by_process.into() } })
     }
@@ -105,7 +110,7 @@ impl Group {
     fn member(&self, i: usize, rank: i32) -> Result<u32> {
         usize::try_from(rank).ok().and_then(|r| self.process(r)).ok_or_else(|| {
             MpiError::new(
-                class::RANK,
+                abi::MPI_ERR_RANK,
                 format!("ranks[{i}] is {rank}, in a group of {} processes", self.size()),
             )
         })
@@ -138,7 +143,7 @@ impl Group {
         for (i, &[first, last, stride]) in ranges.iter().enumerate() {
             if stride == 0 {
                 return Err(MpiError::new(
-                    class::ARG,
+                    abi::MPI_ERR_ARG,
                     format!("the stride of range {i} ({first}, {last}) is 0"),
                 ));
             }
@@ -218,7 +223,7 @@ mod tests {
         assert_eq!(list(&g.difference(&g)), []);
         assert_eq!(g.expand_ranges(&[[0, 4, 2], [5, 1, -3]]).unwrap(), [0, 2, 4, 5, 2]);
         let same = g.include(&[0, 2, 2]).unwrap_err();
-        assert_eq!((same.class(), same.detail()), (class::RANK, "ranks 1 and 2 are the same process"));
+        assert_eq!((same.class(), same.detail()), (abi::MPI_ERR_RANK, "ranks 1 and 2 are the same process"));
         assert_eq!(g.include(&[6]).unwrap_err().detail(), "ranks[0] is 6, in a group of 6 processes");
         assert!(g.include(&[-1]).is_err() && g.expand_ranges(&[[0, 1, 0]]).is_err());
     }

@@ -1,8 +1,9 @@
 //! Operations of reductions, and the datatypes that each is defined for (MPI-5.0 section 6.9).
 
 use crate::datatype::Datatype;
-use crate::error::{MpiError, Result, class};
+use crate::error::{MpiError, Result};
 use crate::predefined::{Category, PredefinedType};
+use oxmpi_abi::constants as abi;
 use oxmpi_mem::kernels::{self, Kernel};
 
 pub use oxmpi_mem::kernels::Op as PredefinedOp;
@@ -23,27 +24,27 @@ pub enum Op {
     },
 }
 
-/// Handle, operation, name (to be taken from `oxmpi_abi`).
-const OPS: [(u64, PredefinedOp, &str); 14] = [
-    (0x21, PredefinedOp::Sum, "MPI_SUM"),
-    (0x22, PredefinedOp::Min, "MPI_MIN"),
-    (0x23, PredefinedOp::Max, "MPI_MAX"),
-    (0x24, PredefinedOp::Prod, "MPI_PROD"),
-    (0x28, PredefinedOp::Band, "MPI_BAND"),
-    (0x29, PredefinedOp::Bor, "MPI_BOR"),
-    (0x2a, PredefinedOp::Bxor, "MPI_BXOR"),
-    (0x30, PredefinedOp::Land, "MPI_LAND"),
-    (0x31, PredefinedOp::Lor, "MPI_LOR"),
-    (0x32, PredefinedOp::Lxor, "MPI_LXOR"),
-    (0x38, PredefinedOp::MinLoc, "MPI_MINLOC"),
-    (0x39, PredefinedOp::MaxLoc, "MPI_MAXLOC"),
-    (0x3c, PredefinedOp::Replace, "MPI_REPLACE"),
-    (0x3d, PredefinedOp::NoOp, "MPI_NO_OP"),
+/// Handle, operation, name.
+const OPS: [(usize, PredefinedOp, &str); 14] = [
+    (abi::MPI_SUM, PredefinedOp::Sum, "MPI_SUM"),
+    (abi::MPI_MIN, PredefinedOp::Min, "MPI_MIN"),
+    (abi::MPI_MAX, PredefinedOp::Max, "MPI_MAX"),
+    (abi::MPI_PROD, PredefinedOp::Prod, "MPI_PROD"),
+    (abi::MPI_BAND, PredefinedOp::Band, "MPI_BAND"),
+    (abi::MPI_BOR, PredefinedOp::Bor, "MPI_BOR"),
+    (abi::MPI_BXOR, PredefinedOp::Bxor, "MPI_BXOR"),
+    (abi::MPI_LAND, PredefinedOp::Land, "MPI_LAND"),
+    (abi::MPI_LOR, PredefinedOp::Lor, "MPI_LOR"),
+    (abi::MPI_LXOR, PredefinedOp::Lxor, "MPI_LXOR"),
+    (abi::MPI_MINLOC, PredefinedOp::MinLoc, "MPI_MINLOC"),
+    (abi::MPI_MAXLOC, PredefinedOp::MaxLoc, "MPI_MAXLOC"),
+    (abi::MPI_REPLACE, PredefinedOp::Replace, "MPI_REPLACE"),
+    (abi::MPI_NO_OP, PredefinedOp::NoOp, "MPI_NO_OP"),
 ];
 
 /// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and values that are none.
 pub fn predefined(handle: u64) -> Option<PredefinedOp> {
-    OPS.iter().find(|op| op.0 == handle).map(|op| op.1)
+    OPS.iter().find(|op| op.0 as u64 == handle).map(|op| op.1)
 }
 
 /// The name in C.
@@ -94,7 +95,7 @@ pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
             "{} is defined for predefined datatypes only, not for {datatype}; create an operation with MPI_Op_create for it",
             name(op)
         );
-        return Err(MpiError::new(class::OP, text));
+        return Err(MpiError::new(abi::MPI_ERR_OP, text));
     };
     kernel_of(op, facts)
 }
@@ -109,7 +110,7 @@ pub fn accumulate_kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
     let Some(facts) = datatype.uniform() else {
         let text =
             format!("{} needs elements of one predefined datatype, and {datatype} has several", name(op));
-        return Err(MpiError::new(class::OP, text));
+        return Err(MpiError::new(abi::MPI_ERR_OP, text));
     };
     kernel_of(op, facts)
 }
@@ -118,7 +119,7 @@ fn predefined_of(op: &Op) -> Result<PredefinedOp> {
     match op {
         Op::Predefined(op) => Ok(*op),
         Op::User { .. } => {
-            Err(MpiError::new(class::OP, "an operation made by MPI_Op_create has no built-in kernel"))
+            Err(MpiError::new(abi::MPI_ERR_OP, "an operation made by MPI_Op_create has no built-in kernel"))
         }
     }
 }
@@ -126,12 +127,12 @@ fn predefined_of(op: &Op) -> Result<PredefinedOp> {
 fn kernel_of(op: PredefinedOp, facts: &PredefinedType) -> Result<Kernel> {
     if !is_defined(op, facts.category) {
         let text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
-        return Err(MpiError::new(class::OP, text));
+        return Err(MpiError::new(abi::MPI_ERR_OP, text));
     }
     let kernel = facts.copied_as().and_then(|scalar| kernels::kernel(op, scalar));
     kernel.ok_or_else(|| {
         let text = format!("{} of {} is not supported on this processor", name(op), facts.name);
-        MpiError::new(class::UNSUPPORTED_OPERATION, text)
+        MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text)
     })
 }
 

@@ -4,6 +4,7 @@
 //! default kinds have 4 and 8 bytes. MPI-5.0 Annex A.1.1, values from the chapter on the application binary interface.
 
 use crate::datatype::Datatype;
+use oxmpi_abi::constants as abi;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
@@ -50,17 +51,17 @@ pub struct PredefinedType {
     pub scalar: Option<Scalar>,
 }
 
-/// `MPI_DATATYPE_NULL`, the lowest value (this and the values below are to be taken from `oxmpi_abi`).
-const FIRST: u64 = 0x200;
-/// One more than the highest value, `MPI_COMPLEX32`.
-const END: usize = 0x2ec - 0x200;
+/// The lowest value.
+const FIRST: u64 = abi::MPI_DATATYPE_NULL as u64;
+/// One more than the distance to the highest.
+const END: usize = abi::MPI_COMPLEX32 - abi::MPI_DATATYPE_NULL + 1;
 
 macro_rules! types {
-    ($($category:ident { $($handle:literal $name:ident $scalar:ident align $align:literal;)* })*) => {
+    ($($category:ident { $($name:ident $scalar:ident align $align:literal;)* })*) => {
         /// All predefined datatypes on which operations are defined.
         const ARITHMETIC: &[PredefinedType] = &[$($(
             PredefinedType {
-                handle: $handle,
+                handle: abi::$name as u16,
                 name: stringify!($name),
                 size: Scalar::$scalar.size_extent().0,
                 extent: Scalar::$scalar.size_extent().1,
@@ -74,99 +75,107 @@ macro_rules! types {
 
 types! {
     CInteger {
-        0x208 MPI_SHORT I16 align 2;
-        0x209 MPI_INT I32 align 4;
-        0x20a MPI_LONG I64 align 8;
-        0x20b MPI_LONG_LONG I64 align 8;
-        0x20c MPI_UNSIGNED_SHORT U16 align 2;
-        0x20d MPI_UNSIGNED U32 align 4;
-        0x20e MPI_UNSIGNED_LONG U64 align 8;
-        0x20f MPI_UNSIGNED_LONG_LONG U64 align 8;
-        0x240 MPI_INT8_T I8 align 1;
-        0x241 MPI_UINT8_T U8 align 1;
-        0x244 MPI_SIGNED_CHAR I8 align 1;
-        0x245 MPI_UNSIGNED_CHAR U8 align 1;
-        0x248 MPI_INT16_T I16 align 2;
-        0x249 MPI_UINT16_T U16 align 2;
-        0x250 MPI_INT32_T I32 align 4;
-        0x251 MPI_UINT32_T U32 align 4;
-        0x258 MPI_INT64_T I64 align 8;
-        0x259 MPI_UINT64_T U64 align 8;
+        MPI_SHORT I16 align 2;
+        MPI_INT I32 align 4;
+        MPI_LONG I64 align 8;
+        MPI_LONG_LONG I64 align 8;
+        MPI_UNSIGNED_SHORT U16 align 2;
+        MPI_UNSIGNED U32 align 4;
+        MPI_UNSIGNED_LONG U64 align 8;
+        MPI_UNSIGNED_LONG_LONG U64 align 8;
+        MPI_INT8_T I8 align 1;
+        MPI_UINT8_T U8 align 1;
+        MPI_SIGNED_CHAR I8 align 1;
+        MPI_UNSIGNED_CHAR U8 align 1;
+        MPI_INT16_T I16 align 2;
+        MPI_UINT16_T U16 align 2;
+        MPI_INT32_T I32 align 4;
+        MPI_UINT32_T U32 align 4;
+        MPI_INT64_T I64 align 8;
+        MPI_UINT64_T U64 align 8;
     }
     FortranInteger {
-        0x219 MPI_INTEGER I32 align 4;
-        0x2c1 MPI_INTEGER1 I8 align 1;
-        0x2c9 MPI_INTEGER2 I16 align 2;
-        0x2d1 MPI_INTEGER4 I32 align 4;
-        0x2d9 MPI_INTEGER8 I64 align 8;
-        0x2e1 MPI_INTEGER16 I128 align 16;
+        MPI_INTEGER I32 align 4;
+        MPI_INTEGER1 I8 align 1;
+        MPI_INTEGER2 I16 align 2;
+        MPI_INTEGER4 I32 align 4;
+        MPI_INTEGER8 I64 align 8;
+        MPI_INTEGER16 I128 align 16;
     }
     FloatingPoint {
-        0x210 MPI_FLOAT F32 align 4;
-        0x214 MPI_DOUBLE F64 align 8;
-        0x220 MPI_LONG_DOUBLE F80 align 16;
-        0x21a MPI_REAL F32 align 4;
-        0x21c MPI_DOUBLE_PRECISION F64 align 8;
-        0x2ca MPI_REAL2 F16 align 2;
-        0x2d2 MPI_REAL4 F32 align 4;
-        0x2da MPI_REAL8 F64 align 8;
-        0x2e2 MPI_REAL16 F128 align 16;
+        MPI_FLOAT F32 align 4;
+        MPI_DOUBLE F64 align 8;
+        MPI_LONG_DOUBLE F80 align 16;
+        MPI_REAL F32 align 4;
+        MPI_DOUBLE_PRECISION F64 align 8;
+        MPI_REAL2 F16 align 2;
+        MPI_REAL4 F32 align 4;
+        MPI_REAL8 F64 align 8;
+        MPI_REAL16 F128 align 16;
     }
     Logical {
-        0x218 MPI_LOGICAL Bool32 align 4;
-        0x238 MPI_C_BOOL Bool8 align 1;
-        0x239 MPI_CXX_BOOL Bool8 align 1;
-        0x2c0 MPI_LOGICAL1 Bool8 align 1;
-        0x2c8 MPI_LOGICAL2 Bool16 align 2;
-        0x2d0 MPI_LOGICAL4 Bool32 align 4;
-        0x2d8 MPI_LOGICAL8 Bool64 align 8;
-        0x2e0 MPI_LOGICAL16 Bool128 align 16;
+        MPI_LOGICAL Bool32 align 4;
+        MPI_C_BOOL Bool8 align 1;
+        MPI_CXX_BOOL Bool8 align 1;
+        MPI_LOGICAL1 Bool8 align 1;
+        MPI_LOGICAL2 Bool16 align 2;
+        MPI_LOGICAL4 Bool32 align 4;
+        MPI_LOGICAL8 Bool64 align 8;
+        MPI_LOGICAL16 Bool128 align 16;
     }
     Complex {
-        0x212 MPI_C_FLOAT_COMPLEX C32 align 4;
-        0x213 MPI_CXX_FLOAT_COMPLEX C32 align 4;
-        0x216 MPI_C_DOUBLE_COMPLEX C64 align 8;
-        0x217 MPI_CXX_DOUBLE_COMPLEX C64 align 8;
-        0x224 MPI_C_LONG_DOUBLE_COMPLEX C80 align 16;
-        0x225 MPI_CXX_LONG_DOUBLE_COMPLEX C80 align 16;
-        0x21b MPI_COMPLEX C32 align 4;
-        0x21d MPI_DOUBLE_COMPLEX C64 align 8;
-        0x2d3 MPI_COMPLEX4 C16 align 2;
-        0x2db MPI_COMPLEX8 C32 align 4;
-        0x2e3 MPI_COMPLEX16 C64 align 8;
-        0x2eb MPI_COMPLEX32 C128 align 16;
+        MPI_C_FLOAT_COMPLEX C32 align 4;
+        MPI_CXX_FLOAT_COMPLEX C32 align 4;
+        MPI_C_DOUBLE_COMPLEX C64 align 8;
+        MPI_CXX_DOUBLE_COMPLEX C64 align 8;
+        MPI_C_LONG_DOUBLE_COMPLEX C80 align 16;
+        MPI_CXX_LONG_DOUBLE_COMPLEX C80 align 16;
+        MPI_COMPLEX C32 align 4;
+        MPI_DOUBLE_COMPLEX C64 align 8;
+        MPI_COMPLEX4 C16 align 2;
+        MPI_COMPLEX8 C32 align 4;
+        MPI_COMPLEX16 C64 align 8;
+        MPI_COMPLEX32 C128 align 16;
     }
     Byte {
-        0x247 MPI_BYTE U8 align 1;
+        MPI_BYTE U8 align 1;
     }
     MultiLanguage {
-        0x201 MPI_AINT I64 align 8;
-        0x202 MPI_COUNT I64 align 8;
-        0x203 MPI_OFFSET I64 align 8;
+        MPI_AINT I64 align 8;
+        MPI_COUNT I64 align 8;
+        MPI_OFFSET I64 align 8;
     }
     Pair {
-        0x228 MPI_FLOAT_INT F32I32 align 4;
-        0x229 MPI_DOUBLE_INT F64I32 align 8;
-        0x22a MPI_LONG_INT I64I32 align 8;
-        0x22b MPI_2INT I32I32 align 4;
-        0x22c MPI_SHORT_INT I16I32 align 4;
-        0x22d MPI_LONG_DOUBLE_INT F80I32 align 16;
-        0x230 MPI_2REAL F32F32 align 4;
-        0x231 MPI_2DOUBLE_PRECISION F64F64 align 8;
-        0x232 MPI_2INTEGER I32I32 align 4;
+        MPI_FLOAT_INT F32I32 align 4;
+        MPI_DOUBLE_INT F64I32 align 8;
+        MPI_LONG_INT I64I32 align 8;
+        MPI_2INT I32I32 align 4;
+        MPI_SHORT_INT I16I32 align 4;
+        MPI_LONG_DOUBLE_INT F80I32 align 16;
+        MPI_2REAL F32F32 align 4;
+        MPI_2DOUBLE_PRECISION F64F64 align 8;
+        MPI_2INTEGER I32I32 align 4;
     }
 }
 
 /// The predefined datatypes that are for communication alone.
 const COMMUNICATED: &[PredefinedType] = &[
-    opaque(0x207, "MPI_PACKED", 1),
-    opaque(0x21e, "MPI_CHARACTER", 1),
-    opaque(0x23c, "MPI_WCHAR", 4),
-    opaque(0x243, "MPI_CHAR", 1),
+    opaque(abi::MPI_PACKED, "MPI_PACKED", 1),
+    opaque(abi::MPI_CHARACTER, "MPI_CHARACTER", 1),
+    opaque(abi::MPI_WCHAR, "MPI_WCHAR", 4),
+    opaque(abi::MPI_CHAR, "MPI_CHAR", 1),
 ];
 
-const fn opaque(handle: u16, name: &'static str, size: usize) -> PredefinedType {
-    PredefinedType { handle, name, size, extent: size, align: size, category: Category::Other, scalar: None }
+const fn opaque(handle: usize, name: &'static str, size: usize) -> PredefinedType {
+    PredefinedType {
+        handle: handle as u16,
+        name,
+        size,
+        extent: size,
+        align: size,
+        category: Category::Other,
+        scalar: None,
+    }
 }
 
 /// All predefined datatypes.

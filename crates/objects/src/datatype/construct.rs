@@ -3,7 +3,8 @@
 //! Counts come as `i64` and displacements as `isize` in both forms; whoever calls in [`Form::Int`] has widened `int`s.
 
 use super::{Basic, Combiner, Contents, Datatype, Form, layout_error};
-use crate::error::{MpiError, Result, class};
+use crate::error::{MpiError, Result};
+use oxmpi_abi::constants as abi;
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +38,7 @@ impl Made<'_> {
             Form::Int => {
                 let to_int = |&n: &i64| {
                     let too_large =
-                        || MpiError::new(class::COUNT, format!("count {n} does not fit into an int"));
+                        || MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"));
                     i32::try_from(n).map_err(|_| too_large())
                 };
                 contents.integers = self.counts.iter().map(to_int).collect::<Result<_>>()?;
@@ -73,7 +74,7 @@ fn common<'a>(types: impl Iterator<Item = &'a Type>) -> Basic {
 
 fn length(name: &str, value: i64) -> Result<usize> {
     usize::try_from(value)
-        .map_err(|_| MpiError::new(class::COUNT, format!("{name} is {value}; it must not be negative")))
+        .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("{name} is {value}; it must not be negative")))
 }
 
 /// Block lengths, each named by its index if it is negative.
@@ -85,7 +86,7 @@ fn same_length(count: usize, what: &str, found: usize) -> Result<()> {
     if count == found {
         return Ok(());
     }
-    Err(MpiError::new(class::ARG, format!("{count} blocks, but {found} {what}")))
+    Err(MpiError::new(abi::MPI_ERR_ARG, format!("{count} blocks, but {found} {what}")))
 }
 
 /// `value` elements of `old` in bytes.
@@ -94,7 +95,7 @@ fn in_bytes(name: &str, value: i64, old: &Datatype) -> Result<isize> {
     bytes.ok_or_else(|| {
         let text =
             format!("{name} is {value} elements of {} bytes, too many for an address", old.layout().extent());
-        MpiError::new(class::VALUE_TOO_LARGE, text)
+        MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
     })
 }
 

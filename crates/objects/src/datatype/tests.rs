@@ -1,5 +1,6 @@
 use super::*;
 use crate::predefined::{Category, Predefined, all};
+use oxmpi_abi::constants as abi;
 
 fn get(handle: u64) -> Arc<Datatype> {
     Arc::clone(Predefined::new().get(handle).unwrap())
@@ -98,7 +99,7 @@ fn errors_name_the_argument_and_its_value() {
     };
     assert_eq!(
         text(Datatype::contiguous(Form::Int, -1, &old)),
-        (class::COUNT, "count is -1; it must not be negative".into())
+        (abi::MPI_ERR_COUNT, "count is -1; it must not be negative".into())
     );
     assert_eq!(
         text(Datatype::indexed(Form::Int, &[1, -7], &[0, 0], &old)).1,
@@ -107,11 +108,11 @@ fn errors_name_the_argument_and_its_value() {
     let (class, text1) = text(Datatype::vector(Form::Count, 2, 1, i64::MAX / 4, &old));
     assert_eq!(
         (class, text1.contains("stride is 2305843009213693951 elements of 8 bytes")),
-        (class::VALUE_TOO_LARGE, true)
+        (abi::MPI_ERR_VALUE_TOO_LARGE, true)
     );
-    assert_eq!(text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0, class::VALUE_TOO_LARGE);
-    assert_eq!(text(Datatype::contiguous(Form::Int, 1 << 40, &get(0x243))).0, class::COUNT);
-    assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], &[])).0, class::ARG);
+    assert_eq!(text(Datatype::contiguous(Form::Count, i64::MAX, &old)).0, abi::MPI_ERR_VALUE_TOO_LARGE);
+    assert_eq!(text(Datatype::contiguous(Form::Int, 1 << 40, &get(0x243))).0, abi::MPI_ERR_COUNT);
+    assert_eq!(text(Datatype::structure(Form::Int, &[1], &[0], &[])).0, abi::MPI_ERR_ARG);
 }
 
 #[test]
