@@ -1,0 +1,192 @@
+//! How receives find their messages.
+
+use super::{Lane, Now};
+use crate::arrive::{Fetch, State, Todo};
+use crate::matching::{Message as Waits, Unexpected, Wanted};
+use crate::peer::BodyTarget;
+use crate::request::{Completion, Fault, ReceiveWork, RequestId, Source, Started, TagMatch, Work};
+use oxmpi_fabric::{Fabric, Taken};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::Frame;
+
+impl<F: Fabric> Lane<F> {
+    /// Receives a short contiguous message from process `from` straight from where it lies, without any request. It
+    /// may do so exactly if no receive is posted in the context, this one's elders, and nothing of that peer has
+    /// come by another way: no unexpected message here, none before its turn, no body half stored.
+    #[inline]
+    pub fn receive_now(&mut self, context: u32, from: u32, tag: Option<i32>, into: &mut BytesMut<'_>) -> Now {
+        let State { peers, contexts, .. } = &mut self.state;
+        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context)) else {
+            return Now::NeverSo;
+        };
+        if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
+            return Now::NeverSo;
+        }
+        let (tag, len) = match self.fabric.receive_now(from, context, tag, into) {
+            Taken::Message { tag, len } => (tag, len),
+            Taken::Nothing => return Now::NotYet,
+            Taken::Other => return Now::NeverSo,
+        };
+        peer.expected = peer.expected.wrapping_add(1);
+        Now::Received(Completion {
+            source: own.rank_of(from),
+            tag,
+            bytes: len as u64,
+            cancelled: false,
+            fault: None,
+        })
+    }
+
+    /// Starts to receive into `buffer`.
+    ///
+    /// # Errors
+    /// If a process from which it could come is lost, and none is waiting. With [`Source::Any`] that is any member.
+    pub fn start_receive(
+        &mut self,
+        context: u32,
+        buffer: UserBuf,
+        source: Source,
+        tag: TagMatch,
+    ) -> Result<Started, Fault> {
+        let wanted = Wanted::new(source, tag);
+        let from = match source {
+            Source::Any => None,
+            Source::Process(p) => Some(p),
+        };
+        let waiting = self.state.contexts.get(context).and_then(|c| c.find_unexpected(wanted));
+        if waiting.is_none()
+            && let Some(peer) = self.state.lost_source(context, source)
+        {
+            return Err(Fault::Lost { peer });
+        }
+        let request = self.state.requests.insert(Work::Receive(ReceiveWork::new(buffer, context, from)));
+        match waiting {
+            Some(key) => {
+                self.take_unexpected(context, key, request);
+                self.work();
+                match self.test(request) {
+                    Some(Some(completion)) => Ok(Started::Complete(completion)),
+                    _ => Ok(Started::Pending(request)),
+                }
+            }
+            None => {
+                let posted = self.state.contexts.get_mut(context).map(|c| c.post(wanted, request));
+                if let Some(work) = self.state.requests.receive_mut(request) {
+                    work.posted = posted;
+                }
+                Ok(Started::Pending(request))
+            }
+        }
+    }
+
+    /// Gives an unexpected message to a receive.
+    fn take_unexpected(&mut self, context: u32, key: u32, receive: RequestId) {
+        let state = &mut self.state;
+        let Some(Unexpected { from, tag, what }) =
+            state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
+        else {
+            return;
+        };
+        let wanted = state.note_match(receive, from, tag, what.length());
+        match what {
+            Waits::Eager { data, total, sync } => {
+                if data.len() < total {
+                    // The rest is still coming: it goes straight into the user's buffer.
+                    let peer = state.peer(from);
+                    if peer.body == Some(BodyTarget::Unexpected { context, key }) {
+                        peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
+                    }
+                }
+                state.store(receive, 0, Bytes::from(&data[..]));
+                state.spare.give_back(data);
+                if let Some(request) = sync {
+                    state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
+                }
+            }
+            Waits::Rendezvous { request, address, .. } => {
+                state.todo.push_back(Todo::Fetch(Fetch { receive, from, request, address, wanted }))
+            }
+            Waits::Own { request, .. } => {
+                if let Some(work) = state.requests.send_mut(request) {
+                    let buffer = work.buffer.clone();
+                    state.copy_own(receive, &buffer);
+                    state.requests.complete(request, Completion::EMPTY);
+                }
+            }
+            Waits::Broken { .. } => {
+                state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
+            }
+        }
+    }
+
+    /// Looks for a message that a receive would get: its source rank, tag and length.
+    ///
+    /// # Errors
+    /// If a process from which it could come is lost, and none is waiting; or it went down with its sender.
+    pub fn probe(
+        &mut self,
+        context: u32,
+        source: Source,
+        tag: TagMatch,
+    ) -> Result<Option<Completion>, Fault> {
+        let Some(own) = self.state.contexts.get(context) else { return Ok(None) };
+        match own.find_unexpected(Wanted::new(source, tag)).and_then(|key| own.unexpected.get(key)) {
+            Some(Unexpected { from, what: Waits::Broken { .. }, .. }) => Err(Fault::Lost { peer: *from }),
+            Some(u) => Ok(Some(Completion {
+                source: own.rank_of(u.from),
+                tag: u.tag,
+                bytes: u.what.length(),
+                cancelled: false,
+                fault: None,
+            })),
+            None => match self.state.lost_source(context, source) {
+                Some(peer) => Err(Fault::Lost { peer }),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// Gets the data of an announced message: by reading the sender's memory if that is allowed, else by asking.
+    pub(super) fn fetch(&mut self, fetch: Fetch) {
+        let Fetch { receive, from, request, address, wanted } = fetch;
+        let readable = wanted == 0 || (address != 0 && self.fabric.can_read(from));
+        if readable && let Some(work) = self.state.requests.receive_mut(receive) {
+            let buffer = work.buffer.clone();
+            if let Some(mut into) = buffer.as_contiguous_mut()
+                && (wanted == 0 || self.fabric.read(from, address, into.slice(0, wanted)).is_ok())
+            {
+                work.stored = wanted;
+                self.state.finish_receive(receive);
+                return self.answer(from, Frame::Fin { request });
+            }
+        }
+        self.answer(from, Frame::Pull { request, receiver: receive.raw(), length: wanted as u64 });
+    }
+}
+
+impl State {
+    /// The process because of which no message of this source will come any more, if there is one.
+    fn lost_source(&self, context: u32, source: Source) -> Option<u32> {
+        match source {
+            Source::Any => self.lost_member(context),
+            Source::Process(peer) => self.known_peer(peer).is_some_and(|p| p.lost).then_some(peer),
+        }
+    }
+
+    /// Copies a message of this process to itself and completes the receive.
+    pub(super) fn copy_own(&mut self, receive: RequestId, from: &UserBuf) {
+        let Some(work) = self.requests.receive_mut(receive) else { return };
+        let len = work.expected;
+        match from.as_contiguous() {
+            Some(bytes) => work.buffer.unpack(0, bytes.slice(0, len)),
+            None => {
+                let mut data = vec![0; len];
+                from.pack(0, BytesMut::from(&mut data[..]));
+                work.buffer.unpack(0, Bytes::from(&data[..]));
+            }
+        }
+        work.stored = len;
+        self.finish_receive(receive);
+    }
+}

@@ -1,0 +1,289 @@
+//! How messages leave a lane.
+
+use super::Lane;
+use crate::arrive::State;
+use crate::matching::{Message as Waits, Unexpected};
+use crate::peer::Waiting;
+use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
+use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Context as Name, Frame};
+
+/// How many pieces of one long message leave in a row before others get a turn.
+const PIECES_IN_A_ROW: usize = 8;
+
+impl<F: Fabric> Lane<F> {
+    /// Sends a short contiguous message at once if that needs no thought (row L6): nothing older waits, the path
+    /// is warm, the receiver's index is known. `false`: nothing happened, use [`Lane::start_send`].
+    #[inline]
+    pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let State { peers, contexts, .. } = &mut self.state;
+        let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };
+        if peer.listed || peer.lost {
+            return false;
+        }
+        let Some(Name::Local(index)) = contexts.get(context).map(|c| c.name_for(context, to)) else {
+            return false;
+        };
+        let gone = self.fabric.send_now(to, index, tag, bytes);
+        if gone {
+            peer.next_send = peer.next_send.wrapping_add(1);
+        }
+        gone
+    }
+
+    /// Starts to send `buffer` to process `to`.
+    ///
+    /// # Errors
+    /// If the process is lost or cannot be reached.
+    pub fn start_send(
+        &mut self,
+        context: u32,
+        mode: Mode,
+        mut buffer: UserBuf,
+        to: u32,
+        tag: i32,
+    ) -> Result<Started, Fault> {
+        let len = buffer.packed_len();
+        if to == self.state.me {
+            return Ok(self.send_to_self(context, mode, buffer, tag));
+        }
+        if mode == Mode::Buffered {
+            // The user has the buffer back when this returns, wherever the message is by then.
+            buffer = copy_of(&buffer);
+        }
+        let peer = self.state.peer(to);
+        if peer.lost {
+            return Err(Fault::Lost { peer: to });
+        }
+        let free = !peer.listed;
+        let eager = len <= self.fabric.eager_limit(to);
+        if eager && mode != Mode::Synchronous && free {
+            // Two-stage initialisation (row L5): no request unless the message stays.
+            let token = self.state.requests.next_id();
+            match self.send_eager(context, &buffer, to, tag, token)? {
+                Sent::Done => return Ok(Started::Complete(Completion::EMPTY)),
+                Sent::Full => {}
+                Sent::Later => {
+                    let buffered = mode == Mode::Buffered;
+                    let work = SendWork {
+                        buffer: buffer.clone(),
+                        to,
+                        context,
+                        tag,
+                        mode,
+                        phase: Phase::Leaving,
+                        leaving: 1,
+                    };
+                    let request = self.state.requests.insert(Work::Send(work));
+                    return Ok(self.started(request, if buffered { Some(len) } else { None }));
+                }
+            }
+        }
+        let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, leaving: 0 };
+        let request = self.state.requests.insert(Work::Send(work));
+        let started = self.started(request, (mode == Mode::Buffered).then_some(len));
+        self.state.peer(to).waiting.push_back(Waiting::Start(request));
+        self.flush(to);
+        Ok(match started {
+            Started::Pending(id) => match self.test(id) {
+                Some(Some(completion)) => Started::Complete(completion),
+                _ => started,
+            },
+            complete => complete,
+        })
+    }
+
+    /// A buffered send is complete for its user as soon as the lane has the data.
+    fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
+        match buffered {
+            None => Started::Pending(request),
+            Some(len) => {
+                self.state.requests.keep(request, len);
+                Started::Complete(Completion::EMPTY)
+            }
+        }
+    }
+
+    fn send_eager(
+        &mut self,
+        context: u32,
+        buffer: &UserBuf,
+        to: u32,
+        tag: i32,
+        token: RequestId,
+    ) -> Result<Sent, Fault> {
+        let Some(envelope) = self.state.envelope(context, to, tag) else { return Ok(Sent::Done) };
+        let body = Body::of(buffer, 0, buffer.packed_len());
+        self.offer(to, Frame::Eager { envelope }, body, token.raw())
+    }
+
+    /// Gives a message to the fabric; advances the sequence number if it took it.
+    fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
+        let sequence = self.state.peer(to).next_send;
+        let message = Message { sequence: sequence as u8, frame, body, token };
+        match self.fabric.send(to, &message) {
+            Ok(sent) => {
+                if sent != Sent::Full && message.frame.matches() {
+                    self.state.peer(to).next_send = sequence.wrapping_add(1);
+                }
+                Ok(sent)
+            }
+            Err(_) => {
+                self.state.lose(to);
+                Err(Fault::Lost { peer: to })
+            }
+        }
+    }
+
+    /// Sends an answer, or lets it wait for room.
+    pub(super) fn answer(&mut self, to: u32, frame: Frame) {
+        if !self.state.peer(to).listed
+            && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
+        {
+            return;
+        }
+        if !self.state.peer(to).lost {
+            self.state.peer(to).waiting.push_back(Waiting::Answer(frame));
+            self.list(to);
+        }
+    }
+
+    fn list(&mut self, to: u32) {
+        let peer = self.state.peer(to);
+        if !std::mem::replace(&mut peer.listed, true) {
+            self.busy.push(to);
+        }
+    }
+
+    /// Sends what waits for a peer, as far as there is room and for its turn.
+    pub(super) fn flush(&mut self, to: u32) {
+        self.flush_waiting(to);
+        let turn_over = self.flush_streams(to);
+        if self.state.peer(to).has_work() {
+            self.restless |= turn_over;
+            self.list(to);
+        }
+    }
+
+    fn flush_waiting(&mut self, to: u32) {
+        while let Some(first) = self.state.peer(to).waiting.front() {
+            let sent = match *first {
+                Waiting::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
+                Waiting::Start(request) => self.begin(to, request),
+            };
+            match sent {
+                Ok(Sent::Full) | Err(_) => return,
+                Ok(Sent::Done | Sent::Later) => drop(self.state.peer(to).waiting.pop_front()),
+            }
+        }
+    }
+
+    /// Begins a send that had to wait.
+    fn begin(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
+        let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
+        let (context, tag, mode, buffer) = (work.context, work.tag, work.mode, work.buffer.clone());
+        let len = buffer.packed_len();
+        let Some(envelope) = self.state.envelope(context, to, tag) else { return Ok(Sent::Done) };
+        let raw = request.raw();
+        let (frame, body, phase) = if len > self.fabric.eager_limit(to) {
+            let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
+            let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
+            (frame, Body::NONE, Phase::Announced)
+        } else if mode == Mode::Synchronous {
+            (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
+        } else {
+            (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
+        };
+        let sent = self.offer(to, frame, body, raw)?;
+        if sent != Sent::Full
+            && let Some(work) = self.state.requests.send_mut(request)
+        {
+            work.phase = phase;
+            work.leaving += u32::from(sent == Sent::Later);
+            if work.is_done() {
+                self.state.requests.complete(request, Completion::EMPTY);
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends pieces of the long messages that the peer has asked for. Returns whether there may be room for more.
+    fn flush_streams(&mut self, to: u32) -> bool {
+        for _ in 0..PIECES_IN_A_ROW {
+            let Some(&request) = self.state.peer(to).streams.front() else { return false };
+            let piece_limit = self.fabric.piece_limit(to);
+            let Some(SendWork { phase: Phase::Streaming { receiver, wanted, sent }, buffer, .. }) =
+                self.state.requests.send_mut(request)
+            else {
+                self.state.peer(to).streams.pop_front();
+                continue;
+            };
+            let (receiver, wanted, from, buffer) = (*receiver, *wanted, *sent, buffer.clone());
+            let len = (wanted - from).min(piece_limit);
+            let frame = Frame::Data { receiver, offset: from as u64 };
+            let Ok(taken @ (Sent::Done | Sent::Later)) =
+                self.offer(to, frame, Body::of(&buffer, from, len), request.raw())
+            else {
+                return false;
+            };
+            if let Some(work) = self.state.requests.send_mut(request) {
+                work.phase = Phase::Streaming { receiver, wanted, sent: from + len };
+                work.leaving += u32::from(taken == Sent::Later);
+                let done = work.is_done();
+                if from + len == wanted {
+                    self.state.peer(to).streams.pop_front();
+                }
+                if done {
+                    self.state.requests.complete(request, Completion::EMPTY);
+                }
+            }
+        }
+        true
+    }
+
+    /// A message to oneself is matched on the spot.
+    fn send_to_self(&mut self, context: u32, mode: Mode, buffer: UserBuf, tag: i32) -> Started {
+        let me = self.state.me;
+        let len = buffer.packed_len();
+        let Some(own) = self.state.contexts.get_mut(context) else {
+            return Started::Complete(Completion::EMPTY);
+        };
+        if let Some(receive) = own.take_posted(me, tag) {
+            self.state.note_match(receive, me, tag, len as u64);
+            self.state.copy_own(receive, &buffer);
+            return Started::Complete(Completion::EMPTY);
+        }
+        let eager = len <= self.fabric.eager_limit(me) && mode != Mode::Synchronous;
+        let (what, started) = if eager || mode == Mode::Buffered {
+            let mut data = vec![0; len];
+            buffer.pack(0, BytesMut::from(&mut data[..]));
+            (Waits::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
+        } else {
+            let work = SendWork { buffer, to: me, context, tag, mode, phase: Phase::Announced, leaving: 0 };
+            let request = self.state.requests.insert(Work::Send(work));
+            (Waits::Own { request, length: len }, Started::Pending(request))
+        };
+        if let Some(own) = self.state.contexts.get_mut(context) {
+            own.unexpected.push(Unexpected { from: me, tag, what });
+        }
+        started
+    }
+}
+
+impl State {
+    /// What a message to a process is matched by, in the words of that process.
+    fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<oxmpi_wire::Envelope> {
+        let name = self.contexts.get(context)?.name_for(context, to);
+        Some(oxmpi_wire::Envelope { context: name, tag })
+    }
+}
+
+/// A buffer of the lane's own with the same packed bytes.
+fn copy_of(buffer: &UserBuf) -> UserBuf {
+    let mut data = vec![0u8; buffer.packed_len()];
+    buffer.pack(0, BytesMut::from(&mut data[..]));
+    Owned::new(data).buf()
+}
