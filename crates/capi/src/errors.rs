@@ -81,10 +81,14 @@ pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int 
 /// 9.3), and before MPI_Init the initial one, which is fatal.
 fn handler(on: Option<On>) -> Errhandler {
     let Some(library) = running() else { return abi::MPI_ERRORS_ARE_FATAL };
-    if let Some(On::Comm(comm)) = on
-        && let Ok(communicator) = library.communicator(comm)
-    {
-        return communicator.errhandler();
+    match on {
+        Some(On::Handler(handler)) => return handler,
+        Some(On::Comm(comm)) => {
+            if let Ok(communicator) = library.communicator(comm) {
+                return communicator.errhandler();
+            }
+        }
+        _ => {}
     }
     library.process.own().errhandler()
 }
@@ -94,6 +98,7 @@ fn advice(code: c_int) -> &'static str {
         abi::MPI_ERR_UNSUPPORTED_OPERATION => {
             "This version of OxMPI does not have the function; `oxmpi info --missing` lists all of them."
         }
+        _ if library::is_forked() => "The forked process ends; the rank and its job go on.",
         _ if running().is_none() => {
             "Before MPI_Init has returned, and after MPI_Finalize, every error ends the job."
         }
@@ -110,6 +115,12 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     unsafe { libc::fflush(std::ptr::null_mut()) };
     // An exit code has 8 bits; an error must not look like success.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
+    if library::is_forked() {
+        // The rank goes on; this child of it ends alone.
+        eprintln!("{text}");
+        // SAFETY: as below.
+        unsafe { libc::_exit(status) }
+    }
     // Before MPI_Init the launcher's descriptors still lie where it has put them.
     let launcher = LAUNCHER.get().cloned().or_else(|| Client::from_env().ok().flatten().map(Arc::new));
     match launcher {

@@ -42,6 +42,8 @@ static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 const BEFORE: u8 = 0;
 const INITIALIZED: u8 = 1;
 const FINALIZED: u8 = 2;
+/// In a child that the program has forked off after MPI_Init.
+const FORKED: u8 = 3;
 
 /// MPI, if it is initialised and not finalised.
 #[inline(always)]
@@ -61,10 +63,10 @@ pub(crate) fn library() -> Result<&'static Running> {
 
 #[cold]
 fn not_running() -> MpiError {
-    let text = if is_finalized() {
-        "called after MPI_Finalize"
-    } else {
-        "called before MPI_Init or MPI_Init_thread"
+    let text = match PHASE.load(Ordering::Acquire) {
+        FINALIZED => "called after MPI_Finalize",
+        FORKED => "called in a process that was forked off by a rank: only the rank itself may call MPI",
+        _ => "called before MPI_Init or MPI_Init_thread",
     };
     MpiError::new(abi::MPI_ERR_OTHER, text)
 }
@@ -78,7 +80,20 @@ pub(crate) fn claim_initialization() -> bool {
 pub(crate) fn begin(library: Running) -> &'static Running {
     let library: &'static Running = Box::leak(Box::new(library));
     RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+    // SAFETY: the handler stores to two atomics, which is allowed in a child of any process.
+    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     library
+}
+
+/// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings.
+extern "C" fn in_forked_child() {
+    PHASE.store(FORKED, Ordering::Release);
+    RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Whether this process was forked off by a rank.
+pub(crate) fn is_forked() -> bool {
+    PHASE.load(Ordering::Acquire) == FORKED
 }
 
 /// Closes the library for calls.

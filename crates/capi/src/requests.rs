@@ -3,9 +3,11 @@
 //! The handle of a complete request becomes MPI_REQUEST_NULL. A call for one operation returns the operation's error
 //! and leaves MPI_ERROR in the status alone; a call for several returns MPI_ERR_IN_STATUS and writes it.
 
-use crate::errors::on_none;
-use crate::library::{array, check_count, fetch, null, put};
+use crate::errors::outcome;
+use crate::library::{Running, array, check_count, fetch, library, null, put, running};
+
 use crate::statuses::{put_status, put_status_of_many};
+use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
@@ -56,26 +58,40 @@ unsafe fn finish_of_many(requests: *mut Request, at: usize, status: *mut Status,
     error != abi::MPI_SUCCESS
 }
 
-/// The error of a call for several operations of which some have failed.
-fn in_status(failures: &[(usize, Completion)], statuses: *mut Status) -> Result<()> {
+/// The error of a call for several operations of which some have failed. The first of them says whose handler counts.
+fn in_status(failures: &[(usize, Completion)], failed: &mut Option<Completion>) -> Result<()> {
     let Some((at, completion)) = failures.first() else { return Ok(()) };
+    *failed = Some(*completion);
     let why = error_of(completion).map(|e| e.to_string()).unwrap_or_default();
-    if statuses.is_null() {
-        // Nobody will look into statuses: say what is wrong.
-        if let Some(error) = error_of(completion) {
-            return Err(error.within(format!("request {at}")));
-        }
-    }
-    let rest = failures.len();
     Err(MpiError::new(
         abi::MPI_ERR_IN_STATUS,
-        format!("{rest} of the operations failed, the first of them request {at}: {why}"),
+        format!("{} of the operations failed, the first of them request {at}: {why}", failures.len()),
     ))
 }
 
+/// Runs a call on requests. If an operation failed, the error handler of its communicator counts.
+fn on_requests(
+    function: FuncId,
+    call: impl FnOnce(&'static Running, &mut Option<Completion>) -> Result<()>,
+) -> c_int {
+    let mut failed = None;
+    let result = library().and_then(|library| call(library, &mut failed));
+    let handler = match (running(), failed) {
+        (Some(library), Some(failed)) => library.process.errhandler_of(&failed),
+        _ => None,
+    };
+    outcome(function, handler.map(On::Handler), result)
+}
+
 /// One operation is complete: its error is the call's.
-fn single(done: Completion) -> Result<()> {
-    error_of(&done).map_or(Ok(()), Err)
+fn single(done: Completion, failed: &mut Option<Completion>) -> Result<()> {
+    match error_of(&done) {
+        None => Ok(()),
+        Some(error) => {
+            *failed = Some(done);
+            Err(error)
+        }
+    }
 }
 
 fn some(
@@ -84,6 +100,7 @@ fn some(
     outcount: *mut c_int,
     indices: *mut c_int,
     statuses: *mut Status,
+    failed: &mut Option<Completion>,
 ) -> Result<()> {
     let Some(done) = done else {
         // SAFETY: the C program passes a place for an integer.
@@ -101,25 +118,25 @@ fn some(
     }
     // SAFETY: the C program passes a place for an integer.
     unsafe { put(outcount, done.len() as c_int, "outcount") }?;
-    in_status(&failures, statuses)
+    in_status(&failures, failed)
 }
 
 mpi! {
     /// MPI-5.0 section 3.7.3.
     fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Wait, |library| {
+        on_requests(FuncId::MPI_Wait, |library, failed| {
             // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
             unsafe {
                 let done = library.process.wait_raw(fetch(request, "request")? as u64)?;
                 finish(request, 0, status, &done);
-                single(done)
+                single(done, failed)
             }
         })
     }
 
     /// MPI-5.0 section 3.7.3.
     fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Test, |library| {
+        on_requests(FuncId::MPI_Test, |library, failed| {
             // SAFETY: as in MPI_Wait, and a place for an integer.
             unsafe {
                 if flag.is_null() {
@@ -129,14 +146,14 @@ mpi! {
                 put(flag, c_int::from(done.is_some()), "flag")?;
                 let Some(done) = done else { return Ok(()) };
                 finish(request, 0, status, &done);
-                single(done)
+                single(done, failed)
             }
         })
     }
 
     /// MPI-5.0 section 3.7.5.
     fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Waitall, |library| {
+        on_requests(FuncId::MPI_Waitall, |library, failed| {
             let mut failures = Vec::new();
             // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
             unsafe {
@@ -146,13 +163,13 @@ mpi! {
                     }
                 })?;
             }
-            in_status(&failures, statuses)
+            in_status(&failures, failed)
         })
     }
 
     /// MPI-5.0 section 3.7.5.
     fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Testall, |library| {
+        on_requests(FuncId::MPI_Testall, |library, failed| {
             let mut failures = Vec::new();
             // SAFETY: as in MPI_Waitall, and a place for an integer.
             unsafe {
@@ -166,13 +183,13 @@ mpi! {
                 })?;
                 put(flag, c_int::from(all), "flag")?;
             }
-            in_status(&failures, statuses)
+            in_status(&failures, failed)
         })
     }
 
     /// MPI-5.0 section 3.7.5.
     fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Waitany, |library| {
+        on_requests(FuncId::MPI_Waitany, |library, failed| {
             // SAFETY: the C program passes an array of `count` handles, a place for an integer, and a status or
             // MPI_STATUS_IGNORE.
             unsafe {
@@ -187,7 +204,7 @@ mpi! {
                     Some((at, done)) => {
                         put(index, at as c_int, "index")?;
                         finish(requests, at, status, &done);
-                        single(done)
+                        single(done, failed)
                     }
                 }
             }
@@ -202,7 +219,7 @@ mpi! {
         flag: *mut c_int,
         status: *mut Status,
     ) -> c_int {
-        on_none(FuncId::MPI_Testany, |library| {
+        on_requests(FuncId::MPI_Testany, |library, failed| {
             // SAFETY: as in MPI_Waitany, and a place for an integer.
             unsafe {
                 if index.is_null() || flag.is_null() {
@@ -222,7 +239,7 @@ mpi! {
                         put(flag, 1, "flag")?;
                         put(index, at as c_int, "index")?;
                         finish(requests, at, status, &done);
-                        single(done)
+                        single(done, failed)
                     }
                 }
             }
@@ -237,14 +254,14 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        on_none(FuncId::MPI_Waitsome, |library| {
+        on_requests(FuncId::MPI_Waitsome, |library, failed| {
             if outcount.is_null() || (indices.is_null() && incount > 0) {
                 return Err(null("outcount or array_of_indices"));
             }
             // SAFETY: the C program passes an array of `incount` handles.
             let all = unsafe { handles(incount, requests) }?;
             let done = library.process.wait_some(&all)?;
-            some(requests, done, outcount, indices, statuses)
+            some(requests, done, outcount, indices, statuses, failed)
         })
     }
 
@@ -256,20 +273,20 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        on_none(FuncId::MPI_Testsome, |library| {
+        on_requests(FuncId::MPI_Testsome, |library, failed| {
             if outcount.is_null() || (indices.is_null() && incount > 0) {
                 return Err(null("outcount or array_of_indices"));
             }
             // SAFETY: the C program passes an array of `incount` handles.
             let all = unsafe { handles(incount, requests) }?;
             let done = library.process.test_some(&all)?;
-            some(requests, done, outcount, indices, statuses)
+            some(requests, done, outcount, indices, statuses, failed)
         })
     }
 
     /// MPI-5.0 section 3.7.6.
     fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
-        on_none(FuncId::MPI_Request_get_status, |library| {
+        on_requests(FuncId::MPI_Request_get_status, |library, _| {
             if flag.is_null() {
                 return Err(null("flag"));
             }
@@ -286,7 +303,7 @@ mpi! {
 
     /// MPI-5.0 section 3.7.3.
     fn MPI_Request_free(request: *mut Request) -> c_int {
-        on_none(FuncId::MPI_Request_free, |library| {
+        on_requests(FuncId::MPI_Request_free, |library, _| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(request, "request") }?;
             if handle == abi::MPI_REQUEST_NULL {
@@ -301,7 +318,7 @@ mpi! {
     /// MPI-5.0 section 3.8.4. Only receives that were not matched yet can be cancelled; the call is local, and the
     /// request must still be completed.
     fn MPI_Cancel(request: *mut Request) -> c_int {
-        on_none(FuncId::MPI_Cancel, |library| {
+        on_requests(FuncId::MPI_Cancel, |library, _| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(request, "request") }?;
             if handle == abi::MPI_REQUEST_NULL {

@@ -137,6 +137,11 @@ impl Run {
         })
     }
 
+    /// The team whose collective this is.
+    pub fn team(&self) -> &Arc<Team> {
+        &self.team
+    }
+
     /// Goes on as far as it can without waiting.
     pub fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Progress {
         if self.in_callback {

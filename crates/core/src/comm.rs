@@ -20,7 +20,7 @@ pub struct Communicator {
     /// Its processes and contexts.
     pub team: Arc<Team>,
     /// The handle of its error handler.
-    errhandler: AtomicUsize,
+    errhandler: Arc<AtomicUsize>,
     /// Collectives called on it so far: their tags.
     collectives: AtomicU32,
     /// Where its collectives of a few bytes take place.
@@ -31,7 +31,7 @@ impl Communicator {
     pub(crate) fn new(team: Arc<Team>, errhandler: usize, control: Option<Control>) -> Communicator {
         Communicator {
             team,
-            errhandler: AtomicUsize::new(errhandler),
+            errhandler: Arc::new(AtomicUsize::new(errhandler)),
             collectives: AtomicU32::new(0),
             control,
         }
@@ -52,6 +52,11 @@ impl Communicator {
     /// The handle of its error handler, as the C interface knows it.
     pub fn errhandler(&self) -> usize {
         self.errhandler.load(Ordering::Relaxed)
+    }
+
+    /// The place of the handle, for those who need it when the communicator may be gone.
+    pub(crate) fn errhandler_cell(&self) -> Arc<AtomicUsize> {
+        self.errhandler.clone()
     }
 
     /// Sets the handle of its error handler.
@@ -294,7 +299,10 @@ impl<F: Fabric> Process<F> {
         };
         let mut domain = self.domain.lock();
         domain.reap();
-        Communicator::new(domain.lane.open_team(map, rank, name.id, false), errhandler, control)
+        let team = domain.lane.open_team(map, rank, name.id, false);
+        let communicator = Communicator::new(team, errhandler, control);
+        domain.note_handler(&communicator);
+        communicator
     }
 
     /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).

@@ -207,7 +207,15 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if there is no such request.
     pub fn free_request(&self, request: u64) -> Result<()> {
-        match self.domain.lock().lane.detach(RequestId::from_raw(request)) {
+        let id = RequestId::from_raw(request);
+        let mut domain = self.domain.lock();
+        if domain.lane.is_external(id) {
+            return Err(MpiError::new(
+                abi::MPI_ERR_REQUEST,
+                "the request of a nonblocking collective must be completed; it cannot be freed",
+            ));
+        }
+        match domain.lane.detach(id) {
             true => Ok(()),
             false => Err(stale(request)),
         }
@@ -217,8 +225,7 @@ impl<F: Fabric> Process<F> {
     /// way is lost. For what must not wait, such as a program that panics.
     pub fn abandon(&self, request: u64) {
         if request != NULL && request != RequestId::COMPLETE.raw() {
-            self.domain.lock().lane.abandon(RequestId::from_raw(request));
-            self.wake_siblings();
+            self.enter(|domain| domain.lane.abandon(RequestId::from_raw(request)));
         }
     }
 
@@ -227,11 +234,10 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if there is no such request.
     pub fn cancel(&self, request: u64) -> Result<()> {
-        let mut domain = self.domain.lock();
-        peek(&domain, request)?;
-        domain.lane.cancel_receive(RequestId::from_raw(request));
-        drop(domain);
-        self.wake_siblings();
-        Ok(())
+        self.enter(|domain| {
+            peek(domain, request)?;
+            domain.lane.cancel_receive(RequestId::from_raw(request));
+            Ok(())
+        })
     }
 }

@@ -19,6 +19,9 @@ use oxmpi_plan::Call;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What a small collective is worth, in short messages, when it is counted how long nobody has looked at everything.
+const SMALL_COLLECTIVE: u32 = 16;
+
 /// The control section that a communicator was given.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -113,6 +116,10 @@ impl<F: Fabric> Process<F> {
             });
             if sleepers {
                 self.wake_all(comm);
+            }
+            // Who is always last never waits, and others may wait for something else of it.
+            if self.domain.lock().lane.is_look_due(SMALL_COLLECTIVE) {
+                self.look(|_| ());
             }
         } else {
             self.wait_for_announced(

@@ -11,6 +11,7 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
     let class = match fault {
         Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
         Fault::Lost { .. } => abi::MPI_ERR_PROC_ABORTED,
+        Fault::Closed => abi::MPI_ERR_COMM,
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,
     };

@@ -58,7 +58,15 @@ impl<F: Fabric> Process<F> {
             return false;
         }
         let Some(to) = comm.team.map.process(dest as u32) else { return false };
-        self.domain.lock().lane.send_now(comm.team.point_to_point, to, tag, bytes)
+        let (sent, look) = {
+            let mut domain = self.domain.lock();
+            let sent = domain.lane.send_now(comm.team.point_to_point, to, tag, bytes);
+            (sent, sent && domain.lane.is_look_due(1))
+        };
+        if look {
+            self.look(|_| ());
+        }
+        sent
     }
 
     /// Sends and waits until the buffer may be used again (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
@@ -107,16 +115,13 @@ impl<F: Fabric> Process<F> {
             return Ok(Started::Complete(Completion::EMPTY));
         }
         let to = comm.process(dest, "dest")?;
-        let mut domain = self.domain.lock();
-        if mode == Mode::Buffered {
-            self.check_attached(buffer.packed_len(), domain.lane.buffered_bytes())?;
-        }
-        let started = domain.lane.start_send(comm.team.point_to_point, mode, buffer, to, tag);
-        drop(domain);
-        if to == self.rank {
-            self.wake_siblings();
-        }
-        started.map_err(of_fault)
+        self.enter(|domain| {
+            if mode == Mode::Buffered {
+                self.check_attached(buffer.packed_len(), domain.lane.buffered_bytes())?;
+            }
+            let context = comm.team.point_to_point;
+            domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)
+        })
     }
 
     /// Whether a buffered send of `len` bytes fits the attached buffer (MPI-5.0 section 3.6).
@@ -169,7 +174,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A short blocking receive of contiguous bytes from a known source, straight from where they lie (rows L6 and L8).
-    /// Spins for a while with full progress now and then, so that nothing else starves. `None`: it did not come this
+    /// Spins for a while. Among its looks, and among its hits, is a look at everything now and then, so that nothing
+    /// else starves. `None`: it did not come this
     /// way, use [`Process::recv`], which also says what is wrong with the arguments.
     #[inline]
     pub fn recv_now(
@@ -191,7 +197,14 @@ impl<F: Fabric> Process<F> {
         let mut wait = self.door.as_ref()?.begin();
         loop {
             for _ in 0..LOOKS {
-                let now = self.domain.lock().lane.receive_now(context, from, tag, &mut into);
+                let (now, look) = {
+                    let mut domain = self.domain.lock();
+                    let now = domain.lane.receive_now(context, from, tag, &mut into);
+                    (now, matches!(now, Now::Received(_)) && domain.lane.is_look_due(1))
+                };
+                if look {
+                    self.look(|_| ());
+                }
                 match now {
                     Now::Received(completion) => return Some(completion),
                     Now::NotYet => {}
@@ -261,12 +274,8 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Started> {
         let tag = tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Started::Complete(NO_PROCESS)) };
-        let started = self.domain.lock().lane.start_receive(comm.team.point_to_point, buffer, source, tag);
-        if source == Source::Process(self.rank) {
-            // It may have completed a sibling's synchronous send to this process.
-            self.wake_siblings();
-        }
-        started.map_err(of_fault)
+        let context = comm.team.point_to_point;
+        self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
     }
 
     /// Looks whether a message is there (MPI_Iprobe).
@@ -319,10 +328,7 @@ impl<F: Fabric> Process<F> {
             }))
         })?;
         match started {
-            Started::Complete(completion) => {
-                self.wake_siblings();
-                outcome(completion)
-            }
+            Started::Complete(completion) => outcome(completion),
             Started::Pending(request) => self.wait(request),
         }
     }
@@ -353,7 +359,7 @@ impl<F: Fabric> Process<F> {
             Ok(sent) => sent,
             Err(error) => {
                 // The buffer is the user's again when this call returns.
-                self.domain.lock().lane.abandon(received);
+                self.enter(|domain| domain.lane.abandon(received));
                 return Err(error);
             }
         };

@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::errors;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
-use oxmpi_engine::{Completion, Lane, RankMap, RequestId, Rest, Team};
+use oxmpi_engine::{Completion, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
@@ -53,6 +53,9 @@ pub(crate) struct Domain<F> {
     runs: Vec<Active>,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
+    /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
+    /// freed: a request that failed may be asked for later.
+    handlers: Vec<Option<Arc<AtomicUsize>>>,
 }
 
 struct Active {
@@ -90,9 +93,11 @@ impl<F: Fabric> Domain<F> {
                 Progress::Waiting => at += 1,
                 Progress::Done(result) => {
                     let fault = result.err().map(errors::fault_of);
-                    let request = active.request;
+                    let (request, team) = (active.request, active.run.team().clone());
                     self.runs.swap_remove(at);
-                    self.lane.complete_external(request, Completion { fault, ..Completion::EMPTY });
+                    let context = if fault.is_some() { team.collective } else { NO_CONTEXT };
+                    let completion = Completion { fault, context, ..Completion::EMPTY };
+                    self.lane.complete_external(request, completion);
                 }
                 Progress::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
@@ -105,6 +110,16 @@ impl<F: Fabric> Domain<F> {
         None
     }
 
+    /// Notes whom the requests of a new communicator tell of errors.
+    pub(crate) fn note_handler(&mut self, comm: &Communicator) {
+        for context in [comm.team.point_to_point as usize, comm.team.collective as usize] {
+            if self.handlers.len() <= context {
+                self.handlers.resize(context + 1, None);
+            }
+            self.handlers[context] = Some(comm.errhandler_cell());
+        }
+    }
+
     fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.run.callback_done();
@@ -113,9 +128,10 @@ impl<F: Fabric> Domain<F> {
 
     /// Closes freed communicators in which nothing is under way any more.
     pub(crate) fn reap(&mut self) {
-        let lane = &mut self.lane;
+        let (lane, runs) = (&mut self.lane, &self.runs);
         self.closing.retain(|team| {
-            let busy = lane.is_busy(team);
+            // A collective may have no message under way at the moment and still have some to send.
+            let busy = lane.is_busy(team) || runs.iter().any(|active| Arc::ptr_eq(active.run.team(), team));
             if !busy {
                 lane.close_team(team);
             }
@@ -132,16 +148,21 @@ impl<F: Fabric> Process<F> {
         let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
         let errhandler = abi::MPI_ERRORS_ARE_FATAL;
+        let world = Arc::new(Communicator::new(world, errhandler, Some(Control::new(0, 0, 0))));
+        let own = Arc::new(Communicator::new(own, errhandler, None));
+        let mut domain = Domain { lane, runs: Vec::new(), closing: Vec::new(), handlers: Vec::new() };
+        domain.note_handler(&world);
+        domain.note_handler(&own);
         Process {
             rank,
             size,
-            domain: LaneLock::new(Domain { lane, runs: Vec::new(), closing: Vec::new() }),
+            domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
             // 0 and 1 name world and self.
             next_context: AtomicU32::new(2),
-            world: Arc::new(Communicator::new(world, errhandler, Some(Control::new(0, 0, 0)))),
-            own: Arc::new(Communicator::new(own, errhandler, None)),
+            world,
+            own,
             attached: AtomicUsize::new(NO_BUFFER),
         }
     }
@@ -200,34 +221,46 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
     #[inline]
     fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
+        let mut question = Some(question);
         loop {
-            let mut domain = self.domain.lock();
-            let came = domain.lane.progress();
-            if !domain.runs.is_empty()
-                && let Some(Due { request, call, reduction }) = domain.advance()
-            {
-                drop(domain);
-                call(&reduction);
-                self.domain.lock().callback_done(request);
-                continue;
+            let looked = self.enter(|domain| {
+                let came = domain.lane.progress();
+                match if domain.runs.is_empty() { None } else { domain.advance() } {
+                    Some(due) => Err(due),
+                    None => Ok(question.take().map(|question| question(domain, came))),
+                }
+            });
+            match looked {
+                Ok(Some(answer)) => return answer,
+                // The question is asked once, and then answered.
+                Ok(None) => unreachable!("a question that was asked before"),
+                Err(Due { request, call, reduction }) => {
+                    call(&reduction);
+                    self.domain.lock().callback_done(request);
+                }
             }
-            let answer = question(&mut domain, came);
-            drop(domain);
-            if came {
-                self.wake_siblings();
-            }
-            return answer;
         }
     }
 
-    /// Something may have been completed for which a sleeping thread of this process waits.
+    /// Does something with the lane lock held. If that completed anything, the threads of this process that sleep are
+    /// woken: one of them may wait for it.
     #[inline]
-    pub(crate) fn wake_siblings(&self) {
-        if self.threaded.load(Ordering::Relaxed)
-            && let Some(door) = &self.door
-        {
+    pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
+        let mut domain = self.domain.lock();
+        let result = f(&mut domain);
+        let wake = self.threaded.load(Ordering::Relaxed) && domain.lane.take_completed();
+        drop(domain);
+        if wake && let Some(door) = &self.door {
             door.ring_own();
         }
+        result
+    }
+
+    /// The handle of the error handler that counts for a failed operation: that of its communicator.
+    pub fn errhandler_of(&self, failed: &Completion) -> Option<usize> {
+        let domain = self.domain.lock();
+        let handler = domain.handlers.get(failed.context as usize)?.as_ref()?;
+        Some(handler.load(Ordering::Relaxed))
     }
 
     /// Waits until `question` has an answer, letting things go on meanwhile.

@@ -13,6 +13,9 @@ use std::collections::VecDeque;
 pub(crate) enum Todo {
     /// Send an answer.
     Answer { to: u32, frame: Frame },
+    /// Send something that helps and that nobody waits for: if there is no room it is dropped. (It must not wait: the
+    /// peer may have finalised and take nothing any more.)
+    Hint { to: u32, frame: Frame },
     /// Get the data of an announced message that was matched.
     Fetch(Fetch),
     /// Something waits to leave for this peer.
@@ -93,7 +96,7 @@ impl State {
             Name::Local(index) => index,
             Name::Global(id) => {
                 let index = self.contexts.adopt(id);
-                self.todo.push_back(Todo::Answer { to: from, frame: Frame::Learn { id, index } });
+                self.todo.push_back(Todo::Hint { to: from, frame: Frame::Learn { id, index } });
                 index
             }
         };
@@ -201,8 +204,10 @@ impl State {
             _ => -1,
         };
         let fault = (length > room).then_some(Fault::Truncated { length, room });
-        self.requests
-            .complete(receive, Completion { source, tag, bytes: length.min(room), cancelled: false, fault });
+        self.requests.complete(
+            receive,
+            Completion { source, tag, bytes: length.min(room), fault, ..Completion::EMPTY },
+        );
     }
 
     /// Completes everything that a lost process would have taken part in.

@@ -13,6 +13,9 @@ use oxmpi_wire::ContextId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// How many short messages may go the fast way before everything is looked at.
+const LOOK_EVERY: u32 = 64;
+
 /// One matching domain of one process.
 #[derive(Debug)]
 pub struct Lane<F> {
@@ -22,6 +25,8 @@ pub struct Lane<F> {
     busy: Vec<u32>,
     /// Whether something could leave now: others only had their turn first.
     restless: bool,
+    /// What went the fast way since everything was looked at, in short messages.
+    fast: u32,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -59,7 +64,7 @@ impl<F: Fabric> Lane<F> {
             nonsense: 0,
             spare: Spare::default(),
         };
-        Lane { fabric, state, busy: Vec::new(), restless: false }
+        Lane { fabric, state, busy: Vec::new(), restless: false, fast: 0 }
     }
 
     /// The fabric below.
@@ -111,8 +116,23 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
+    /// Notes that something was done without a look at everything; `weight` says how many short messages it is worth.
+    /// Returns whether such a look is due, so that nothing starves behind the fast ways.
+    #[inline]
+    pub fn is_look_due(&mut self, weight: u32) -> bool {
+        self.fast += weight;
+        self.fast >= LOOK_EVERY
+    }
+
+    /// Whether something was completed since the last such question: a sleeping thread may wait for it.
+    #[inline]
+    pub fn take_completed(&mut self) -> bool {
+        self.state.requests.take_completed()
+    }
+
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.
     pub fn progress(&mut self) -> bool {
+        self.fast = 0;
         let came = self.fabric.poll(&mut self.state);
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
@@ -125,6 +145,7 @@ impl<F: Fabric> Lane<F> {
         while let Some(todo) = self.state.todo.pop_front() {
             match todo {
                 Todo::Answer { to, frame } => self.answer(to, frame),
+                Todo::Hint { to, frame } => self.hint(to, frame),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
             }
@@ -196,6 +217,11 @@ impl<F: Fabric> Lane<F> {
         self.state.withdraw(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         self.state.requests.forget(request);
+    }
+
+    /// Whether this is a request for something above the lane that goes on.
+    pub fn is_external(&self, request: RequestId) -> bool {
+        self.state.requests.is_external(request)
     }
 
     /// A request for something above the lane, which says by [`Lane::complete_external`] when it is over.

@@ -27,5 +27,5 @@ mod request;
 mod team;
 
 pub use lane::{Lane, Now, Rest};
-pub use request::{Completion, Fault, Mode, RequestId, Source, Started, TagMatch};
+pub use request::{Completion, Fault, Mode, NO_CONTEXT, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

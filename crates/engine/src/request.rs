@@ -44,6 +44,9 @@ pub enum Fault {
         /// Length of the buffer, bytes.
         room: u64,
     },
+    /// The communicator was freed before the operation began.
+    #[error("the communicator of the operation was freed")]
+    Closed,
     /// There was no memory for temporary space.
     #[error("no memory for temporary space")]
     NoMemory,
@@ -71,11 +74,18 @@ pub struct Completion {
     pub cancelled: bool,
     /// What went wrong.
     pub fault: Option<Fault>,
+    /// Where it went wrong: the index of the context, so that whoever opened it can say who is to be told.
+    /// [`NO_CONTEXT`] if nothing did.
+    pub context: u32,
 }
+
+/// No context at all.
+pub const NO_CONTEXT: u32 = u32::MAX;
 
 impl Completion {
     /// A send, or anything else that has nothing to say.
-    pub const EMPTY: Completion = Completion { source: -1, tag: -2, bytes: 0, cancelled: false, fault: None };
+    pub const EMPTY: Completion =
+        Completion { source: -1, tag: -2, bytes: 0, cancelled: false, fault: None, context: NO_CONTEXT };
 
     /// Nothing was done, because of `fault`.
     pub const fn failed(fault: Fault) -> Completion {
@@ -233,6 +243,8 @@ pub(crate) struct Requests {
     free: u32,
     active_sends: usize,
     buffered: usize,
+    /// Something was completed since [`Requests::take_completed`].
+    completed: bool,
 }
 
 /// What a number names.
@@ -244,7 +256,8 @@ pub(crate) enum Found {
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        let mut all = Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0 };
+        let mut all =
+            Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0, completed: false };
         all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
         all
     }
@@ -342,10 +355,17 @@ impl Requests {
         }
     }
 
-    pub(crate) fn complete(&mut self, id: RequestId, completion: Completion) {
+    pub(crate) fn complete(&mut self, id: RequestId, mut completion: Completion) {
         let Some((index, slot)) = self.slot_mut(id) else { return };
         if slot.state == State::Complete {
             return;
+        }
+        if completion.fault.is_some() && completion.context == NO_CONTEXT {
+            completion.context = match &slot.work {
+                Work::Send(w) => w.context,
+                Work::Receive(w) => w.context,
+                Work::External | Work::None => NO_CONTEXT,
+            };
         }
         slot.state = State::Complete;
         slot.completion = completion;
@@ -353,6 +373,7 @@ impl Requests {
         let detached = slot.detached;
         let sends = matches!(slot.work, Work::Send(_));
         slot.work = Work::None;
+        self.completed = true;
         self.buffered -= kept;
         self.active_sends -= usize::from(sends);
         if detached {
@@ -395,6 +416,17 @@ impl Requests {
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
         self.free = index as u32;
+    }
+
+    /// Whether something was completed since the last such question.
+    #[inline]
+    pub(crate) fn take_completed(&mut self) -> bool {
+        std::mem::take(&mut self.completed)
+    }
+
+    /// Whether this is an active request of something above the lane.
+    pub(crate) fn is_external(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|s| s.state == State::Active && matches!(s.work, Work::External))
     }
 
     /// Sends that are not complete.

@@ -190,9 +190,8 @@ impl Shm {
     }
 
     /// Sends a frame of the path itself.
-    fn send_own(&mut self, to: u32, frame: Frame) -> bool {
-        let message = Message { sequence: 0, frame, body: Body::NONE, token: 0 };
-        matches!(self.send(to, &message), Ok(Sent::Done))
+    fn send_own(&mut self, to: u32, frame: Frame) -> Result<Sent, Unreachable> {
+        self.send(to, &Message { sequence: 0, frame, body: Body::NONE, token: 0 })
     }
 
     /// Rule 2.
@@ -433,8 +432,9 @@ impl Fabric for Shm {
 
     #[inline]
     fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let limit = self.settings.eager_limit;
         let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
-        if context >= u32::from(FRAMED) {
+        if context >= u32::from(FRAMED) || bytes.len() > limit {
             return false;
         }
         let index = context as u16;
@@ -506,9 +506,10 @@ impl Fabric for Shm {
         }
         any |= self.poll_inbox(sink);
         while let Some(&(peer, ring)) = self.grants.front() {
-            if !self.send_own(peer, Frame::RingGrant { ring }) {
+            if self.send_own(peer, Frame::RingGrant { ring }) == Ok(Sent::Full) {
                 break;
             }
+            // Gone; or the peer cannot be reached, and will not use the ring.
             self.grants.pop_front();
         }
         any

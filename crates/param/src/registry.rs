@@ -93,8 +93,6 @@ impl Param {
 pub enum SingleCopy {
     /// If a real probe between the two processes succeeds.
     Auto,
-    /// Yes; it is an error if the kernel forbids it.
-    On,
     /// No: through the shared segment always.
     Off,
 }
@@ -147,7 +145,6 @@ impl Params {
     pub fn single_copy(&self) -> SingleCopy {
         match self.values[Id::single_copy as usize] {
             0 => SingleCopy::Auto,
-            1 => SingleCopy::On,
             _ => SingleCopy::Off,
         }
     }
@@ -213,10 +210,10 @@ parameters! {
         help: "Cells in a rank's inbox, which all peers without a ring of their own share.",
     }
     single_copy: by_hand {
-        unit: Unit::Choice(&["auto", "on", "off"]), default: 0, limits: 0..=2, power_of_two: false,
+        unit: Unit::Choice(&["auto", "off"]), default: 0, limits: 0..=1, power_of_two: false,
         aliases: ["shm_single_copy"], level: User,
         help: "Whether long messages are copied straight from one process to the other (process_vm_readv). 'auto' \
-               tries it between each pair and uses shared memory where it is forbidden; 'on' makes that an error.",
+               tries it between each pair and uses shared memory where it is forbidden.",
     }
     wait_spin_us: u64 {
         unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
@@ -273,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_getters_read_their_own_row() {
-        let text = |p: &Param| p.show(if p.name == "single_copy" { 2 } else { p.max });
+        let text = |p: &Param| p.show(if p.name == "single_copy" { 1 } else { p.max });
         let mut params = Params::default();
         for p in Param::all() {
             params.set(p.name, &text(p)).unwrap();
@@ -286,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_alias_sets_its_parameter() {
-        assert_eq!(Params::default().with("shm_single_copy", "ON").unwrap().single_copy(), SingleCopy::On);
+        assert_eq!(Params::default().with("shm_single_copy", "OFF").unwrap().single_copy(), SingleCopy::Off);
     }
 
     #[test]

@@ -29,13 +29,7 @@ impl<F: Fabric> Lane<F> {
             Taken::Other => return Now::NeverSo,
         };
         peer.expected = peer.expected.wrapping_add(1);
-        Now::Received(Completion {
-            source: own.rank_of(from),
-            tag,
-            bytes: len as u64,
-            cancelled: false,
-            fault: None,
-        })
+        Now::Received(Completion { source: own.rank_of(from), tag, bytes: len as u64, ..Completion::EMPTY })
     }
 
     /// Starts to receive into `buffer`.
@@ -137,8 +131,7 @@ impl<F: Fabric> Lane<F> {
                 source: own.rank_of(u.from),
                 tag: u.tag,
                 bytes: u.what.length(),
-                cancelled: false,
-                fault: None,
+                ..Completion::EMPTY
             })),
             None => match self.state.lost_source(context, source) {
                 Some(peer) => Err(Fault::Lost { peer }),

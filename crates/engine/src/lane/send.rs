@@ -115,7 +115,7 @@ impl<F: Fabric> Lane<F> {
         tag: i32,
         token: RequestId,
     ) -> Result<Sent, Fault> {
-        let Some(envelope) = self.state.envelope(context, to, tag) else { return Ok(Sent::Done) };
+        let Some(envelope) = self.state.envelope(context, to, tag) else { return Err(Fault::Closed) };
         let body = Body::of(buffer, 0, buffer.packed_len());
         self.offer(to, Frame::Eager { envelope }, body, token.raw())
     }
@@ -148,6 +148,14 @@ impl<F: Fabric> Lane<F> {
         if !self.state.peer(to).lost {
             self.state.peer(to).waiting.push_back(Waiting::Answer(frame));
             self.list(to);
+        }
+    }
+
+    /// Sends something that nobody waits for, if there is room.
+    pub(super) fn hint(&mut self, to: u32, frame: Frame) {
+        if !self.state.peer(to).listed {
+            // Whatever the answer is, it is not worth another try: the peer will give the occasion again.
+            let _ = self.offer(to, frame, Body::NONE, 0);
         }
     }
 
@@ -186,7 +194,10 @@ impl<F: Fabric> Lane<F> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
         let (context, tag, mode, buffer) = (work.context, work.tag, work.mode, work.buffer.clone());
         let len = buffer.packed_len();
-        let Some(envelope) = self.state.envelope(context, to, tag) else { return Ok(Sent::Done) };
+        let Some(envelope) = self.state.envelope(context, to, tag) else {
+            self.state.requests.complete(request, Completion::failed(Fault::Closed));
+            return Ok(Sent::Done);
+        };
         let raw = request.raw();
         let (frame, body, phase) = if len > self.fabric.eager_limit(to) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
