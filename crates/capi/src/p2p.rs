@@ -51,7 +51,7 @@ fn plain_bytes(library: &Running, buf: *const c_void, count: i64, datatype: Data
     count.checked_mul(datatype.size())
 }
 
-/// Sends on the low-latency path (row L6) if that takes it. Synchronous and buffered sends have more to do.
+/// Sends on the low-latency path if that takes it. Synchronous and buffered sends have more to do.
 #[inline(always)]
 fn sent_now(library: &Running, comm: &Communicator, mode: Mode, s: Sending) -> bool {
     matches!(mode, Mode::Standard | Mode::Ready)
@@ -86,7 +86,7 @@ fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Req
             return Err(null("request"));
         }
         if sent_now(library, communicator, mode, s) {
-            // Row L7: complete already, so it needs no request of its own.
+            // Complete already, so it needs no request of its own.
             return give(request, RequestId::COMPLETE);
         }
         let buffer = library.buffer(s.buf, s.count, s.datatype)?;

@@ -2,7 +2,7 @@
 //!
 //! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
 //! request to the user. Only blocking ones of a few bytes go past the plans, to the control section of their
-//! communicator ([`crate::control`]).
+//! communicator (`control.rs`).
 
 use crate::comm::Communicator;
 use crate::control::Small;

@@ -50,7 +50,7 @@ fn outcome(completion: Completion) -> Result<Completion> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A short blocking send of contiguous bytes without any request (row L6). `false`: it could not leave this way,
+    /// A short blocking send of contiguous bytes without any request. `false`: it could not leave this way,
     /// use [`Process::send`], which also says what is wrong with the arguments.
     #[inline]
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
@@ -173,7 +173,7 @@ impl<F: Fabric> Process<F> {
         Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
     }
 
-    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie (rows L6 and L8).
+    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie.
     /// Spins for a while. Among its looks, and among its hits, is a look at everything now and then, so that nothing
     /// else starves. `None`: it did not come this
     /// way, use [`Process::recv`], which also says what is wrong with the arguments.

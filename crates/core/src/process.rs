@@ -242,13 +242,13 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Does something with the lane lock held. If that completed anything, the threads of this process that sleep are
-    /// woken: one of them may wait for it.
+    /// Does something with the lane lock held. If anything has happened for which a thread of this process may sleep,
+    /// they are woken.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        let wake = self.threaded.load(Ordering::Relaxed) && domain.lane.take_completed();
+        let wake = self.threaded.load(Ordering::Relaxed) && domain.lane.take_news();
         drop(domain);
         if wake && let Some(door) = &self.door {
             door.ring_own();

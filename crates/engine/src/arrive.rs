@@ -1,4 +1,4 @@
-//! What the fabric hands up: one entry for each frame (row L3), matched with the continuation known statically (L4).
+//! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
 
 use crate::matching::{Contexts, Message, Unexpected};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
@@ -89,7 +89,7 @@ impl State {
         self.peers.get(process as usize)?.as_deref()
     }
 
-    /// Matches a message that came in its turn, and what then becomes of it (row L4).
+    /// Matches a message that came in its turn, and what then becomes of it.
     #[inline]
     fn arrive<A: Arrival>(&mut self, from: u32, envelope: Envelope, arrival: A) {
         let index = match envelope.context {
@@ -112,6 +112,7 @@ impl State {
             Some(request) => arrival.matched(self, from, envelope.tag, request),
             None => {
                 let more = arrival.more_comes();
+                self.requests.note_news();
                 let key = context.unexpected.push(Unexpected {
                     from,
                     tag: envelope.tag,

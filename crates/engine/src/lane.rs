@@ -124,10 +124,11 @@ impl<F: Fabric> Lane<F> {
         self.fast >= LOOK_EVERY
     }
 
-    /// Whether something was completed since the last such question: a sleeping thread may wait for it.
+    /// Whether something happened, since the last such question, for which a sleeping thread may wait: a request was
+    /// completed, or a message came that a probe may want.
     #[inline]
-    pub fn take_completed(&mut self) -> bool {
-        self.state.requests.take_completed()
+    pub fn take_news(&mut self) -> bool {
+        self.state.requests.take_news()
     }
 
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.

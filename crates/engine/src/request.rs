@@ -243,8 +243,8 @@ pub(crate) struct Requests {
     free: u32,
     active_sends: usize,
     buffered: usize,
-    /// Something was completed since [`Requests::take_completed`].
-    completed: bool,
+    /// Something happened for which somebody may wait, since [`Requests::take_news`].
+    news: bool,
 }
 
 /// What a number names.
@@ -256,8 +256,7 @@ pub(crate) enum Found {
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        let mut all =
-            Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0, completed: false };
+        let mut all = Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0, news: false };
         all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
         all
     }
@@ -373,7 +372,7 @@ impl Requests {
         let detached = slot.detached;
         let sends = matches!(slot.work, Work::Send(_));
         slot.work = Work::None;
-        self.completed = true;
+        self.news = true;
         self.buffered -= kept;
         self.active_sends -= usize::from(sends);
         if detached {
@@ -418,10 +417,16 @@ impl Requests {
         self.free = index as u32;
     }
 
-    /// Whether something was completed since the last such question.
+    /// Notes that something happened for which somebody may wait.
     #[inline]
-    pub(crate) fn take_completed(&mut self) -> bool {
-        std::mem::take(&mut self.completed)
+    pub(crate) fn note_news(&mut self) {
+        self.news = true;
+    }
+
+    /// Whether something happened, since the last such question, for which somebody may wait.
+    #[inline]
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
     }
 
     /// Whether this is an active request of something above the lane.

@@ -93,7 +93,7 @@ pub struct Message<'a> {
     pub token: u64,
 }
 
-/// What became of a message (row L2).
+/// What became of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// It is gone, the body may be changed; no callback follows.
@@ -145,7 +145,7 @@ pub trait Fabric {
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
 
     /// Sends a short contiguous eager message if that needs no thought: the path is warm, there is room, and `context`
-    /// is the receiver's index. `false`: nothing happened, use [`Fabric::send`] (row L6).
+    /// is the receiver's index. `false`: nothing happened, use [`Fabric::send`].
     #[inline]
     fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
         false
@@ -213,7 +213,7 @@ pub trait Fabric {
     }
 }
 
-/// Where a fabric hands up what has come; one entry for each kind of frame, so that nobody asks twice (row L3).
+/// Where a fabric hands up what has come; one entry for each kind of frame, so that nobody asks twice.
 ///
 /// `total` is the length of the whole body, `first` the part that is here.
 pub trait Sink {

@@ -275,10 +275,7 @@ impl<L: Level> Communicator<'_, L> {
         let element = Some(Arc::new(Layout::basic(size_of_element::<T>(), align_of::<T>())));
         let Lowered { combine, user, panic } = op.lower();
         let buffers = Buffers { input, output, element };
-        let done = self
-            .process
-            .start(&self.core, call, buffers, combine, user)
-            .and_then(|request| self.process.wait(request).map(drop));
+        let done = self.process.execute(&self.core, call, buffers, combine, user);
         panic.resume();
         done
     }

@@ -293,7 +293,7 @@ mod tests {
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");
         let e = Params::default().with("single_copy", "maybe").unwrap_err().to_string();
-        assert!(e.contains("one of auto, on, off"), "{e}");
+        assert!(e.contains("one of auto, off"), "{e}");
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use oxmpi_wire::{Context as Name, Frame};
 const PIECES_IN_A_ROW: usize = 8;
 
 impl<F: Fabric> Lane<F> {
-    /// Sends a short contiguous message at once if that needs no thought (row L6): nothing older waits, the path
+    /// Sends a short contiguous message at once if that needs no thought: nothing older waits, the path
     /// is warm, the receiver's index is known. `false`: nothing happened, use [`Lane::start_send`].
     #[inline]
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
@@ -61,7 +61,7 @@ impl<F: Fabric> Lane<F> {
         let free = !peer.listed;
         let eager = len <= self.fabric.eager_limit(to);
         if eager && mode != Mode::Synchronous && free {
-            // Two-stage initialisation (row L5): no request unless the message stays.
+            // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
             match self.send_eager(context, &buffer, to, tag, token)? {
                 Sent::Done => return Ok(Started::Complete(Completion::EMPTY)),
@@ -279,6 +279,7 @@ impl<F: Fabric> Lane<F> {
         };
         if let Some(own) = self.state.contexts.get_mut(context) {
             own.unexpected.push(Unexpected { from: me, tag, what });
+            self.state.requests.note_news();
         }
         started
     }
