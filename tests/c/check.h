@@ -207,11 +207,11 @@ static inline void *allocate(size_t bytes)
     return memory;
 }
 
-/* Errors of world and self come back as codes. */
+/* Errors of world come back as codes. Not those of self: an error that is raised on the wrong communicator, or on none
+ * though there is one, ends the job. */
 static inline void return_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 }
 
 #endif

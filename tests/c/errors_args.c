@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 /* Wrong arguments: with MPI_ERRORS_RETURN each gives its error class and changes nothing; messages flow afterwards. */
 #include "check.h"
 
@@ -200,6 +200,9 @@ static void operations(MPI_Comm comm)
     FAILS(MPI_Allreduce(&number, &result, 1, MPI_DOUBLE, MPI_BAND, comm), MPI_ERR_OP);
     FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_MINLOC, comm), MPI_ERR_OP);
     FAILS(MPI_Allreduce(buffer, buffer + 4, 1, MPI_2INT, MPI_SUM, comm), MPI_ERR_OP);
+    /* For one-sided accumulates only. */
+    FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_REPLACE, comm), MPI_ERR_OP);
+    FAILS(MPI_Reduce(&value, &got, 1, MPI_INT, MPI_NO_OP, 0, comm), MPI_ERR_OP);
     op = MPI_SUM;
     FAILS(MPI_Op_free(&op), MPI_ERR_OP);
     op = MPI_OP_NULL;
@@ -208,6 +211,29 @@ static void operations(MPI_Comm comm)
     MPI_Op kept = op;
     CHECK_OK(MPI_Op_free(&op));
     FAILS(MPI_Allreduce(&value, &got, 1, MPI_INT, kept, comm), MPI_ERR_OP);
+}
+
+/* Calls that need no state: versions, error classes, fields of a status. */
+static void without_communicator(void)
+{
+    int class = -1, length = -1;
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    FAILS(MPI_Get_version(NULL, &got), MPI_ERR_ARG);
+    FAILS(MPI_Get_version(&got, NULL), MPI_ERR_ARG);
+    FAILS(MPI_Abi_get_version(NULL, &got), MPI_ERR_ARG);
+    FAILS(MPI_Abi_get_version(&got, NULL), MPI_ERR_ARG);
+    FAILS(MPI_Get_library_version(NULL, &length), MPI_ERR_ARG);
+    FAILS(MPI_Get_library_version(text, NULL), MPI_ERR_ARG);
+    FAILS(MPI_Error_class(-1, &class), MPI_ERR_ARG);
+    FAILS(MPI_Error_class(63, &class), MPI_ERR_ARG);
+    FAILS(MPI_Error_class(MPI_ERR_RANK, NULL), MPI_ERR_ARG);
+    FAILS(MPI_Status_get_source(MPI_STATUS_IGNORE, &got), MPI_ERR_ARG);
+    FAILS(MPI_Status_get_tag(MPI_STATUS_IGNORE, &got), MPI_ERR_ARG);
+    FAILS(MPI_Status_get_error(&status, NULL), MPI_ERR_ARG);
+    FAILS(MPI_Status_set_source(MPI_STATUS_IGNORE, 1), MPI_ERR_ARG);
+    FAILS(MPI_Status_set_tag(MPI_STATUS_IGNORE, 1), MPI_ERR_ARG);
+    FAILS(MPI_Status_set_error(MPI_STATUS_IGNORE, 1), MPI_ERR_ARG);
+    got = 0;
 }
 
 /* The handler is what was set; a dup inherits it, a new one on the dup does not reach the original. */
@@ -254,7 +280,10 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler));
     CHECK(handler == MPI_ERRORS_ARE_FATAL);
     return_errors();
+    /* Errors of calls without a communicator, or with a wrong one, are raised on self. */
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     classes();
+    without_communicator();
     handlers();
     MPI_Comm comms[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
     for (int i = 0; i < 2; i++) {

@@ -31,14 +31,15 @@ static void wait_for_rank_0(const char *how, int milliseconds)
     }
     double passed = MPI_Wtime() - start;
     used = processor_seconds() - used;
-    check_report(passed > milliseconds * 0.5e-3 || size == 1, __FILE__, __LINE__, "waited only %.3f s", passed);
-    check_report(used < 0.1 * milliseconds * 1e-3, __FILE__, __LINE__, "used %.3f s of processor time in %.3f s", used, passed);
+    if (size == 1) return; /* nobody to wait for */
+    check_report(passed > milliseconds * 0.5e-3, __FILE__, __LINE__, "waited only %.3f s", passed);
+    check_report(used < 0.02 * passed, __FILE__, __LINE__, "used %.3f s of processor time in %.3f s", used, passed);
 }
 
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
-    wait_for_rank_0("Recv", 2000);
-    wait_for_rank_0("Barrier", 1000);
+    wait_for_rank_0("Recv", size == 1 ? 10 : 600);
+    wait_for_rank_0("Barrier", size == 1 ? 10 : 600);
     return check_end();
 }

@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 /* What may be called before MPI_Init and after MPI_Finalize, and what initialization reports. */
 #include "check.h"
 

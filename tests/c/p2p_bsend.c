@@ -165,6 +165,8 @@ int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     return_errors();
+    /* Attaching a second buffer is an error without a communicator: raised on self. */
+    CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     to = (rank + 1) % size;
     from = (rank + size - 1) % size;
     nobody_receives_yet(scaled(3000), 16);

@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 /* Messages to oneself: every mode, short and long, expected and unexpected. */
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 /* A message longer than its receive: MPI_ERR_TRUNCATE at the receiver, nothing written past the buffer, and the messages
  * that follow are whole. */
 #include "check.h"

@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 // flags: -pthread
 /* MPI_THREAD_MULTIPLE: several threads of a rank send, receive, wait and reduce at the same time. */
 #include "check.h"

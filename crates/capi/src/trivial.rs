@@ -4,73 +4,46 @@
 
 use std::ffi::{c_char, c_int};
 
+use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::{
-    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_ERR_ARG, MPI_SUBVERSION, MPI_SUCCESS, MPI_VERSION,
+    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_ERR_ARG, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION,
+    MPI_VERSION,
 };
 use oxmpi_abi::errors::{MPI_ERR_LASTCODE, error_class};
 use oxmpi_abi::types::*;
+use oxmpi_objects::error::{MpiError, Result};
 
-use crate::library::{Running, running};
+use crate::errors::{outcome, put_string};
+use crate::library::{Running, null, put, running};
 
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
     concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
 
-/// Writes a result where the program wants it.
-///
-/// Returns `MPI_ERR_ARG` and writes nothing when the place is null.
-///
-/// # Safety
-/// A place that is not null must be valid for writing and aligned, which the caller of the C function answers for.
-unsafe fn give<T>(place: *mut T, value: T) -> c_int {
-    if place.is_null() {
-        return MPI_ERR_ARG;
-    }
-    // SAFETY: not null, and valid by the contract of this function.
-    unsafe { place.write(value) };
-    MPI_SUCCESS
-}
-
 mpi! {
     /// MPI-5.0, "Version Inquiries".
     fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-        if version.is_null() || subversion.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes places for two integers.
-        unsafe {
-            version.write(MPI_VERSION);
-            subversion.write(MPI_SUBVERSION);
-        }
-        MPI_SUCCESS
+        let result = unsafe {
+            put(version, MPI_VERSION, "version").and_then(|()| put(subversion, MPI_SUBVERSION, "subversion"))
+        };
+        outcome(FuncId::MPI_Get_version, None, result)
     }
 
     /// MPI-5.0, the chapter on the application binary interface.
     fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-        if abi_major.is_null() || abi_minor.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes places for two integers.
-        unsafe {
-            abi_major.write(MPI_ABI_VERSION);
-            abi_minor.write(MPI_ABI_SUBVERSION);
-        }
-        MPI_SUCCESS
+        let result = unsafe {
+            put(abi_major, MPI_ABI_VERSION, "abi_major").and_then(|()| put(abi_minor, MPI_ABI_SUBVERSION, "abi_minor"))
+        };
+        outcome(FuncId::MPI_Abi_get_version, None, result)
     }
 
     /// MPI-5.0, "Version Inquiries". The length does not count the closing zero.
     fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
-        if version.is_null() || resultlen.is_null() {
-            return MPI_ERR_ARG;
-        }
-        let length = LIBRARY_VERSION.len();
-        // SAFETY: the C program passes room for MPI_MAX_LIBRARY_VERSION_STRING characters, more than the text has, and a
-        // place for an integer.
-        unsafe {
-            version.copy_from_nonoverlapping(LIBRARY_VERSION.as_ptr().cast(), length);
-            version.add(length).write(0);
-            give(resultlen, length as c_int)
-        }
+        // SAFETY: the C program passes room for MPI_MAX_LIBRARY_VERSION_STRING characters, and a place for an integer.
+        let result = unsafe { put_string(LIBRARY_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen) };
+        outcome(FuncId::MPI_Get_library_version, None, result)
     }
 }
 
@@ -98,9 +71,11 @@ mpi! {
 
     /// The class of an error code (MPI-5.0, "Error Codes and Classes").
     fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-        let Some(class) = class_of(errorcode) else { return MPI_ERR_ARG };
+        let class = class_of(errorcode)
+            .ok_or_else(|| MpiError::new(MPI_ERR_ARG, format!("errorcode {errorcode} is no error code")));
         // SAFETY: the C program passes a place for an integer.
-        unsafe { give(errorclass, class) }
+        let result = class.and_then(|class| unsafe { put(errorclass, class, "errorclass") });
+        outcome(FuncId::MPI_Error_class, None, result)
     }
 }
 
@@ -112,59 +87,52 @@ fn class_of(code: c_int) -> Option<c_int> {
     (code == MPI_ERR_LASTCODE || error_class(code).is_some()).then_some(code)
 }
 
+/// A status must be there: MPI_STATUS_IGNORE is none.
+fn given(status: *const Status) -> Result<()> {
+    if status.is_null() { Err(null("status")) } else { Ok(()) }
+}
+
 mpi! {
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_source(status: *const Status, source: *mut c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
-        unsafe { give(source, (&raw const (*status).source).read()) }
+        let result = given(status).and_then(|()| unsafe { put(source, (&raw const (*status).source).read(), "source") });
+        outcome(FuncId::MPI_Status_get_source, None, result)
     }
 
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_tag(status: *const Status, tag: *mut c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
-        unsafe { give(tag, (&raw const (*status).tag).read()) }
+        let result = given(status).and_then(|()| unsafe { put(tag, (&raw const (*status).tag).read(), "tag") });
+        outcome(FuncId::MPI_Status_get_tag, None, result)
     }
 
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_error(status: *const Status, error: *mut c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
-        unsafe { give(error, (&raw const (*status).error).read()) }
+        let result = given(status).and_then(|()| unsafe { put(error, (&raw const (*status).error).read(), "error") });
+        outcome(FuncId::MPI_Status_get_error, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
-        unsafe { give(&raw mut (*status).source, source) }
+        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).source, source, "source") });
+        outcome(FuncId::MPI_Status_set_source, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
-        unsafe { give(&raw mut (*status).tag, tag) }
+        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).tag, tag, "tag") });
+        outcome(FuncId::MPI_Status_set_tag, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
-        if status.is_null() {
-            return MPI_ERR_ARG;
-        }
         // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
-        unsafe { give(&raw mut (*status).error, error) }
+        let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).error, error, "error") });
+        outcome(FuncId::MPI_Status_set_error, None, result)
     }
 }
 

@@ -31,6 +31,6 @@ pub(crate) enum On {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(function: FuncId, on: Option<On>) -> c_int {
-    let text = format!("{function} is not there yet");
-    errors::raise(function, on, MpiError::new(MPI_ERR_UNSUPPORTED_OPERATION, text))
+    // The report begins with the function's name.
+    errors::raise(function, on, MpiError::new(MPI_ERR_UNSUPPORTED_OPERATION, "not there yet"))
 }

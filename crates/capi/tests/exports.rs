@@ -183,7 +183,6 @@ fn functions_without_state_work() {
             CHECK(MPI_Get_library_version(text, &length) == MPI_SUCCESS);
             CHECK(length == (int) strlen(text) && strncmp(text, "OxMPI 0.1.0", 11) == 0);
             CHECK(MPI_Abi_get_version(&a, &b) == MPI_SUCCESS && a == 1 && b == 0);
-            CHECK(MPI_Get_version(NULL, &b) == MPI_ERR_ARG);
 
             double start = MPI_Wtime();
             CHECK(MPI_Wtick() > 0 && MPI_Wtime() >= start);
@@ -192,8 +191,6 @@ fn functions_without_state_work() {
 
             CHECK(MPI_Error_class(MPI_ERR_RANK, &a) == MPI_SUCCESS && a == MPI_ERR_RANK);
             CHECK(MPI_Error_class(MPI_T_ERR_INVALID, &a) == MPI_SUCCESS && a == MPI_T_ERR_INVALID);
-            CHECK(MPI_Error_class(-1, &a) == MPI_ERR_ARG);
-            CHECK(MPI_Error_class(63, &a) == MPI_ERR_ARG);
 
             MPI_Status status;
             CHECK(MPI_Status_set_source(&status, 3) == MPI_SUCCESS && status.MPI_SOURCE == 3);
@@ -202,7 +199,6 @@ fn functions_without_state_work() {
             CHECK(MPI_Status_get_source(&status, &a) == MPI_SUCCESS && a == 3);
             CHECK(MPI_Status_get_tag(&status, &a) == MPI_SUCCESS && a == 4);
             CHECK(MPI_Status_get_error(&status, &a) == MPI_SUCCESS && a == 5);
-            CHECK(MPI_Status_get_tag(MPI_STATUS_IGNORE, &a) == MPI_ERR_ARG);
 
             CHECK(MPI_Type_toint(MPI_DOUBLE) == 0x214 && MPI_Type_fromint(0x214) == MPI_DOUBLE);
             CHECK(MPI_Op_fromint(MPI_Op_toint(MPI_SUM)) == MPI_SUM);

@@ -1,7 +1,8 @@
 //! The C programs of `tests/c` and `examples`, compiled with the installed `mpicc` and run by the installed `mpirun`.
 //!
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
-//! as its last line. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+//! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program is a test case
+//! of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use std::path::{Path, PathBuf};
@@ -25,9 +26,9 @@ fn prefix() -> PathBuf {
     prefix
 }
 
-fn compile(source: &Path, to: &Path) -> Result<(), String> {
+fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
     let mut command = Command::new(prefix().join("bin/mpicc"));
-    command.args(["-O1", "-g", "-Wall", "-Wno-unused"]).arg(source).arg("-o").arg(to).arg("-lm");
+    command.args(["-O1", "-g", "-Wall", "-Wno-unused"]).args(flags).arg(source).arg("-o").arg(to).arg("-lm");
     let output = command.output().map_err(|e| format!("mpicc: {e}"))?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
@@ -55,17 +56,22 @@ fn ranks(source: &str) -> Option<Vec<u32>> {
     sizes.split_whitespace().map(|n| n.parse().ok()).collect()
 }
 
-fn one(source: &Path, directory: &Path, failures: &mut Vec<String>) {
-    let name = source.file_stem().unwrap().to_string_lossy().into_owned();
-    let Some(sizes) = ranks(&std::fs::read_to_string(source).unwrap()) else {
-        failures.push(format!("{name}: its first line is not of the form '// ranks: 1 2 4'"));
-        return;
-    };
-    let program = directory.join(&name);
-    if let Err(error) = compile(source, &program) {
-        failures.push(format!("{name}: mpicc: {error}"));
-        return;
-    }
+/// The options of `// flags: -pthread` in the second line.
+fn flags(source: &str) -> Vec<&str> {
+    let flags = source.lines().nth(1).and_then(|line| line.strip_prefix("// flags:"));
+    flags.map(|flags| flags.split_whitespace().collect()).unwrap_or_default()
+}
+
+/// Compiles `tests/c/NAME.c`, runs it with each of its numbers of ranks, and says of all that failed.
+fn says_ok(name: &str) {
+    let path = root().join("tests/c").join(name).with_extension("c");
+    let source = std::fs::read_to_string(&path).unwrap();
+    let sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
+    assert!(!sizes.is_empty(), "the first line names no number of ranks");
+    let directory = tempdir(name);
+    let program = directory.join(name);
+    compile(&path, &flags(&source), &program).unwrap_or_else(|error| panic!("{name}: mpicc: {error}"));
+    let mut failures = Vec::new();
     for n in sizes {
         match run(&program, n) {
             Ok(out) if out.lines().last() == Some("ok") => {}
@@ -73,29 +79,69 @@ fn one(source: &Path, directory: &Path, failures: &mut Vec<String>) {
             Err(error) => failures.push(format!("{name} on {n} ranks: {error}")),
         }
     }
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A test case for each program.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+
+        mod program {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name));
+                }
+            )*
+        }
+    };
+}
+
+programs! {
+    coll_alltoall
+    coll_basic
+    coll_exscan
+    coll_free
+    coll_nonblocking
+    coll_order
+    coll_reduce_scatter_block
+    coll_scan
+    coll_scatter
+    coll_types
+    comm_split_dup
+    errors_args
+    finalize_learn
+    idle
+    init_state
+    ops
+    p2p_basic
+    p2p_bsend
+    p2p_derived
+    p2p_flood
+    p2p_large
+    p2p_order
+    p2p_probe
+    p2p_procnull
+    p2p_self
+    p2p_truncate
+    p2p_waits
+    p2p_wildcards
+    thread_multiple
 }
 
 #[test]
-fn test_programs_say_ok() {
-    let directory = tempdir("c-tests");
-    let mut failures = Vec::new();
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(root().join("tests/c"))
-        .map(|entries| entries.flatten().map(|e| e.path()).collect())
-        .unwrap_or_default();
-    sources.retain(|p| p.extension().is_some_and(|e| e == "c") && !NOT_RUN.iter().any(|n| p.ends_with(n)));
-    sources.sort();
-    assert!(!sources.is_empty(), "there are no C programs in tests/c");
-    for source in &sources {
-        one(source, &directory, &mut failures);
-    }
-    std::fs::remove_dir_all(&directory).unwrap();
-    assert!(
-        failures.is_empty(),
-        "{} failures of {} programs:\n{}",
-        failures.len(),
-        sources.len(),
-        failures.join("\n")
-    );
+fn all_programs_are_named_here() {
+    let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|e| e.unwrap().path());
+    let mut there: Vec<String> = entries
+        .filter(|p| p.extension().is_some_and(|e| e == "c") && !NOT_RUN.iter().any(|n| p.ends_with(n)))
+        .map(|p| p.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    let mut named = PROGRAMS.to_vec();
+    named.sort_unstable();
+    assert_eq!(there, named, "the files in tests/c (left) and the list in {} (right)", file!());
 }
 
 #[test]
@@ -108,7 +154,7 @@ fn examples_run() {
         ("heat", &[1, 2, 4, 6], "the result is right"),
     ] {
         let program = directory.join(name);
-        compile(&root().join("examples").join(name).with_extension("c"), &program).unwrap();
+        compile(&root().join("examples").join(name).with_extension("c"), &[], &program).unwrap();
         for &n in sizes {
             let out = run(&program, n).unwrap_or_else(|error| panic!("{name} on {n} ranks: {error}"));
             assert!(out.contains(text), "{name} on {n} ranks: {out}");

@@ -256,10 +256,13 @@ fn standard_input_goes_to_rank_0() {
 #[test]
 fn a_timeout_ends_the_job_with_124() {
     let mark = marker("timeout");
-    let (code, _, err) = run(&["-n", "2", "--timeout", "1", "sh", "-c", "sleep 60", &mark]);
+    let (code, _, err) = run(&["-n", "2", "--timeout", "0.5", "sh", "-c", "sleep 60", &mark]);
     assert_eq!(code, 124);
     assert!(
-        err.contains("rank 0") && err.contains("rank 1") && err.contains("has not called MPI_Init"),
+        err.contains("the time of 0.5 s")
+            && err.contains("rank 0")
+            && err.contains("rank 1")
+            && err.contains("has not called MPI_Init"),
         "{err}"
     );
     await_none(&mark);

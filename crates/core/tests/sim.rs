@@ -85,6 +85,9 @@ fn number(name: &str) -> Option<u64> {
 
 const SHARDS: u64 = 4;
 
+/// From so many worlds on, chance does not decide how many have a death.
+const ENOUGH_TO_COUNT: u64 = 200;
+
 fn shard(number_of_shard: u64) {
     if let Some(seed) = number("OXMPI_SIM_SEED") {
         if number_of_shard == 0 {
@@ -99,14 +102,20 @@ fn shard(number_of_shard: u64) {
     }
     let base = number("OXMPI_SIM_BASE").unwrap_or(1);
     let count = number("OXMPI_SIM_COUNT").unwrap_or(1000);
-    let (mut died, mut failed, mut frames) = (0, 0, 0);
+    let (mut worlds, mut died, mut failed, mut frames) = (0, 0, 0, 0);
     for seed in (base..base + count).filter(|seed| seed % SHARDS == number_of_shard) {
         let outcome = Case::new(seed).run();
+        worlds += 1;
         died += u64::from(outcome.ends.contains(&End::Dead));
         failed += u64::from(outcome.ends.iter().any(|end| matches!(end, End::Failed(_))));
         frames += outcome.frames;
     }
-    eprintln!("{died} worlds with a death, {failed} with a failed rank, {frames} frames");
+    eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
+    // A quarter of the cases plan a death. Most must come before the end, and be felt by others: else nothing is tested.
+    if worlds >= ENOUGH_TO_COUNT {
+        assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
+        assert!(failed >= worlds / 8, "in only {failed} of {worlds} worlds a rank failed because of a death");
+    }
 }
 
 #[test]

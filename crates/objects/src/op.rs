@@ -86,10 +86,14 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
 /// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
 ///
 /// # Errors
-/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is not defined for the datatype, or the datatype is not
-/// predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but arithmetic on this representation is not there.
+/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is for accumulates only (`MPI_REPLACE`,
+/// `MPI_NO_OP`), or is not defined for the datatype, or the datatype is not predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but arithmetic on this representation is not there.
 pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
     let op = predefined_of(op)?;
+    if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {
+        let text = format!("{} is for one-sided accumulates only (MPI-5.0 section 12.3.4)", name(op));
+        return Err(MpiError::new(abi::MPI_ERR_OP, text));
+    }
     let Some(facts) = datatype.facts() else {
         let text = format!(
             "{} is defined for predefined datatypes only, not for {datatype}; create an operation with MPI_Op_create for it",

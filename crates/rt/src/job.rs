@@ -96,8 +96,8 @@ pub enum Event {
     Seen(Vec<Glimpse>),
     /// The job's time is over.
     TimedOut {
-        /// The time that it had, in seconds.
-        seconds: u64,
+        /// The time that it had.
+        time: Duration,
         /// The header pages of all ranks.
         seen: Vec<Glimpse>,
     },
@@ -184,7 +184,7 @@ impl Job {
                 }
             }
             Event::Seen(seen) => self.look(&seen, &mut out),
-            Event::TimedOut { seconds, seen } => {
+            Event::TimedOut { time, seen } => {
                 if self.phase == Phase::Running {
                     let mut running = Vec::new();
                     for ((rank, seen), runs) in (0..).zip(seen).zip(&self.running) {
@@ -192,7 +192,7 @@ impl Job {
                             running.push((rank, seen));
                         }
                     }
-                    out.push(Action::Print(report::timeout(seconds, &self.host, &running)));
+                    out.push(Action::Print(report::timeout(time, &self.host, &running)));
                     self.end(TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &mut out);
                 }
             }

@@ -25,7 +25,7 @@ use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
-use self::output::{Lines, Sink, is_ready};
+use self::output::{Came, Lines, Sink, is_ready, read_some};
 use self::start::{Outputs, Rank, Started};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
@@ -298,13 +298,14 @@ impl<'a> Launcher<'a> {
     fn output(&mut self, rank: u32, kind: usize) {
         let at = rank as usize;
         let Some(fd) = &self.pipes[at][kind] else { return };
-        let n = rustix::io::read(fd, &mut self.buffer[..]).unwrap_or(0);
         let lines = &mut self.lines[at][kind];
-        if n == 0 {
-            lines.end(self.sinks[kind].queue());
-            self.close(at, kind);
-        } else {
-            lines.take(&self.buffer[..n], self.sinks[kind].queue());
+        match read_some(fd, &mut self.buffer[..]) {
+            Came::Bytes(n) => lines.take(&self.buffer[..n], self.sinks[kind].queue()),
+            Came::Nothing => return,
+            Came::End => {
+                lines.end(self.sinks[kind].queue());
+                self.close(at, kind);
+            }
         }
         self.sinks[kind].write();
     }
@@ -403,9 +404,9 @@ impl<'a> Launcher<'a> {
         }
         if self.timeout.is_some_and(|t| t <= now) {
             self.timeout = None;
-            let seconds = self.launch.timeout.map_or(0, |t| t.as_secs());
+            let time = self.launch.timeout.unwrap_or_default();
             let seen = self.glimpses();
-            self.tell(Event::TimedOut { seconds, seen });
+            self.tell(Event::TimedOut { time, seen });
         }
         if !self.job.watches() {
             self.watch = None;
@@ -470,9 +471,10 @@ impl<'a> Launcher<'a> {
             return;
         }
         if self.typed.waiting.is_empty() && is_ready(rustix::stdio::stdin(), PollFlags::IN) {
-            match rustix::io::read(rustix::stdio::stdin(), &mut self.buffer[..4096]) {
-                Ok(n) if n > 0 => self.typed.waiting.extend_from_slice(&self.buffer[..n]),
-                _ => self.typed.to = None, // the end of the input, for rank 0 too
+            match read_some(rustix::stdio::stdin(), &mut self.buffer[..4096]) {
+                Came::Bytes(n) => self.typed.waiting.extend_from_slice(&self.buffer[..n]),
+                Came::Nothing => {}
+                Came::End => self.typed.to = None, // the end of the input, for rank 0 too
             }
         }
         if let Some(to) = &self.typed.to
@@ -481,6 +483,7 @@ impl<'a> Launcher<'a> {
         {
             match rustix::io::write(to, &self.typed.waiting) {
                 Ok(n) => drop(self.typed.waiting.drain(..n)),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 Err(_) => self.typed.to = None,
             }
         }

@@ -4,6 +4,7 @@
 //! call, what that usually means, and what to do next.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::job::{Exit, Glimpse, Stage};
 
@@ -65,10 +66,11 @@ pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32)
 }
 
 /// The report on `--timeout`: who still runs, and where.
-pub(crate) fn timeout(seconds: u64, host: &str, running: &[(u32, Glimpse)]) -> String {
+pub(crate) fn timeout(time: Duration, host: &str, running: &[(u32, Glimpse)]) -> String {
     const SHOWN: usize = 16;
     let mut out = format!(
-        "mpirun: the time of {seconds} s (--timeout) is over and {} on host {host} still {}:\n",
+        "mpirun: the time of {} s (--timeout) is over and {} on host {host} still {}:\n",
+        time.as_secs_f64(),
         ranks(running.len()),
         if running.len() == 1 { "runs" } else { "run" }
     );
@@ -315,7 +317,8 @@ mod tests {
     fn a_timeout_lists_who_still_runs() {
         let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
         let running: Vec<_> = (0..20).map(|r| (r, seen.clone())).collect();
-        let text = timeout(3, "h", &running);
+        let text = timeout(Duration::from_millis(2500), "h", &running);
+        assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");
         assert!(text.contains(
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
         ));

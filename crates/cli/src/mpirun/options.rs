@@ -103,7 +103,7 @@ const SPECS: &[Spec] = &[
         id: Id::Timeout,
         names: &["--timeout"],
         values: &["SECONDS"],
-        help: "end the job after this time, with exit code 124",
+        help: "end the job after this time, such as 90 or 0.5, with exit code 124",
     },
     Spec {
         id: Id::Mca,
@@ -123,6 +123,9 @@ const SPECS: &[Spec] = &[
     Spec { id: Id::Help, names: &["--help", "-h"], values: &[], help: "print this" },
     Spec { id: Id::Version, names: &["--version", "-V"], values: &[], help: "print the version" },
 ];
+
+/// What `--timeout` may be: a millisecond to thirty years, far from what clocks can hold.
+const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
 /// The help text.
 pub(crate) fn help() -> String {
@@ -229,9 +232,9 @@ fn option<'a>(
         }
         Id::TagOutput => options.tag_output = true,
         Id::Timeout => {
-            let seconds =
-                shown(0).parse().ok().filter(|&s| s > 0).ok_or_else(|| bad("a whole number of seconds"))?;
-            options.timeout = Some(Duration::from_secs(seconds));
+            let seconds = shown(0).parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds));
+            let wanted = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
+            options.timeout = Some(Duration::from_secs_f64(seconds.ok_or_else(|| bad(wanted))?));
         }
         Id::Mca => options.mca.push((shown(0), shown(1))),
         Id::BindTo if shown(0) == "none" => {}

@@ -109,6 +109,12 @@ fn many_ranks_on_few_processors() {
 }
 
 #[test]
+fn many_ranks_end_right_after_their_first_messages() {
+    let p = compile(&["finalize_learn"]);
+    p.run(60, &[], "finalize_learn", &[]).is_fine(1, "ok");
+}
+
+#[test]
 fn small_buffers_lose_nothing() {
     let p = compile(&["p2p_basic", "coll_basic"]);
     for options in [

@@ -10,7 +10,7 @@ fn every_legal_pair_has_a_kernel_or_says_so() {
     let mut missing = Vec::new();
     for (_, op, op_name) in OPS {
         for facts in all() {
-            let found = kernel_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap());
+            let found = accumulate_kernel_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap());
             match found {
                 Ok(kernel) => {
                     assert!(is_defined(op, facts.category));
@@ -49,7 +49,20 @@ fn the_table_of_the_standard() {
             && !legal(PredefinedOp::Land, 0x219)
     );
     assert!(legal(PredefinedOp::MaxLoc, 0x22d) && !legal(PredefinedOp::MaxLoc, 0x209));
-    assert!(legal(PredefinedOp::Replace, 0x243) && legal(PredefinedOp::NoOp, 0x2e2));
+}
+
+#[test]
+fn replace_and_no_op_are_for_accumulates_only() {
+    let p = Predefined::new();
+    for (op, handle) in
+        [(PredefinedOp::Replace, 0x209), (PredefinedOp::Replace, 0x243), (PredefinedOp::NoOp, 0x2e2)]
+    {
+        let (operation, datatype) = (Op::Predefined(op), p.get(handle).unwrap());
+        let error = kernel_for(&operation, datatype).unwrap_err();
+        assert_eq!(error.class(), abi::MPI_ERR_OP);
+        assert!(error.detail().contains(name(op)) && error.detail().contains("accumulates only"), "{error}");
+        assert!(accumulate_kernel_for(&operation, datatype).is_ok());
+    }
 }
 
 #[test]

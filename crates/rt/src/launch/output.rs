@@ -63,6 +63,27 @@ impl Lines {
     }
 }
 
+/// What one read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing now: a descriptor that somebody has made nonblocking, and that was empty.
+    Nothing,
+    /// The end, or an error after which nothing can come.
+    End,
+}
+
+/// Reads what is there. A signal's handler in between changes nothing.
+pub(crate) fn read_some(fd: impl AsFd, buffer: &mut [u8]) -> Came {
+    match rustix::io::retry_on_intr(|| rustix::io::read(fd.as_fd(), &mut *buffer)) {
+        Ok(0) => Came::End,
+        Ok(n) => Came::Bytes(n),
+        Err(Errno::AGAIN) => Came::Nothing,
+        Err(_) => Came::End,
+    }
+}
+
 /// One output of the launcher. It never blocks the launcher: what cannot be written yet waits.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
@@ -164,6 +185,20 @@ mod tests {
         let mut out = Vec::new();
         lines.take(&vec![b'x'; MAX_LINE + 1], &mut out);
         assert_eq!(out.len(), MAX_LINE + 1);
+    }
+
+    #[test]
+    fn an_empty_pipe_has_not_ended() {
+        use rustix::pipe::PipeFlags;
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(read_some(&read, &mut buffer), Came::Nothing);
+        rustix::io::write(&write, b"abc").unwrap();
+        assert_eq!(read_some(&read, &mut buffer), Came::Bytes(3));
+        // Reading from the end for writing is a real error.
+        assert_eq!(read_some(&write, &mut buffer), Came::End);
+        drop(write);
+        assert_eq!(read_some(&read, &mut buffer), Came::End);
     }
 
     #[test]

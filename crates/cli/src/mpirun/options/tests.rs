@@ -19,6 +19,8 @@ fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
     }
     assert!(run("-tag-output a").unwrap().tag_output);
     assert_eq!(run("-timeout 7 a").unwrap().timeout, Some(Duration::from_secs(7)));
+    assert_eq!(run("--timeout 0.5 a").unwrap().timeout, Some(Duration::from_millis(500)));
+    assert_eq!(run("--timeout=1e9 a").unwrap().timeout, Some(Duration::from_secs(1_000_000_000)));
 }
 
 #[test]
@@ -66,7 +68,13 @@ fn errors_name_the_option_and_the_nearest_one() {
     assert!(error("-n 0 a").contains("-n 0: not a number of ranks"));
     assert!(error("--tag-output=yes a").contains("takes no value, but got 'yes'"));
     assert!(error("-x =1 a").contains("not a variable"));
-    assert!(error("--timeout never a").contains("whole number of seconds"));
+    for value in ["never", "-1", "-0.5", "0", "0.0001", "NaN", "inf", "1e30", "1000000001", "1s", ""] {
+        let text = error(&format!("--timeout={value} a"));
+        assert!(
+            text.contains(&format!("--timeout {value}: not a number of seconds from 0.001 to 1000000000")),
+            "{text}"
+        );
+    }
     assert_eq!(run(""), Err(UsageError::NoProgram));
     assert_eq!(run("-n 3"), Err(UsageError::NoProgram));
 }
