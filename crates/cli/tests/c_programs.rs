@@ -113,6 +113,7 @@ programs! {
     comm_split_dup
     errors_args
     finalize_learn
+    forked_child
     idle
     init_state
     ops
@@ -129,6 +130,7 @@ programs! {
     p2p_waits
     p2p_wildcards
     thread_multiple
+    thread_wake
 }
 
 #[test]

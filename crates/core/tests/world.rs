@@ -234,3 +234,38 @@ fn control_sections_are_used_again_by_other_communicators() {
         }
     });
 }
+
+#[test]
+fn a_message_beyond_the_eager_limit_waits_for_its_receive() {
+    let mut options = Options::default();
+    options.settings.eager_limit = 100;
+    world_with(2, options, |p| {
+        let comm = p.world().clone();
+        // The path is warm afterwards: each has a ring of the other's.
+        for _ in 0..10 {
+            if comm.rank() == 0 {
+                send(p, &comm, Mode::Standard, &[1], 1, 1);
+                receive(p, &comm, 1, 1, 1);
+            } else {
+                receive(p, &comm, 1, 0, 1);
+                send(p, &comm, Mode::Standard, &[1], 0, 1);
+            }
+        }
+        if comm.rank() == 0 {
+            let short = Owned::new(pattern(0, 1, 100));
+            let long = Owned::new(pattern(0, 2, 101));
+            let bytes = pattern(0, 2, 101);
+            assert!(!p.send_now(&comm, oxmpi_os::bytes::Bytes::from(&bytes[..]), 1, 3));
+            let first = p.isend(&comm, Mode::Standard, short.buf(), 1, 2).unwrap();
+            assert!(p.peek_raw(first.raw()).unwrap().is_some(), "a short message is gone at once");
+            let second = p.isend(&comm, Mode::Standard, long.buf(), 1, 3).unwrap();
+            assert!(p.peek_raw(second.raw()).unwrap().is_none(), "a long one is not");
+            send(p, &comm, Mode::Standard, &[], 1, 4);
+            p.wait(second).unwrap();
+        } else {
+            receive(p, &comm, 0, 0, 4);
+            assert_eq!(receive(p, &comm, 200, 0, 3).0, pattern(0, 2, 101));
+            assert_eq!(receive(p, &comm, 200, 0, 2).0, pattern(0, 1, 100));
+        }
+    });
+}
