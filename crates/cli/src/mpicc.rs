@@ -41,11 +41,11 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         Some("-showme:compile") => print_command(&compile_arguments(&prefix)),
         Some("-showme:link") => print_command(&link_arguments(&prefix)),
         Some("-show" | "-showme" | "--showme") => {
-            command.extend(arguments(&prefix, &args[1..]));
+            command.extend(arguments(&prefix, &args[1..], true));
             print_command(&command);
         }
         Some(_) => {
-            command.extend(arguments(&prefix, args));
+            command.extend(arguments(&prefix, args, false));
             let error = Command::new(&command[0]).args(&command[1..]).exec();
             eprintln!(
                 "mpicc: cannot run the compiler '{}': {error}; set OXMPI_CC to another one",
@@ -57,13 +57,14 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     0
 }
 
-/// The user's arguments with ours around them.
-fn arguments(prefix: &Path, args: &[OsString]) -> Vec<OsString> {
+/// The user's arguments with ours around them. A compiler that is given no file (`--version`) must not be told to link;
+/// who only wants to be shown the command wants to see all of it.
+fn arguments(prefix: &Path, args: &[OsString], show: bool) -> Vec<OsString> {
     let mut all = compile_arguments(prefix);
     all.extend(args.iter().cloned());
     let only_compiles = args.iter().any(|a| a == "-c" || a == "-E" || a == "-S" || a == "-M" || a == "-MM");
     let has_input = args.iter().any(|a| !a.as_encoded_bytes().starts_with(b"-"));
-    if has_input && !only_compiles {
+    if (has_input || show) && !only_compiles {
         all.extend(link_arguments(prefix));
     }
     all
@@ -101,7 +102,11 @@ mod tests {
 
     fn joined(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        arguments(Path::new("/p"), &args).iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        arguments(Path::new("/p"), &args, false)
+            .iter()
+            .map(|a| a.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -112,6 +117,8 @@ mod tests {
         );
         assert_eq!(joined(&["-c", "a.c"]), "-I /p/include -c a.c");
         assert_eq!(joined(&["--version"]), "-I /p/include --version");
+        let shown = arguments(Path::new("/p"), &[], true);
+        assert_eq!(shown.last().and_then(|word| word.to_str()), Some("-lmpi_abi"));
     }
 
     #[test]
