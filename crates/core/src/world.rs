@@ -22,7 +22,8 @@ use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
-use std::os::fd::{AsFd, OwnedFd};
+use oxmpi_rt::client::{Directory, ThreadDirectory};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,15 +93,15 @@ pub fn world_shared<R: Send>(
             .unwrap_or_else(|e| panic!("no segment for rank {rank}: {e}"))
         })
         .collect();
-    let segments = Arc::new(segments);
+    let directory = Arc::new(ThreadDirectory::new(segments));
     let (options, program) = (&options, &program);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
-                let segments = segments.clone();
+                let directory = directory.clone();
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let process = Arc::new(process(rank, ranks, segments, options));
+                        let process = Arc::new(process(rank, ranks, directory, options));
                         let result = program(&process);
                         process.drain();
                         result
@@ -116,18 +117,16 @@ pub fn world_shared<R: Send>(
     })
 }
 
-fn process(rank: u32, size: u32, segments: Arc<Vec<OwnedFd>>, options: &Options) -> Process<Shm> {
-    let own = Segment::map(&segments[rank as usize]).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+fn process(rank: u32, size: u32, directory: Arc<ThreadDirectory>, options: &Options) -> Process<Shm> {
+    let fd = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     // All ranks are this process; each claims its segment for it.
     own.status()
         .claim(std::process::id())
         .unwrap_or_else(|pid| panic!("rank {rank} is process {pid} already"));
     own.advertise();
     let door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
-    let open: Open = Box::new(move |peer| {
-        let fd = segments.get(peer as usize).ok_or_else(|| format!("there is no rank {peer}"))?;
-        fd.as_fd().try_clone_to_owned().map_err(|e| e.to_string())
-    });
+    let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let fabric = Shm::new(own, door.kind(), options.settings.clone(), open);
     Process::new(rank, size, fabric, Some(door))
 }

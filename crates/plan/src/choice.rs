@@ -13,7 +13,7 @@ use crate::table::{AlgorithmId, by_name, first};
 /// the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the same on all ranks, and so is
 /// the choice.
 ///
-/// A caller asks once for each size of message it meets and keeps the answer: this walks through the rules.
+/// It walks through a few rules, from the first on.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
     let fits = |choice: &&Choice| {
