@@ -1,4 +1,4 @@
-// ranks: 1 2 4
+// ranks: 1 2 4 7
 /* A child that a rank forks off is not the rank: MPI refuses it, the rank and its job go on. */
 #include "check.h"
 
