@@ -1,6 +1,7 @@
 // ranks: 1 2 3 4 5 7
 /* Reduce_scatter_block: rank r gets block r of the reduction, in rank order for operations that do not commute. */
 #include "check.h"
+#include "maps.h"
 
 static int value(int whose, int i) { return (whose + 3) * 17 + i; }
 
@@ -28,23 +29,6 @@ static void sums(int n)
     free(out);
     free(in);
 }
-
-/* An affine map x -> a x + b: composing two is associative and not commutative. */
-struct map { uint32_t a, b; };
-
-static struct map then(struct map first, struct map second)
-{
-    return (struct map){first.a * second.a, first.b * second.a + second.b};
-}
-
-static void compose(void *in, void *inout, int *length, MPI_Datatype *type)
-{
-    struct map *x = in, *y = inout;
-    (void) type;
-    for (int i = 0; i < *length; i++) y[i] = then(x[i], y[i]);
-}
-
-static struct map map_of(int whose, int i) { return (struct map){(uint32_t) (2 * whose + 3), (uint32_t) (i + 7 * whose)}; }
 
 static void in_rank_order(int n)
 {
