@@ -17,6 +17,9 @@
 //!    then is its length.
 //! 5. After each publication the sender rings the peer's bell.
 
+mod sections;
+
+use self::sections::Sections;
 use crate::{Body, Fabric, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -66,16 +69,7 @@ pub struct Shm {
     /// Peers to which a ring shall be granted as soon as there is room to say so.
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
-    sections: Vec<Section>,
-}
-
-/// What is known of one of our control sections.
-#[derive(Debug, Clone, Copy)]
-enum Section {
-    Free,
-    Used,
-    /// The team of so many ranks has no use for it; some of them may still read it.
-    Leaving(u32),
+    sections: Sections,
 }
 
 /// What is kept about one peer.
@@ -128,11 +122,6 @@ impl Shm {
     /// The way of the process that owns `own`. `open` opens others' segments.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
         let boot = *own.boot();
-        let mut sections = vec![Section::Free; boot.config.control_sections as usize];
-        if let Some(first) = sections.first_mut() {
-            // All processes know without a word that the first section of the first process is the world's.
-            *first = Section::Used;
-        }
         Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
@@ -143,7 +132,7 @@ impl Shm {
             links: Vec::new(),
             rings: Vec::new(),
             grants: VecDeque::new(),
-            sections,
+            sections: Sections::new(&boot.config),
         }
     }
 
@@ -566,22 +555,11 @@ impl Fabric for Shm {
     }
 
     fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
-        if ranks > self.own.boot().config.control_section_ranks {
-            return None;
-        }
-        let index = (0..self.sections.len()).find(|at| match self.sections[*at] {
-            Section::Free => true,
-            Section::Used => false,
-            Section::Leaving(before) => self.own.control_section(*at as u32, before, self.kind).reuse(before),
-        })?;
-        self.sections[index] = Section::Used;
-        Some((index as u32, self.own.control_section(index as u32, ranks, self.kind).generation()))
+        self.sections.reserve(&self.own, ranks, self.kind)
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
-        if let Some(section) = self.sections.get_mut(index as usize) {
-            *section = team.map_or(Section::Free, Section::Leaving);
-        }
+        self.sections.release(index, team);
     }
 
     fn wake(&mut self, peer: u32) {
