@@ -94,31 +94,46 @@ fn single(done: Completion, failed: &mut Option<Completion>) -> Result<()> {
     }
 }
 
-fn some(
+/// Where a call for some of several requests reads and writes.
+struct Told {
     requests: *mut Request,
-    done: Option<Vec<Indexed>>,
     outcount: *mut c_int,
     indices: *mut c_int,
     statuses: *mut Status,
-    failed: &mut Option<Completion>,
-) -> Result<()> {
-    let Some(done) = done else {
-        // SAFETY: the C program passes a place for an integer.
-        return unsafe { put(outcount, abi::MPI_UNDEFINED, "outcount") };
-    };
-    let mut failures = Vec::new();
-    for (n, (at, completion)) in done.iter().enumerate() {
-        // SAFETY: the program's arrays have room for as many as there are requests.
-        unsafe {
-            indices.add(n).write(*at as c_int);
-            if finish_of_many(requests, *at, status_at(statuses, n), completion) {
-                failures.push((*at, *completion));
+}
+
+/// Asks for some of several requests, and tells of those that are complete.
+fn some(
+    function: FuncId,
+    incount: c_int,
+    told: Told,
+    ask: impl FnOnce(&Running, &[u64]) -> Result<Option<Vec<Indexed>>>,
+) -> c_int {
+    let Told { requests, outcount, indices, statuses } = told;
+    on_requests(function, |library, failed| {
+        if outcount.is_null() || (indices.is_null() && incount > 0) {
+            return Err(null("outcount or array_of_indices"));
+        }
+        // SAFETY: the C program passes an array of `incount` handles.
+        let all = unsafe { handles(incount, requests) }?;
+        let Some(done) = ask(library, &all)? else {
+            // SAFETY: the C program passes a place for an integer.
+            return unsafe { put(outcount, abi::MPI_UNDEFINED, "outcount") };
+        };
+        let mut failures = Vec::new();
+        for (n, (at, completion)) in done.iter().enumerate() {
+            // SAFETY: the program's arrays have room for as many as there are requests.
+            unsafe {
+                indices.add(n).write(*at as c_int);
+                if finish_of_many(requests, *at, status_at(statuses, n), completion) {
+                    failures.push((*at, *completion));
+                }
             }
         }
-    }
-    // SAFETY: the C program passes a place for an integer.
-    unsafe { put(outcount, done.len() as c_int, "outcount") }?;
-    in_status(&failures, failed)
+        // SAFETY: the C program passes a place for an integer.
+        unsafe { put(outcount, done.len() as c_int, "outcount") }?;
+        in_status(&failures, failed)
+    })
 }
 
 mpi! {
@@ -254,15 +269,8 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        on_requests(FuncId::MPI_Waitsome, |library, failed| {
-            if outcount.is_null() || (indices.is_null() && incount > 0) {
-                return Err(null("outcount or array_of_indices"));
-            }
-            // SAFETY: the C program passes an array of `incount` handles.
-            let all = unsafe { handles(incount, requests) }?;
-            let done = library.process.wait_some(&all)?;
-            some(requests, done, outcount, indices, statuses, failed)
-        })
+        let told = Told { requests, outcount, indices, statuses };
+        some(FuncId::MPI_Waitsome, incount, told, |library, all| library.process.wait_some(all))
     }
 
     /// MPI-5.0 section 3.7.5.
@@ -273,15 +281,8 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        on_requests(FuncId::MPI_Testsome, |library, failed| {
-            if outcount.is_null() || (indices.is_null() && incount > 0) {
-                return Err(null("outcount or array_of_indices"));
-            }
-            // SAFETY: the C program passes an array of `incount` handles.
-            let all = unsafe { handles(incount, requests) }?;
-            let done = library.process.test_some(&all)?;
-            some(requests, done, outcount, indices, statuses, failed)
-        })
+        let told = Told { requests, outcount, indices, statuses };
+        some(FuncId::MPI_Testsome, incount, told, |library, all| library.process.test_some(all))
     }
 
     /// MPI-5.0 section 3.7.6.

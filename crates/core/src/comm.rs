@@ -7,7 +7,7 @@ use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use oxmpi_wire::ContextId;
@@ -316,10 +316,11 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-fn taken(owned: Owned<u8>) -> Result<Vec<u8>> {
+/// The vector of an operation that is over.
+pub(crate) fn taken<T: Plain>(owned: Owned<T>) -> Result<Vec<T>> {
     owned
         .into_vec()
-        .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a finished collective still has its buffer"))
+        .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a finished operation still has its buffer"))
 }
 
 /// The `n`th 8 bytes.

@@ -21,6 +21,11 @@ pub fn error_of(completion: &Completion) -> Option<MpiError> {
     completion.fault.map(of_fault)
 }
 
+/// A completion whose operation did not fail, or its error.
+pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
+    error_of(&completion).map_or(Ok(completion), Err)
+}
+
 #[cold]
 fn stale(request: u64) -> MpiError {
     MpiError::new(
@@ -78,11 +83,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// The error of the operation.
     pub fn wait(&self, request: RequestId) -> Result<Completion> {
-        let completion = self.wait_raw(request.raw())?;
-        match completion.fault {
-            None => Ok(completion),
-            Some(fault) => Err(of_fault(fault)),
-        }
+        outcome(self.wait_raw(request.raw())?)
     }
 
     /// Waits for a request of the user's (MPI_Wait). A failed operation is no error here; see [`error_of`].

@@ -1,6 +1,7 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 
 use crate::comm::Communicator;
+use crate::completion::outcome;
 use crate::errors::of_fault;
 use crate::process::{NO_BUFFER, Process};
 use oxmpi_abi::constants as abi;
@@ -39,13 +40,6 @@ fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
         abi::MPI_ANY_SOURCE => Ok(Some(Source::Any)),
         abi::MPI_PROC_NULL => Ok(None),
         rank => Ok(Some(Source::Process(comm.process(rank, "source")?))),
-    }
-}
-
-fn outcome(completion: Completion) -> Result<Completion> {
-    match completion.fault {
-        None => Ok(completion),
-        Some(fault) => Err(of_fault(fault)),
     }
 }
 
@@ -173,10 +167,9 @@ impl<F: Fabric> Process<F> {
         Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
     }
 
-    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie.
-    /// Spins for a while. Among its looks, and among its hits, is a look at everything now and then, so that nothing
-    /// else starves. `None`: it did not come this
-    /// way, use [`Process::recv`], which also says what is wrong with the arguments.
+    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie. Spins for a
+    /// while. Among its looks, and among its hits, is a look at everything now and then, so that nothing else starves.
+    /// `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with the arguments.
     #[inline]
     pub fn recv_now(
         &self,

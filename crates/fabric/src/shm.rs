@@ -93,7 +93,7 @@ struct Out {
     path: Path,
     /// Frames we have put into its inbox.
     cells: u64,
-    /// Messages that match, to it, modulo 256: for rings, where the number is not on the wire.
+    /// Its process number, once it is known that its memory may be read.
     pid: u32,
 }
 
@@ -110,6 +110,16 @@ struct RingIn {
     receiver: RingReceiver,
     /// Length of the frame before the data that are coming in chunks (rule 4).
     frame_len: usize,
+}
+
+/// What is kept about a peer; made if there is nothing yet.
+#[inline]
+fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
+    let at = peer as usize;
+    if links.len() <= at {
+        links.resize_with(at + 1, || None);
+    }
+    links[at].get_or_insert_default()
 }
 
 impl std::fmt::Debug for Shm {
@@ -138,11 +148,7 @@ impl Shm {
 
     #[inline]
     fn link(&mut self, peer: u32) -> &mut Link {
-        let at = peer as usize;
-        if self.links.len() <= at {
-            self.links.resize_with(at + 1, || None);
-        }
-        self.links[at].get_or_insert_default()
+        link_of(&mut self.links, peer)
     }
 
     #[inline]
@@ -220,11 +226,7 @@ impl Shm {
             let Some(cell) = self.inbox.peek() else { break };
             any = true;
             let (from, bytes) = (cell.producer, cell.bytes);
-            let at = from as usize;
-            if self.links.len() <= at {
-                self.links.resize_with(at + 1, || None);
-            }
-            let link = self.links[at].get_or_insert_default();
+            let link = link_of(&mut self.links, from);
             link.cells_in += 1;
             let mut own = None;
             if let Some(got) = decode(bytes) {

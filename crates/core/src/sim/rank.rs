@@ -1,8 +1,10 @@
 //! One rank of the virtual world, as its script sees it.
 
+use crate::comm::taken;
+use crate::completion::outcome;
 use crate::process::{Process, UserCall};
-use crate::{Communicator, completion, errors};
-use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_INTERN};
+use crate::{Communicator, errors};
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{Completion, Mode, RequestId, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim};
@@ -10,7 +12,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_plan::{Call, Collective, Shared};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -375,16 +377,4 @@ impl fmt::Debug for Rank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Rank({}: {:?})", self.rank(), self.doing())
     }
-}
-
-fn outcome(completion: Completion) -> Result<Completion> {
-    match completion::error_of(&completion) {
-        None => Ok(completion),
-        Some(error) => Err(error),
-    }
-}
-
-fn taken<T: Plain>(owned: Owned<T>) -> Result<Vec<T>> {
-    let kept = |_| MpiError::new(MPI_ERR_INTERN, "a finished operation still has its buffer");
-    owned.into_vec().map_err(kept)
 }
