@@ -5,17 +5,19 @@
 //! goes the full way.
 
 use crate::errors::{on_comm, on_none};
-use crate::library::{Running, check_count, null, put};
-use crate::statuses::put_status;
+use crate::library::{Running, check_count, null, put, running};
+use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::completion::error_of;
 use oxmpi_engine::{Completion, Mode, RequestId};
+use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_objects::predefined::plain_size;
+use oxmpi_os::ring::INLINE_MAX;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -39,75 +41,185 @@ struct Receiving {
     tag: c_int,
 }
 
-/// The length of a buffer of a predefined datatype without gaps; `None` for all others, and for arguments that are wrong.
+/// The memory in one piece that a predefined datatype without gaps names; `None` for all other datatypes, and for
+/// arguments that are wrong.
 #[inline(always)]
-fn plain_bytes(library: &Running, buf: *const c_void, count: i64, datatype: Datatype) -> Option<usize> {
-    let datatype = library.predefined.get(datatype as u64)?;
+fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
+    let size = plain_size(datatype as u64)?;
     let count = usize::try_from(count).ok()?;
-    if (buf.is_null() && count > 0) || buf as usize == abi::MPI_IN_PLACE || !datatype.layout().is_contiguous()
-    {
+    // A null pointer is right if there are no elements.
+    if buf as usize <= abi::MPI_IN_PLACE && (count > 0 || !buf.is_null()) || count > MOST_ELEMENTS {
         return None;
     }
-    count.checked_mul(datatype.size())
+    // SAFETY: the program names this memory, and leaves it alone until the operation is complete: the standard asks for
+    // it (MPI-5.0 sections 3.2.1 and 3.7.2).
+    Some(unsafe { PlainBuf::new(buf.cast_mut().cast(), count * size) })
 }
 
-/// Sends on the low-latency path if that takes it. Synchronous and buffered sends have more to do.
+// Null and MPI_IN_PLACE are told by one comparison.
+const _: () = assert!(abi::MPI_IN_PLACE == 1);
+
+/// So many elements of any predefined datatype have a length that fits the address space.
+const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
+
+/// The library and the world: what the fast ways need. Other communicators go the full way.
 #[inline(always)]
-fn sent_now(library: &Running, comm: &Communicator, mode: Mode, s: Sending) -> bool {
+fn at_hand(comm: Comm) -> Option<(&'static Running, &'static Communicator)> {
+    let library = running()?;
+    if comm == abi::MPI_COMM_WORLD { Some((library, library.process.world())) } else { None }
+}
+
+/// A send without a request. Synchronous and buffered sends have more to do.
+fn is_short(mode: Mode) -> bool {
     matches!(mode, Mode::Standard | Mode::Ready)
-        && plain_bytes(library, s.buf, s.count, s.datatype).is_some_and(|len| {
-            // SAFETY: the program names this memory and leaves it alone during the call.
-            let bytes = unsafe { Bytes::from_raw(s.buf.cast(), len) };
-            library.process.send_now(comm, bytes, s.dest, s.tag)
-        })
+}
+
+/// Sends on the low-latency path if that takes it: a few bytes, in one straight line.
+#[inline(always)]
+fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
+    // No closures here: the compiler makes calls of them.
+    if is_short(mode)
+        && let Some((library, comm)) = at_hand(comm)
+        && let Some(buf) = plain(s.buf, s.count, s.datatype)
+        && buf.len() <= INLINE_MAX
+    {
+        return library.process.home_send_now(comm, buf.bytes(), s.dest, s.tag);
+    }
+    false
 }
 
 /// A blocking send.
 #[inline(always)]
 fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        if sent_now(library, communicator, mode, s) {
-            return Ok(());
-        }
-        send_fully(library, communicator, mode, s)
-    })
+    if sent_now(mode, s, comm) {
+        return abi::MPI_SUCCESS;
+    }
+    send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
 }
 
+/// The arguments come as they stand in the call, so that the fast way need not move them.
 #[inline(never)]
-fn send_fully(library: &Running, comm: &Communicator, mode: Mode, s: Sending) -> Result<()> {
-    let buffer = library.buffer(s.buf, s.count, s.datatype)?;
-    library.process.send(comm, mode, buffer, s.dest, s.tag)
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn send_fully(
+    buf: *const c_void,
+    count: i64,
+    datatype: Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: Comm,
+    function: FuncId,
+    mode: Mode,
+) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if is_short(mode)
+            && let Some(buf) = plain(buf, count, datatype)
+            && library.process.send_now(communicator, buf.bytes(), dest, tag)
+        {
+            return Ok(());
+        }
+        let buffer = library.buffer(buf, count, datatype)?;
+        library.process.send(communicator, mode, buffer, dest, tag)
+    })
 }
 
 #[inline(always)]
 fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
+    if !request.is_null() && sent_now(mode, s, comm) {
+        // Complete already, so it needs no request of its own.
+        // SAFETY: not null; the C program passes a place for a handle.
+        unsafe { request.write(RequestId::COMPLETE.raw() as Request) };
+        return abi::MPI_SUCCESS;
+    }
+    isend_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, request, function, mode)
+}
+
+/// As [`send_fully`].
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn isend_fully(
+    buf: *const c_void,
+    count: i64,
+    datatype: Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: Comm,
+    request: *mut Request,
+    function: FuncId,
+    mode: Mode,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
         }
-        if sent_now(library, communicator, mode, s) {
-            // Complete already, so it needs no request of its own.
+        if is_short(mode)
+            && let Some(buf) = plain(buf, count, datatype)
+            && library.process.send_now(communicator, buf.bytes(), dest, tag)
+        {
             return give(request, RequestId::COMPLETE);
         }
-        let buffer = library.buffer(s.buf, s.count, s.datatype)?;
-        give(request, library.process.isend(communicator, mode, buffer, s.dest, s.tag)?)
+        let buffer = library.buffer(buf, count, datatype)?;
+        give(request, library.process.isend(communicator, mode, buffer, dest, tag)?)
     })
 }
 
 #[inline(always)]
 fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+    if let Some((library, comm)) = at_hand(comm)
+        && let Some(into) = plain(r.buf, r.count, r.datatype)
+        && let Some(done) = library.process.home_recv_short_now(comm, into.bytes_mut(), r.source, r.tag)
+    {
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_received(status, done) };
+        return abi::MPI_SUCCESS;
+    }
+    recv_waiting(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
+}
+
+/// As [`send_fully`], for a message that has come before the receive.
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn recv_waiting(
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut Status,
+    function: FuncId,
+) -> c_int {
+    if let Some((library, comm)) = at_hand(comm)
+        && let Some(into) = plain(buf, count, datatype)
+        && let Some(done) = library.process.home_recv_unexpected_now(comm, &into, source, tag)
+    {
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_received(status, done) };
+        return abi::MPI_SUCCESS;
+    }
+    recv_fully(buf, count, datatype, source, tag, comm, status, function)
+}
+
+/// As [`send_fully`].
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn recv_fully(
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut Status,
+    function: FuncId,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if let Some(len) = plain_bytes(library, r.buf, r.count, r.datatype) {
-            // SAFETY: the program names this memory and leaves it alone during the call.
-            let into = unsafe { BytesMut::from_raw(r.buf.cast(), len) };
-            if let Some(completion) = library.process.recv_now(communicator, into, r.source, r.tag) {
-                // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-                unsafe { put_status(status, &completion) };
-                return Ok(());
-            }
+        if let Some(into) = plain(buf, count, datatype)
+            && let Some(done) = library.process.recv_now(communicator, &into, source, tag)?
+        {
+            return received(status, done);
         }
-        let buffer = library.buffer(r.buf, r.count, r.datatype)?;
-        received(status, library.process.recv_whatever(communicator, buffer, r.source, r.tag)?)
+        let buffer = library.buffer(buf, count, datatype)?;
+        received(status, library.process.recv_whatever(communicator, buffer, source, tag)?)
     })
 }
 
@@ -118,13 +230,44 @@ fn received(status: *mut Status, completion: Completion) -> Result<()> {
     error_of(&completion).map_or(Ok(()), Err)
 }
 
+#[inline(always)]
 fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
+    if let Some((library, comm)) = at_hand(comm)
+        && !request.is_null()
+        && let Some(into) = plain(r.buf, r.count, r.datatype)
+        && let Some(posted) = library.process.home_irecv_plain(comm, into, r.source, r.tag)
+    {
+        // SAFETY: not null; the C program passes a place for a handle.
+        unsafe { request.write(posted.raw() as Request) };
+        return abi::MPI_SUCCESS;
+    }
+    irecv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, request, function)
+}
+
+/// As [`send_fully`].
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn irecv_fully(
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    request: *mut Request,
+    function: FuncId,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
         }
-        let buffer = library.buffer(r.buf, r.count, r.datatype)?;
-        give(request, library.process.irecv(communicator, buffer, r.source, r.tag)?)
+        if let Some(into) = plain(buf, count, datatype)
+            && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
+        {
+            return give(request, posted);
+        }
+        let buffer = library.buffer(buf, count, datatype)?;
+        give(request, library.process.irecv(communicator, buffer, source, tag)?)
     })
 }
 
@@ -362,6 +505,14 @@ mpi! {
 
     /// MPI-5.0 section 3.8.1.
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
+        if let Some((library, world)) = at_hand(comm)
+            && !flag.is_null()
+            && library.process.home_has_none(world, source, tag)
+        {
+            // SAFETY: not null; the C program passes a place for an integer.
+            unsafe { flag.write(0) };
+            return abi::MPI_SUCCESS;
+        }
         on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
             give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
         })

@@ -6,13 +6,13 @@
 use crate::errors::outcome;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
 
-use crate::statuses::{put_status, put_status_of_many};
+use crate::statuses::{put_received, put_status, put_status_of_many};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
 use oxmpi_core::completion::{Indexed, error_of};
-use oxmpi_engine::Completion;
+use oxmpi_engine::{Completion, Received, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
@@ -83,6 +83,63 @@ fn on_requests(
     outcome(function, handler.map(On::Handler), result)
 }
 
+/// What a request says that is complete without a fault, which most are when they are asked for. `None`: it is not
+/// like that, and nothing happened; go the full way.
+#[inline(always)]
+fn good(library: &Running, request: Request) -> Option<Received> {
+    if request == abi::MPI_REQUEST_NULL || request as u64 == RequestId::COMPLETE.raw() {
+        return Some(Received::NOTHING);
+    }
+    library.process.home_take_good(request as u64)
+}
+
+/// Ends a call for one request, if that is complete without a fault.
+///
+/// # Safety
+/// `request` must be null or point to a handle, `status` be null or writable.
+#[inline(always)]
+unsafe fn finished_now(request: *mut Request, status: *mut Status) -> bool {
+    if let Some(library) = running()
+        && !request.is_null()
+        // SAFETY: not null, so a handle by the contract of this function.
+        && let Some(done) = good(library, unsafe { request.read() })
+    {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            request.write(abi::MPI_REQUEST_NULL);
+            put_received(status, done);
+        }
+        return true;
+    }
+    false
+}
+
+/// Tells of the requests at the beginning of an array that are complete without a fault; how many they are.
+///
+/// # Safety
+/// `requests` must point to `count` handles, `statuses` be null or have room for as many.
+#[inline(always)]
+unsafe fn finish_good(
+    library: &Running,
+    requests: *mut Request,
+    count: usize,
+    statuses: *mut Status,
+) -> usize {
+    for at in 0..count {
+        // SAFETY: `at < count`.
+        let Some(done) = good(library, unsafe { requests.add(at).read() }) else { return at };
+        // SAFETY: as above.
+        unsafe {
+            requests.add(at).write(abi::MPI_REQUEST_NULL);
+            if !statuses.is_null() {
+                put_received(statuses.add(at), done);
+                (*statuses.add(at)).error = abi::MPI_SUCCESS;
+            }
+        }
+    }
+    count
+}
+
 /// One operation is complete: its error is the call's.
 fn single(done: Completion, failed: &mut Option<Completion>) -> Result<()> {
     match error_of(&done) {
@@ -139,6 +196,10 @@ fn some(
 mpi! {
     /// MPI-5.0 section 3.7.3.
     fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
+        // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
+        if unsafe { finished_now(request, status) } {
+            return abi::MPI_SUCCESS;
+        }
         on_requests(FuncId::MPI_Wait, |library, failed| {
             // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
             unsafe {
@@ -151,6 +212,12 @@ mpi! {
 
     /// MPI-5.0 section 3.7.3.
     fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
+        // SAFETY: as in MPI_Wait.
+        if !flag.is_null() && unsafe { finished_now(request, status) } {
+            // SAFETY: not null; the C program passes a place for an integer.
+            unsafe { flag.write(1) };
+            return abi::MPI_SUCCESS;
+        }
         on_requests(FuncId::MPI_Test, |library, failed| {
             // SAFETY: as in MPI_Wait, and a place for an integer.
             unsafe {
@@ -169,14 +236,24 @@ mpi! {
     /// MPI-5.0 section 3.7.5.
     fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitall, |library, failed| {
+            let count = check_count(i64::from(count))?;
+            if count > 0 && requests.is_null() {
+                return Err(null("array_of_requests"));
+            }
             let mut failures = Vec::new();
-            // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
-            unsafe {
-                library.process.wait_all(&handles(count, requests)?, |at, done| {
-                    if finish_of_many(requests, at, status_at(statuses, at), &done) {
-                        failures.push((at, done));
+            let mut at = 0;
+            while at < count {
+                // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
+                unsafe {
+                    at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
+                    if at < count {
+                        let done = library.process.wait_raw(requests.add(at).read() as u64)?;
+                        if finish_of_many(requests, at, status_at(statuses, at), &done) {
+                            failures.push((at, done));
+                        }
+                        at += 1;
                     }
-                })?;
+                }
             }
             in_status(&failures, failed)
         })

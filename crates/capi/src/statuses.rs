@@ -8,7 +8,7 @@ use crate::library::{self, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype, Status};
-use oxmpi_engine::Completion;
+use oxmpi_engine::{Completion, Received};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
@@ -29,6 +29,24 @@ pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
         (*status).tag = completion.tag;
         (*status).internal =
             [bytes as c_int, (bytes >> 32) as c_int, c_int::from(completion.cancelled), 0, 0];
+    }
+}
+
+/// As [`put_status`] for an operation that went well.
+///
+/// # Safety
+/// As [`put_status`].
+#[inline(always)]
+pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
+    if status.is_null() {
+        return;
+    }
+    let Received { source, tag, bytes } = received;
+    // SAFETY: valid by the contract of this function.
+    unsafe {
+        (*status).source = source;
+        (*status).tag = tag;
+        (*status).internal = [bytes as c_int, (bytes >> 32) as c_int, 0, 0, 0];
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, RequestId};
+use oxmpi_engine::{Completion, Received, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
@@ -86,6 +86,19 @@ impl<F: Fabric> Process<F> {
         outcome(self.wait_raw(request.raw())?)
     }
 
+    /// What a request says that went well; it is then gone. `None`: it is not like that, and nothing happened; ask with
+    /// [`Process::wait_raw`] or [`Process::test_raw`].
+    #[inline]
+    pub fn take_good(&self, request: u64) -> Option<Received> {
+        self.domain.lock().lane.take_good(RequestId::from_raw(request))
+    }
+
+    /// As [`Process::take_good`] for the only thread of a process. With threads it is always `None`.
+    #[inline(always)]
+    pub fn home_take_good(&self, request: u64) -> Option<Received> {
+        self.domain.home()?.lane.take_good(RequestId::from_raw(request))
+    }
+
     /// Waits for a request of the user's (MPI_Wait). A failed operation is no error here; see [`error_of`].
     ///
     /// # Errors
@@ -94,6 +107,9 @@ impl<F: Fabric> Process<F> {
     pub fn wait_raw(&self, request: u64) -> Result<Completion> {
         if request == NULL || request == RequestId::COMPLETE.raw() {
             return Ok(Completion::EMPTY);
+        }
+        if let Some(received) = self.take_good(request) {
+            return Ok(received.into());
         }
         self.wait_for(|domain| take(domain, request).transpose())
     }

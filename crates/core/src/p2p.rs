@@ -3,13 +3,14 @@
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
-use crate::process::{NO_BUFFER, Process};
+use crate::process::{Domain, NO_BUFFER, Process};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, Mode, Now, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{Completion, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::ops::DerefMut;
 use std::sync::atomic::Ordering;
 
 /// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
@@ -34,6 +35,16 @@ fn tag_match(tag: i32) -> Result<TagMatch> {
     }
 }
 
+/// The tag of a receive that takes a fast way: `Some(None)` for any, `None` if it is wrong.
+#[inline(always)]
+fn plain_tag(tag: i32) -> Option<Option<i32>> {
+    match tag {
+        0.. => Some(Some(tag)),
+        abi::MPI_ANY_TAG => Some(None),
+        _ => None,
+    }
+}
+
 /// Where a receive or probe looks: `None` for MPI_PROC_NULL.
 fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
     match source {
@@ -48,19 +59,61 @@ impl<F: Fabric> Process<F> {
     /// use [`Process::send`], which also says what is wrong with the arguments.
     #[inline]
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        self.sent_now(self.domain.lock(), comm, bytes, dest, tag)
+    }
+
+    /// As [`Process::send_now`] for the only thread of a process: the low-latency path, in one straight line. With
+    /// threads it is always `false`.
+    #[inline(always)]
+    pub fn home_send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        match self.domain.home() {
+            Some(domain) => self.sent_now(domain, comm, bytes, dest, tag),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn sent_now(
+        &self,
+        mut domain: impl DerefMut<Target = Domain<F>>,
+        comm: &Communicator,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
         if (dest | tag) < 0 {
             return false;
         }
         let Some(to) = comm.team.map.process(dest as u32) else { return false };
-        let (sent, look) = {
-            let mut domain = self.domain.lock();
-            let sent = domain.lane.send_now(comm.team.point_to_point, to, tag, bytes);
-            (sent, sent && domain.lane.is_look_due(1))
-        };
+        if !domain.lane.send_now(comm.team.point_to_point, to, tag, bytes) {
+            return false;
+        }
+        let look = domain.lane.is_look_due(1);
+        drop(domain);
         if look {
+            self.look_now_and_then();
+        }
+        true
+    }
+
+    /// The look at everything that is due now and then behind the fast ways.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_now_and_then(&self) {
+        self.look(|_| ());
+    }
+
+    /// As [`Process::look_now_and_then`], without what lies there of the peer whose messages are being taken one by one.
+    #[cold]
+    #[inline(never)]
+    fn look_elsewhere(&self, peer: u32) {
+        let callbacks_may_be_due = self.enter(|domain| {
+            domain.lane.progress_except(peer);
+            domain.has_collectives()
+        });
+        if callbacks_may_be_due {
             self.look(|_| ());
         }
-        sent
     }
 
     /// Sends and waits until the buffer may be used again (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
@@ -167,47 +220,146 @@ impl<F: Fabric> Process<F> {
         Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
     }
 
-    /// A short blocking receive of contiguous bytes from a known source, straight from where they lie. Spins for a
-    /// while. Among its looks, and among its hits, is a look at everything now and then, so that nothing else starves.
-    /// `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with the arguments.
-    #[inline]
+    /// A blocking receive of a few bytes from a known source, straight from where they lie, if they lie there: the
+    /// low-latency path, in one straight line. `None`: it did not come this way, use [`Process::recv_now`]. With threads
+    /// it is always `None`.
+    #[inline(always)]
+    pub fn home_recv_short_now(
+        &self,
+        comm: &Communicator,
+        into: BytesMut<'_>,
+        source: i32,
+        tag: i32,
+    ) -> Option<Received> {
+        let tag = plain_tag(tag)?;
+        if source < 0 {
+            return None;
+        }
+        let from = comm.team.map.process(source as u32)?;
+        let mut domain = self.domain.home()?;
+        let context = comm.team.point_to_point;
+        let received = domain.lane.receive_short_now(context, (from, source), tag, into)?;
+        let look = domain.lane.is_look_due(1);
+        drop(domain);
+        if look {
+            self.look_elsewhere(from);
+        }
+        Some(received)
+    }
+
+    /// As [`Process::home_recv_short_now`] for a message that waits among the unexpected ones.
+    #[inline(always)]
+    pub fn home_recv_unexpected_now(
+        &self,
+        comm: &Communicator,
+        into: &PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<Received> {
+        let tag = plain_tag(tag)?;
+        if source < 0 {
+            return None;
+        }
+        let from = comm.team.map.process(source as u32)?;
+        let mut domain = self.domain.home()?;
+        domain.lane.receive_unexpected_now(comm.team.point_to_point, (from, source), tag, into)
+    }
+
+    /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
+    /// slowly. Spins for a while. Among its looks, and among its hits, is a look at everything now and then, so that
+    /// nothing else starves. `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with
+    /// the arguments.
+    ///
+    /// # Errors
+    /// If the message began to come and the peer failed.
     pub fn recv_now(
         &self,
         comm: &Communicator,
-        mut into: BytesMut<'_>,
+        into: &PlainBuf,
         source: i32,
         tag: i32,
-    ) -> Option<Completion> {
+    ) -> Result<Option<Completion>> {
         /// Looks into the one ring between two looks at everything.
         const LOOKS: u32 = 8;
-        let tag = match tag {
-            abi::MPI_ANY_TAG => None,
-            0.. => Some(tag),
-            _ => return None,
-        };
-        let from = comm.team.map.process(u32::try_from(source).ok()?)?;
+        let (Some(tag), Ok(rank)) = (plain_tag(tag), u32::try_from(source)) else { return Ok(None) };
+        let Some(from) = comm.team.map.process(rank) else { return Ok(None) };
         let context = comm.team.point_to_point;
-        let mut wait = self.door.as_ref()?.begin();
+        let mut wait = None;
         loop {
             for _ in 0..LOOKS {
                 let (now, look) = {
                     let mut domain = self.domain.lock();
-                    let now = domain.lane.receive_now(context, from, tag, &mut into);
+                    let now = domain.lane.receive_now(context, (from, source), tag, into);
                     (now, matches!(now, Now::Received(_)) && domain.lane.is_look_due(1))
                 };
                 if look {
-                    self.look(|_| ());
+                    self.look_elsewhere(from);
                 }
                 match now {
-                    Now::Received(completion) => return Some(completion),
+                    Now::Received(received) => return Ok(Some(received.into())),
+                    Now::Begun(request) => return self.wait_raw(request.raw()).map(Some),
                     Now::NotYet => {}
-                    Now::NeverSo => return None,
+                    Now::NeverSo => return Ok(None),
                 }
-                if !wait.spin() {
-                    return None;
+                let Some(door) = &self.door else { return Ok(None) };
+                if !wait.get_or_insert_with(|| door.begin()).spin() {
+                    return Ok(None);
                 }
             }
             self.look(|_| ());
+        }
+    }
+
+    /// Starts to receive into memory in one piece. `None`: something has to be looked at first, or an argument is
+    /// wrong, and nothing happened; use [`Process::irecv`].
+    #[inline]
+    pub fn irecv_plain(
+        &self,
+        comm: &Communicator,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<RequestId> {
+        self.posted_plain(self.domain.lock(), comm, into, source, tag)
+    }
+
+    /// As [`Process::irecv_plain`] for the only thread of a process. With threads it is always `None`.
+    #[inline(always)]
+    pub fn home_irecv_plain(
+        &self,
+        comm: &Communicator,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<RequestId> {
+        self.posted_plain(self.domain.home()?, comm, into, source, tag)
+    }
+
+    #[inline(always)]
+    fn posted_plain(
+        &self,
+        mut domain: impl DerefMut<Target = Domain<F>>,
+        comm: &Communicator,
+        into: PlainBuf,
+        source: i32,
+        tag: i32,
+    ) -> Option<RequestId> {
+        let tag = plain_tag(tag)?;
+        let from = match source {
+            abi::MPI_ANY_SOURCE => None,
+            0.. => Some((comm.team.map.process(source as u32)?, source)),
+            _ => return None,
+        };
+        match domain.lane.receive_plain(comm.team.point_to_point, from, tag, into)? {
+            Posted::Waits(request) => Some(request),
+            Posted::Taken(request) => {
+                let look = domain.lane.is_look_due(1);
+                drop(domain);
+                if look && let Some((process, _)) = from {
+                    self.look_elsewhere(process);
+                }
+                Some(request)
+            }
         }
     }
 
@@ -269,6 +421,20 @@ impl<F: Fabric> Process<F> {
         let Some(source) = source_of(comm, source)? else { return Ok(Started::Complete(NO_PROCESS)) };
         let context = comm.team.point_to_point;
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
+    }
+
+    /// Whether there is certainly no message for a probe of this communicator, as a short look shows that does nothing.
+    /// With threads it is always `false`; then use [`Process::iprobe`], which also says what is wrong with the
+    /// arguments.
+    #[inline(always)]
+    pub fn home_has_none(&self, comm: &Communicator, source: i32, tag: i32) -> bool {
+        let Some(domain) = self.domain.home() else { return false };
+        let source_is_right = source == abi::MPI_ANY_SOURCE || (0..comm.size()).contains(&source);
+        source_is_right
+            && (tag >= 0 || tag == abi::MPI_ANY_TAG)
+            && !domain.lane.has_unexpected(comm.team.point_to_point)
+            && domain.lane.is_calm()
+            && !domain.has_collectives()
     }
 
     /// Looks whether a message is there (MPI_Iprobe).

@@ -110,6 +110,12 @@ impl<F: Fabric> Domain<F> {
         None
     }
 
+    /// Whether a collective is in execution.
+    #[inline(always)]
+    pub(crate) fn has_collectives(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Notes whom the requests of a new communicator tell of errors.
     pub(crate) fn note_handler(&mut self, comm: &Communicator) {
         for context in [comm.team.point_to_point as usize, comm.team.collective as usize] {

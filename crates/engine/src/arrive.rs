@@ -2,7 +2,7 @@
 
 use crate::matching::{Contexts, Message, Unexpected};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
-use crate::request::{Completion, Fault, Phase, RequestId, Requests, Work};
+use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests};
 use oxmpi_fabric::Sink;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
@@ -66,6 +66,7 @@ impl Spare {
     }
 
     /// Keeps a vector's memory, unless there is enough.
+    #[inline]
     pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
         if self.0.len() < Spare::MOST && data.capacity() <= Spare::LONGEST {
             data.clear();
@@ -125,6 +126,27 @@ impl State {
         }
     }
 
+    /// A whole message that comes in its turn and is what the oldest posted receive waits for: what happens to most of
+    /// them, in one straight line. `false`: it is not like that, and nothing happened.
+    #[inline(always)]
+    fn eager_now(&mut self, from: u32, sequence: u8, envelope: Envelope, message: Bytes<'_>) -> bool {
+        let Name::Local(index) = envelope.context else { return false };
+        let Some(Some(peer)) = self.peers.get_mut(from as usize) else { return false };
+        let Some(context) = self.contexts.get_mut(index) else { return false };
+        if peer.expected as u8 != sequence || !peer.early.is_empty() {
+            return false;
+        }
+        let Some(receive) = context.oldest_posted(from, envelope.tag) else { return false };
+        let source = context.rank_of(from);
+        let received = Received { source, tag: envelope.tag, bytes: message.len() as u64 };
+        if !self.requests.complete_plain(receive, message, received) {
+            return false;
+        }
+        peer.expected = peer.expected.wrapping_add(1);
+        context.remove_oldest_posted();
+        true
+    }
+
     /// Puts a message in its turn, then matches it and all early ones that follow it.
     #[inline]
     fn in_turn<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
@@ -152,6 +174,12 @@ impl State {
                 }
             }
         }
+    }
+
+    /// An eager message of any kind.
+    #[inline(never)]
+    fn eager_in_turn(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first });
     }
 
     /// Matches the early messages whose turn has come.
@@ -224,11 +252,7 @@ impl State {
         self.lost.push(process);
         // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
         // receive behind them gets a message that was theirs.
-        let concerned = self.requests.active(|work| match work {
-            Work::Send(w) => w.to == process,
-            Work::Receive(w) => w.from == Some(process),
-            Work::External | Work::None => false,
-        });
+        let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
             self.withdraw(request);
             self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
@@ -248,9 +272,8 @@ impl State {
         if self.lost.is_empty() {
             return None;
         }
-        let work =
-            self.requests.receive(request).filter(|work| work.posted.is_some() && work.from.is_none())?;
-        self.lost_member(work.context).map(|peer| Fault::Lost { peer })
+        let context = self.requests.waits_for_anybody(request)?;
+        self.lost_member(context).map(|peer| Fault::Lost { peer })
     }
 
     /// A member of a context's team that is lost: nobody can wait for anybody's message there.
@@ -302,6 +325,14 @@ struct EagerArrival<'a> {
 impl Arrival for EagerArrival<'_> {
     #[inline]
     fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+        if self.sync.is_none() && !self.more_comes() {
+            let context = state.requests.context(receive);
+            let source = state.contexts.get(context).map_or(-1, |context| context.rank_of(from));
+            let received = Received { source, tag, bytes: self.total as u64 };
+            if state.requests.complete_plain(receive, self.first, received) {
+                return;
+            }
+        }
         state.note_match(receive, from, tag, self.total as u64);
         if let Some(request) = self.sync {
             state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
@@ -358,9 +389,12 @@ impl Arrival for RendezvousArrival {
 }
 
 impl Sink for State {
-    #[inline]
+    #[inline(always)]
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
-        self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first });
+        if first.len() == total && self.eager_now(from, sequence, envelope, first) {
+            return;
+        }
+        self.eager_in_turn(from, sequence, envelope, total, first);
     }
 
     fn eager_sync(

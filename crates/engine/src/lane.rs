@@ -6,7 +6,7 @@ mod send;
 
 use crate::arrive::{Spare, State, Todo};
 use crate::matching::Contexts;
-use crate::request::{Completion, Found, RequestId, Requests, Work};
+use crate::request::{Completion, Found, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
@@ -33,11 +33,22 @@ pub struct Lane<F> {
 #[derive(Clone, Copy, Debug)]
 pub enum Now {
     /// The message is in the buffer.
-    Received(Completion),
+    Received(Received),
+    /// It has begun to come into the buffer: wait for this request.
+    Begun(RequestId),
     /// It is not there.
     NotYet,
     /// It cannot be taken like this, or something older must be looked at first: use [`Lane::start_receive`].
     NeverSo,
+}
+
+/// What became of a receive that was started by [`Lane::receive_plain`].
+#[derive(Clone, Copy, Debug)]
+pub enum Posted {
+    /// It waits for its message.
+    Waits(RequestId),
+    /// It has taken its message, without a look at anything else.
+    Taken(RequestId),
 }
 
 /// Whether the process may sleep while nothing comes.
@@ -97,11 +108,7 @@ impl<F: Fabric> Lane<F> {
     /// Whether something is under way in the contexts of a team.
     pub fn is_busy(&self, team: &Team) -> bool {
         let ours = |context| context == team.point_to_point || context == team.collective;
-        let active = self.state.requests.active(|work| match work {
-            Work::Send(w) => ours(w.context),
-            Work::Receive(w) => ours(w.context),
-            Work::External | Work::None => false,
-        });
+        let active = self.state.requests.active(|context, _| ours(context));
         !active.is_empty()
     }
 
@@ -118,7 +125,7 @@ impl<F: Fabric> Lane<F> {
 
     /// Notes that something was done without a look at everything; `weight` says how many short messages it is worth.
     /// Returns whether such a look is due, so that nothing starves behind the fast ways.
-    #[inline]
+    #[inline(always)]
     pub fn is_look_due(&mut self, weight: u32) -> bool {
         self.fast += weight;
         self.fast >= LOOK_EVERY
@@ -129,6 +136,32 @@ impl<F: Fabric> Lane<F> {
     #[inline]
     pub fn take_news(&mut self) -> bool {
         self.state.requests.take_news()
+    }
+
+    /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
+    #[inline(always)]
+    pub fn is_calm(&self) -> bool {
+        self.fabric.is_calm() && self.state.todo.is_empty() && self.busy.is_empty()
+    }
+
+    /// Whether a message may wait in a context that nobody has asked for.
+    #[inline(always)]
+    pub fn has_unexpected(&self, context: u32) -> bool {
+        match self.state.contexts.get(context) {
+            Some(context) => !context.unexpected.is_empty() || !self.state.lost.is_empty(),
+            None => true,
+        }
+    }
+
+    /// As [`Lane::progress`], without the messages of a peer that the caller takes itself, one after the other. (To
+    /// take them here would make them unexpected and cost more.)
+    pub fn progress_except(&mut self, peer: u32) -> bool {
+        self.fast = 0;
+        let came = self.fabric.poll_except(peer, &mut self.state);
+        if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
+            self.work();
+        }
+        came
     }
 
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.
@@ -176,6 +209,13 @@ impl<F: Fabric> Lane<F> {
             },
             Found::Complete(completion) => Some(Some(completion)),
         }
+    }
+
+    /// What a request says that went well; afterwards there is no such request. `None`: it is not like that, and
+    /// nothing happened: use [`Lane::test`].
+    #[inline(always)]
+    pub fn take_good(&mut self, request: RequestId) -> Option<Received> {
+        self.state.requests.take_good(request)
     }
 
     /// As [`Lane::test`], but the request stays (MPI-5.0 section 3.7.6, MPI_Request_get_status).

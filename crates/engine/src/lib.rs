@@ -26,6 +26,6 @@ mod peer;
 mod request;
 mod team;
 
-pub use lane::{Lane, Now, Rest};
-pub use request::{Completion, Fault, Mode, NO_CONTEXT, RequestId, Source, Started, TagMatch};
+pub use lane::{Lane, Now, Posted, Rest};
+pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

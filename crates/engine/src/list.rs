@@ -32,24 +32,44 @@ impl<T> List<T> {
     }
 
     /// Appends an element and returns its key.
+    #[inline(always)]
     pub(crate) fn push(&mut self, value: T) -> u32 {
-        let node = Node { value: Some(value), before: self.last, after: NONE };
-        let key = if self.free == NONE {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        } else {
-            let key = self.free;
-            self.free = self.nodes[key as usize].after;
-            self.nodes[key as usize] = node;
-            key
-        };
-        match self.last {
-            NONE => self.first = key,
-            last => self.nodes[last as usize].after = key,
+        if self.free == NONE {
+            self.grow();
+        }
+        let (key, last) = (self.free, self.last);
+        let Some(node) = self.nodes.get_mut(key as usize) else { unreachable!("a free node exists") };
+        self.free = node.after;
+        node.value = Some(value);
+        node.before = last;
+        node.after = NONE;
+        match self.nodes.get_mut(last as usize) {
+            Some(before) => before.after = key,
+            None => self.first = key,
         }
         self.last = key;
         self.len += 1;
         key
+    }
+
+    /// Makes a free node.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.nodes.push(Node { value: None, before: NONE, after: NONE });
+        self.free = (self.nodes.len() - 1) as u32;
+    }
+
+    /// The first element.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.nodes.get(self.first as usize)?.value.as_ref()
+    }
+
+    /// The key of the first element.
+    #[inline(always)]
+    pub(crate) fn first_key(&self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
     }
 
     /// The first element, in order, for which `wanted` holds.
@@ -75,19 +95,21 @@ impl<T> List<T> {
     }
 
     /// Takes an element out.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
         let node = self.nodes.get_mut(key as usize)?;
         let value = node.value.take()?;
         let (before, after) = (node.before, node.after);
         node.after = self.free;
         self.free = key;
-        match before {
-            NONE => self.first = after,
-            b => self.nodes[b as usize].after = after,
+        // `NONE` is no index.
+        match self.nodes.get_mut(before as usize) {
+            Some(node) => node.after = after,
+            None => self.first = after,
         }
-        match after {
-            NONE => self.last = before,
-            a => self.nodes[a as usize].before = before,
+        match self.nodes.get_mut(after as usize) {
+            Some(node) => node.before = before,
+            None => self.last = before,
         }
         self.len -= 1;
         Some(value)

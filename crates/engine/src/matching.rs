@@ -23,6 +23,13 @@ pub(crate) struct Posted {
     pub(crate) request: RequestId,
 }
 
+impl Posted {
+    #[inline(always)]
+    fn wanted(&self) -> Wanted {
+        Wanted { source: self.source, tag: self.tag, mask: self.mask }
+    }
+}
+
 /// Source and tag that a receive or probe wants, ready to be compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
@@ -44,7 +51,20 @@ impl Wanted {
         }
     }
 
-    #[inline]
+    /// As [`Wanted::new`]; `None` stands for any.
+    #[inline(always)]
+    pub(crate) fn plain(from: Option<u32>, tag: Option<i32>) -> Wanted {
+        let source = match from {
+            Some(process) => process,
+            None => ANYBODY,
+        };
+        match tag {
+            Some(tag) => Wanted { source, tag, mask: !0 },
+            None => Wanted { source, tag: 0, mask: 0 },
+        }
+    }
+
+    #[inline(always)]
     fn fits(&self, from: u32, tag: i32) -> bool {
         (self.source == from || self.source == ANYBODY) && (self.tag ^ tag) & self.mask == 0
     }
@@ -148,7 +168,7 @@ impl Context {
     }
 
     /// How to name this context to a process.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn name_for(&self, own_index: u32, peer: u32) -> Name {
         if self.symmetric {
             return Name::Local(own_index);
@@ -167,32 +187,58 @@ impl Context {
         self.remote[at] = index;
     }
 
+    #[inline(always)]
     pub(crate) fn post(&mut self, wanted: Wanted, request: RequestId) -> u32 {
         let Wanted { source, tag, mask } = wanted;
         self.posted.push(Posted { source, tag, mask, request })
     }
 
+    /// The oldest posted receive, if it wants a message of this source and tag.
+    #[inline(always)]
+    pub(crate) fn oldest_posted(&self, from: u32, tag: i32) -> Option<RequestId> {
+        let oldest = self.posted.first()?;
+        oldest.wanted().fits(from, tag).then_some(oldest.request)
+    }
+
+    /// Takes the oldest posted receive out.
+    #[inline(always)]
+    pub(crate) fn remove_oldest_posted(&mut self) {
+        if let Some(key) = self.posted.first_key() {
+            self.posted.remove(key);
+        }
+    }
+
     /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
-        let key =
-            self.posted.find(|p| Wanted { source: p.source, tag: p.tag, mask: p.mask }.fits(from, tag))?;
+        let key = self.posted.find(|p| p.wanted().fits(from, tag))?;
         self.posted.remove(key).map(|p| p.request)
     }
 
     /// The first unexpected message that a receive wants.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_unexpected(&self, wanted: Wanted) -> Option<u32> {
-        if self.unexpected.is_empty() {
-            return None;
+        // The oldest one most often is it.
+        let oldest = self.unexpected.first()?;
+        if wanted.fits(oldest.from, oldest.tag) {
+            return self.unexpected.first_key();
         }
+        self.find_later_unexpected(wanted)
+    }
+
+    #[inline(never)]
+    fn find_later_unexpected(&self, wanted: Wanted) -> Option<u32> {
         self.unexpected.find(|u| wanted.fits(u.from, u.tag))
     }
 
     /// Rank of a process in the context's team, -1 if it has none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rank_of(&self, process: u32) -> i32 {
-        self.team.as_ref().and_then(|t| t.map.rank(process)).map_or(-1, |r| r as i32)
+        let Some(team) = &self.team else { return -1 };
+        match team.map.rank(process) {
+            Some(rank) => rank as i32,
+            None => -1,
+        }
     }
 }
 
@@ -208,12 +254,12 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, index: u32) -> Option<&Context> {
         self.all.get(index as usize)?.as_ref()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Context> {
         self.all.get_mut(index as usize)?.as_mut()
     }

@@ -1,6 +1,7 @@
 //! Operations that are not complete yet, and what is known of them when they are.
 
-use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_os::bytes::Bytes;
 
 /// Mode of a send (MPI-5.0 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,29 @@ pub struct Completion {
     /// Where it went wrong: the index of the context, so that whoever opened it can say who is to be told.
     /// [`NO_CONTEXT`] if nothing did.
     pub context: u32,
+}
+
+/// What an operation that went well has to say, in two words of a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Rank of the sender in the communicator; -1 (MPI_ANY_SOURCE) where there is none.
+    pub source: i32,
+    /// Tag of the message; -2 (MPI_ANY_TAG) where there is none.
+    pub tag: i32,
+    /// Bytes received (packed).
+    pub bytes: u64,
+}
+
+impl Received {
+    /// What a send says: nothing.
+    pub const NOTHING: Received = Received { source: -1, tag: -2, bytes: 0 };
+}
+
+impl From<Received> for Completion {
+    #[inline]
+    fn from(Received { source, tag, bytes }: Received) -> Completion {
+        Completion { source, tag, bytes, ..Completion::EMPTY }
+    }
 }
 
 /// No context at all.
@@ -192,6 +216,38 @@ impl SendWork {
     }
 }
 
+impl Work {
+    /// The context it takes place in.
+    pub(crate) fn context(&self) -> u32 {
+        match self {
+            Work::Send(w) => w.context,
+            Work::Receive(w) => w.context,
+            Work::External | Work::None => NO_CONTEXT,
+        }
+    }
+
+    /// The process it sends to or receives from; none if it receives from anybody.
+    pub(crate) fn peer(&self) -> Option<u32> {
+        match self {
+            Work::Send(w) => Some(w.to),
+            Work::Receive(w) => w.from,
+            Work::External | Work::None => None,
+        }
+    }
+}
+
+/// A posted receive into memory in one piece: all that most receives ever need. Whatever has more to keep becomes a
+/// [`Work::Receive`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlainReceive {
+    pub(crate) into: PlainBuf,
+    pub(crate) context: u32,
+    /// Process it shall come from; `None`: anybody.
+    pub(crate) from: Option<u32>,
+    /// Key among the posted receives of the context.
+    pub(crate) posted: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct ReceiveWork {
     pub(crate) buffer: UserBuf,
@@ -217,7 +273,13 @@ impl ReceiveWork {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum State {
     Free,
+    /// A posted receive, of which `plain` says all.
+    Posted,
+    /// It goes on, as `work` says.
     Active,
+    /// Complete, and `received` is all there is to say.
+    Good,
+    /// Complete, with a `completion`.
     Complete,
 }
 
@@ -227,11 +289,37 @@ struct Slot {
     state: State,
     /// Nobody will ask: free it as soon as it is complete.
     detached: bool,
+    next_free: u32,
+    plain: PlainReceive,
+    received: Received,
+    work: Work,
+    completion: Completion,
     /// Packed bytes kept for a buffered send.
     kept: usize,
-    completion: Completion,
-    work: Work,
-    next_free: u32,
+}
+
+impl Slot {
+    /// What it says if it is complete.
+    fn completed(&self) -> Option<Completion> {
+        match self.state {
+            State::Good => Some(self.received.into()),
+            State::Complete => Some(self.completion),
+            State::Free | State::Posted | State::Active => None,
+        }
+    }
+
+    /// Whether it goes on.
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Posted | State::Active)
+    }
+
+    /// Makes a plain receive one that can keep more.
+    fn widen(&mut self) {
+        if self.state == State::Posted {
+            self.state = State::Active;
+            self.work = Work::Receive(self.plain.into());
+        }
+    }
 }
 
 const NONE: u32 = u32::MAX;
@@ -276,28 +364,33 @@ impl Requests {
         }
     }
 
-    #[inline]
     pub(crate) fn insert(&mut self, work: Work) -> RequestId {
-        let id = self.next_id();
         if matches!(work, Work::Send(_)) {
             self.active_sends += 1;
         }
-        let index = match self.free {
-            NONE => {
-                self.slots.push(Slot::empty());
-                self.slots.len() - 1
-            }
-            i => {
-                self.free = self.slots[i as usize].next_free;
-                i as usize
-            }
-        };
-        let slot = &mut self.slots[index];
+        let (id, slot) = self.vacant();
         slot.state = State::Active;
-        slot.detached = false;
-        slot.kept = 0;
         slot.work = work;
         id
+    }
+
+    /// A vacant slot, no longer among the free ones, and the name of the request that it will hold.
+    #[inline(always)]
+    fn vacant(&mut self) -> (RequestId, &mut Slot) {
+        if self.free == NONE {
+            self.grow();
+        }
+        let index = self.free;
+        let Some(slot) = self.slots.get_mut(index as usize) else { unreachable!("a free slot exists") };
+        self.free = slot.next_free;
+        (RequestId((u64::from(slot.generation) << 32) | (FIRST + u64::from(index))), slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.slots.push(Slot::empty());
+        self.free = (self.slots.len() - 1) as u32;
     }
 
     #[inline]
@@ -306,18 +399,27 @@ impl Requests {
         self.slots.get(index).filter(|s| s.generation == generation && s.state != State::Free)
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot_mut(&mut self, id: RequestId) -> Option<(usize, &mut Slot)> {
         let (index, generation) = id.split()?;
         let slot = self.slots.get_mut(index)?;
         (slot.generation == generation && slot.state != State::Free).then_some((index, slot))
     }
 
+    /// The context that a request takes place in.
+    #[inline]
+    pub(crate) fn context(&self, id: RequestId) -> u32 {
+        match self.slot(id) {
+            Some(slot) if slot.state == State::Posted => slot.plain.context,
+            Some(slot) => slot.work.context(),
+            None => NO_CONTEXT,
+        }
+    }
+
     pub(crate) fn find(&self, id: RequestId) -> Found {
         match self.slot(id) {
             None => Found::Stale,
-            Some(s) if s.state == State::Complete => Found::Complete(s.completion),
-            Some(_) => Found::Active,
+            Some(s) => s.completed().map_or(Found::Active, Found::Complete),
         }
     }
 
@@ -325,10 +427,7 @@ impl Requests {
     #[inline]
     pub(crate) fn take(&mut self, id: RequestId) -> Found {
         let Some((index, slot)) = self.slot_mut(id) else { return Found::Stale };
-        if slot.state != State::Complete {
-            return Found::Active;
-        }
-        let completion = slot.completion;
+        let Some(completion) = slot.completed() else { return Found::Active };
         self.release(index);
         Found::Complete(completion)
     }
@@ -348,26 +447,99 @@ impl Requests {
     }
 
     pub(crate) fn receive_mut(&mut self, id: RequestId) -> Option<&mut ReceiveWork> {
-        match self.slot_mut(id) {
-            Some((_, Slot { work: Work::Receive(w), state: State::Active, .. })) => Some(w),
+        let (_, slot) = self.slot_mut(id)?;
+        slot.widen();
+        match slot {
+            Slot { work: Work::Receive(w), state: State::Active, .. } => Some(w),
             _ => None,
         }
     }
 
+    /// Whether an active request waits as a posted receive for a message from anybody; its context.
+    pub(crate) fn waits_for_anybody(&self, id: RequestId) -> Option<u32> {
+        match self.slot(id)? {
+            Slot { state: State::Posted, plain, .. } if plain.from.is_none() => Some(plain.context),
+            Slot { state: State::Active, work: Work::Receive(w), .. }
+                if w.posted.is_some() && w.from.is_none() =>
+            {
+                Some(w.context)
+            }
+            _ => None,
+        }
+    }
+
+    /// A new request that is complete already.
+    #[inline(always)]
+    pub(crate) fn insert_good(&mut self, received: Received) -> RequestId {
+        let (id, slot) = self.vacant();
+        slot.state = State::Good;
+        slot.received = received;
+        id
+    }
+
+    /// A new posted receive into memory in one piece. `post` posts the request of that name and says its key.
+    #[inline(always)]
+    pub(crate) fn insert_posted(
+        &mut self,
+        into: PlainBuf,
+        context: u32,
+        from: Option<u32>,
+        post: impl FnOnce(RequestId) -> u32,
+    ) -> RequestId {
+        let (id, slot) = self.vacant();
+        slot.state = State::Posted;
+        slot.plain = PlainReceive { into, context, from, posted: post(id) };
+        id
+    }
+
+    /// Stores a whole message into the plain receive that it was matched with, and completes it. `false`: it is no such
+    /// receive, or the message does not fit, and nothing happened.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self, id: RequestId, message: Bytes<'_>, received: Received) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.state != State::Posted || !message.copy_if_it_fits(slot.plain.into.bytes_mut()) {
+            return false;
+        }
+        slot.state = State::Good;
+        slot.received = received;
+        let detached = slot.detached;
+        self.news = true;
+        if detached {
+            self.release(index);
+        }
+        true
+    }
+
+    /// What a request says that went well; the request is then gone. `None`: it is not like that, and nothing
+    /// happened.
+    #[inline(always)]
+    pub(crate) fn take_good(&mut self, id: RequestId) -> Option<Received> {
+        let (index, slot) = self.slot_mut(id)?;
+        if slot.state != State::Good {
+            return None;
+        }
+        let received = slot.received;
+        self.release(index);
+        Some(received)
+    }
+
     pub(crate) fn complete(&mut self, id: RequestId, mut completion: Completion) {
         let Some((index, slot)) = self.slot_mut(id) else { return };
-        if slot.state == State::Complete {
+        slot.widen();
+        if slot.state != State::Active {
             return;
         }
         if completion.fault.is_some() && completion.context == NO_CONTEXT {
-            completion.context = match &slot.work {
-                Work::Send(w) => w.context,
-                Work::Receive(w) => w.context,
-                Work::External | Work::None => NO_CONTEXT,
-            };
+            completion.context = slot.work.context();
         }
-        slot.state = State::Complete;
-        slot.completion = completion;
+        let Completion { source, tag, bytes, cancelled, fault, .. } = completion;
+        if fault.is_none() && !cancelled {
+            slot.state = State::Good;
+            slot.received = Received { source, tag, bytes };
+        } else {
+            slot.state = State::Complete;
+            slot.completion = completion;
+        }
         let kept = std::mem::take(&mut slot.kept);
         let detached = slot.detached;
         let sends = matches!(slot.work, Work::Send(_));
@@ -383,7 +555,7 @@ impl Requests {
     /// Forgets a complete request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         if let Some((index, slot)) = self.slot_mut(id)
-            && slot.state == State::Complete
+            && !slot.is_open()
         {
             self.release(index);
         }
@@ -392,7 +564,7 @@ impl Requests {
     /// Nobody will ask for this request any more. Returns whether there was one.
     pub(crate) fn detach(&mut self, id: RequestId) -> bool {
         let Some((index, slot)) = self.slot_mut(id) else { return false };
-        if slot.state == State::Complete {
+        if !slot.is_open() {
             self.release(index);
         } else {
             slot.detached = true;
@@ -409,9 +581,13 @@ impl Requests {
         }
     }
 
+    /// Makes a slot vacant. Its work is over.
+    #[inline(always)]
     fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.state = State::Free;
+        slot.detached = false;
+        slot.kept = 0;
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
         self.free = index as u32;
@@ -444,15 +620,27 @@ impl Requests {
         self.buffered
     }
 
-    /// The active requests that fulfil a condition.
-    pub(crate) fn active(&self, mut wanted: impl FnMut(&Work) -> bool) -> Vec<RequestId> {
-        let active = |s: &Slot| s.state == State::Active;
+    /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.
+    pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
+        let mut concerned = |s: &Slot| match s.state {
+            State::Posted => wanted(s.plain.context, s.plain.from),
+            State::Active => wanted(s.work.context(), s.work.peer()),
+            State::Free | State::Good | State::Complete => false,
+        };
         self.slots
             .iter()
             .enumerate()
-            .filter(|(_, s)| active(s) && wanted(&s.work))
+            .filter(|(_, s)| concerned(s))
             .map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64)))
             .collect()
+    }
+}
+
+impl From<PlainReceive> for ReceiveWork {
+    fn from(plain: PlainReceive) -> ReceiveWork {
+        let mut work = ReceiveWork::new(plain.into.into(), plain.context, plain.from);
+        work.posted = Some(plain.posted);
+        work
     }
 }
 
@@ -462,10 +650,12 @@ impl Slot {
             generation: 0,
             state: State::Free,
             detached: false,
-            kept: 0,
-            completion: Completion::EMPTY,
-            work: Work::None,
             next_free: NONE,
+            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: None, posted: NONE },
+            received: Received::NOTHING,
+            work: Work::None,
+            completion: Completion::EMPTY,
+            kept: 0,
         }
     }
 }

@@ -37,19 +37,21 @@ impl RankMap {
     }
 
     /// Process index of a rank, if there is such a rank.
-    #[inline]
+    #[inline(always)]
     pub fn process(&self, rank: u32) -> Option<u32> {
         match self {
-            RankMap::Identity(n) => (rank < *n).then_some(rank),
+            RankMap::Identity(n) if rank < *n => Some(rank),
+            RankMap::Identity(_) => None,
             RankMap::Table { processes, .. } => processes.get(rank as usize).copied(),
         }
     }
 
     /// Rank of a process, if it has one here.
-    #[inline]
+    #[inline(always)]
     pub fn rank(&self, process: u32) -> Option<u32> {
         match self {
-            RankMap::Identity(n) => (process < *n).then_some(process),
+            RankMap::Identity(n) if process < *n => Some(process),
+            RankMap::Identity(_) => None,
             RankMap::Table { ranks, .. } => ranks.get(&process).copied(),
         }
     }

@@ -114,6 +114,15 @@ pub enum Taken {
         /// Its length, bytes.
         len: usize,
     },
+    /// The beginning of the message, which is now in the buffer; the rest comes by [`Sink::more`].
+    Begun {
+        /// Its tag.
+        tag: i32,
+        /// Its length, bytes.
+        total: usize,
+        /// Bytes that are in the buffer.
+        stored: usize,
+    },
     /// Nothing yet.
     Nothing,
     /// Something for which [`Fabric::poll`] must be asked.
@@ -152,21 +161,38 @@ pub trait Fabric {
     }
 
     /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies
-    /// there whole and contiguous, fits, and is of this context and, unless `None`, this tag. The caller has made sure
-    /// that nothing older of that peer is anywhere else.
+    /// there whole, in a few bytes beside its header, fits, and is of this context and, unless `None`, this tag. The
+    /// caller has made sure that nothing older of that peer is anywhere else.
     #[inline]
-    fn receive_now(
+    fn receive_short_now(
         &mut self,
         _from: u32,
         _context: u32,
         _tag: Option<i32>,
-        _into: &mut BytesMut<'_>,
+        _into: BytesMut<'_>,
     ) -> Taken {
         Taken::Other
     }
 
+    /// As [`Fabric::receive_short_now`] for eager messages of any length, of which only the beginning may have come.
+    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
+        self.receive_short_now(from, context, tag, into)
+    }
+
     /// Hands up what has come. Returns whether anything had.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;
+
+    /// As [`Fabric::poll`], but may leave out a peer whose messages the caller takes itself
+    /// ([`Fabric::receive_short_now`]).
+    fn poll_except<S: Sink>(&mut self, _peer: u32, sink: &mut S) -> bool {
+        self.poll(sink)
+    }
+
+    /// Whether nothing has come, as far as a short look shows; `false` if only [`Fabric::poll`] can tell.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        false
+    }
 
     /// Whether this process may read the peer's memory: found out by a real read between the two.
     fn can_read(&mut self, _peer: u32) -> bool {

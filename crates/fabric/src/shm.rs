@@ -64,8 +64,8 @@ pub struct Shm {
     inbox: InboxReceiver,
     /// By process index; made at first contact.
     links: Vec<Option<Box<Link>>>,
-    /// The rings in our segment that are in use.
-    rings: Vec<RingIn>,
+    /// Peers that have a ring in our segment; the place is the ring's number.
+    granted: Vec<u32>,
     /// Peers to which a ring shall be granted as soon as there is room to say so.
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
@@ -80,8 +80,8 @@ struct Link {
     cells_in: u64,
     /// Messages that match, from it, modulo 256.
     matched_in: u8,
-    /// Which of our rings it was granted.
-    ring_in: Option<u32>,
+    /// The ring in our segment that it was granted.
+    ring_in: Option<RingIn>,
     can_read: Option<bool>,
 }
 
@@ -106,7 +106,6 @@ enum Path {
 /// A ring in our segment, from one peer.
 #[derive(Debug)]
 struct RingIn {
-    from: u32,
     receiver: RingReceiver,
     /// Length of the frame before the data that are coming in chunks (rule 4).
     frame_len: usize,
@@ -124,7 +123,10 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
 
 impl std::fmt::Debug for Shm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shm").field("me", &self.me).field("rings", &self.rings.len()).finish_non_exhaustive()
+        f.debug_struct("Shm")
+            .field("me", &self.me)
+            .field("rings", &self.granted.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +142,7 @@ impl Shm {
             settings,
             open,
             links: Vec::new(),
-            rings: Vec::new(),
+            granted: Vec::new(),
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
         }
@@ -191,16 +193,13 @@ impl Shm {
 
     /// Rule 2.
     fn consider_ring(&mut self, peer: u32) {
-        let index = self.rings.len() as u32;
+        let index = self.granted.len() as u32;
         if index >= self.own.boot().config.max_rings {
             return;
         }
-        self.link(peer).ring_in = Some(index);
-        self.rings.push(RingIn {
-            from: peer,
-            receiver: RingReceiver::new(self.own.ring(index, self.kind)),
-            frame_len: 0,
-        });
+        let receiver = RingReceiver::new(self.own.ring(index, self.kind));
+        self.link(peer).ring_in = Some(RingIn { receiver, frame_len: 0 });
+        self.granted.push(peer);
         self.grants.push_back((peer, index));
     }
 
@@ -218,6 +217,37 @@ impl Shm {
             out.path = Path::Ring(sender);
             out.bell.ring();
         }
+    }
+
+    #[inline(always)]
+    fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        let mut any = false;
+        for at in 0..self.granted.len() {
+            let from = self.granted[at];
+            if Some(from) == except {
+                continue;
+            }
+            let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
+            let seen = link.poll(from, sink);
+            any |= seen.any;
+            if seen.credits_wanted
+                && let Some(out) = self.out(from)
+            {
+                out.bell.ring();
+            }
+            if let Some(granted) = seen.granted {
+                self.use_ring(from, granted);
+            }
+        }
+        any |= self.poll_inbox(sink);
+        while let Some(&(peer, ring)) = self.grants.front() {
+            if self.send_own(peer, Frame::RingGrant { ring }) == Ok(Sent::Full) {
+                break;
+            }
+            // Gone; or the peer cannot be reached, and will not use the ring.
+            self.grants.pop_front();
+        }
+        any
     }
 
     fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
@@ -256,48 +286,45 @@ fn decode(bytes: Bytes<'_>) -> Option<Received> {
     Frame::decode(&copy[..len]).ok()
 }
 
-impl RingIn {
-    /// Hands up what lies in the ring.
+impl Link {
+    /// Hands up what lies in the ring of this peer, `from`.
     #[inline]
-    fn poll<S: Sink>(&mut self, link: &mut Link, sink: &mut S) -> Seen {
+    fn poll<S: Sink>(&mut self, from: u32, sink: &mut S) -> Seen {
         let mut seen = Seen::default();
+        let Link { ring_in: Some(RingIn { receiver, frame_len }), matched_in, cells_in, .. } = self else {
+            return seen;
+        };
         for _ in 0..BURST {
-            let Some(slot) = self.receiver.peek() else { break };
+            let Some(slot) = receiver.peek() else { break };
             match slot {
                 Slot::Inline { tag, context, bytes } => {
-                    let sequence = link.matched_in;
-                    link.matched_in = sequence.wrapping_add(1);
                     let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
-                    sink.eager(self.from, sequence, envelope, bytes.len(), bytes);
+                    sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
                 }
                 Slot::Chunk { tag, context, total, offset, bytes } => {
                     if offset > 0 {
-                        sink.more(self.from, offset - self.frame_len, bytes);
+                        sink.more(from, offset - *frame_len, bytes);
                     } else if context == FRAMED {
-                        self.frame_len = (tag.max(0) as usize).min(bytes.len());
-                        if let Some(got) = decode(bytes.slice(0, self.frame_len)) {
-                            let first = bytes.slice(self.frame_len, bytes.len() - self.frame_len);
-                            number(link, &got, |got| {
-                                dispatch(self.from, got, total - self.frame_len, first, sink)
-                            });
+                        *frame_len = (tag.max(0) as usize).min(bytes.len());
+                        if let Some(got) = decode(bytes.slice(0, *frame_len)) {
+                            let first = bytes.slice(*frame_len, bytes.len() - *frame_len);
+                            dispatch(from, &numbered(matched_in, got), total - *frame_len, first, sink);
                         }
                     } else {
-                        self.frame_len = 0;
-                        let sequence = link.matched_in;
-                        link.matched_in = sequence.wrapping_add(1);
+                        *frame_len = 0;
                         let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
-                        sink.eager(self.from, sequence, envelope, total, bytes);
+                        sink.eager(from, count(matched_in), envelope, total, bytes);
                     }
                 }
                 Slot::Frame { bytes } => {
                     if let Some(got) = decode(bytes) {
                         if let Frame::RingOpen { cells } = got.frame
-                            && link.cells_in < cells
+                            && *cells_in < cells
                         {
                             break;
                         }
                         let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                        let own = number(link, &got, |got| dispatch(self.from, got, body.len(), body, sink));
+                        let own = dispatch(from, &numbered(matched_in, got), body.len(), body, sink);
                         if let Some(Frame::RingGrant { ring }) = own {
                             seen.granted = Some(ring);
                         }
@@ -305,10 +332,80 @@ impl RingIn {
                 }
             }
             seen.any = true;
-            seen.credits_wanted |= self.receiver.release();
+            seen.credits_wanted |= receiver.release();
         }
         seen
     }
+
+    /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
+    /// and tag and fits.
+    fn take(&mut self, context: u32, tag: Option<i32>, mut into: BytesMut<'_>) -> (Taken, bool) {
+        let Some(RingIn { receiver, frame_len }) = &mut self.ring_in else { return (Taken::Other, false) };
+        let (its_tag, total, mut stored) = match receiver.peek() {
+            None => return (Taken::Nothing, false),
+            // A frame, or a chunk of a message that has begun to come to somebody else.
+            Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => return (Taken::Other, false),
+            Some(
+                Slot::Inline { tag: its_tag, context: its_context, .. }
+                | Slot::Chunk { tag: its_tag, context: its_context, .. },
+            ) if u32::from(its_context) != context
+                || its_context == FRAMED
+                || tag.is_some_and(|tag| tag != its_tag) =>
+            {
+                return (Taken::Other, false);
+            }
+            Some(Slot::Inline { tag, bytes, .. }) => {
+                if !bytes.copy_if_it_fits(into.reborrow()) {
+                    return (Taken::Other, false);
+                }
+                (tag, bytes.len(), bytes.len())
+            }
+            Some(Slot::Chunk { tag, total, bytes, .. }) => {
+                if total > into.len() {
+                    return (Taken::Other, false);
+                }
+                bytes.copy_to(into.slice(0, bytes.len()));
+                (tag, total, bytes.len())
+            }
+        };
+        *frame_len = 0;
+        self.matched_in = self.matched_in.wrapping_add(1);
+        let mut credits_wanted = receiver.release();
+        // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
+        // lost its processor.
+        let mut patience = PATIENCE;
+        while stored < total {
+            let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
+                if patience == 0 {
+                    return (Taken::Begun { tag: its_tag, total, stored }, credits_wanted);
+                }
+                patience -= 1;
+                std::hint::spin_loop();
+                continue;
+            };
+            bytes.copy_to(into.slice(offset, bytes.len()));
+            stored += bytes.len();
+            credits_wanted |= receiver.release();
+            patience = PATIENCE;
+        }
+        (Taken::Message { tag: its_tag, len: total }, credits_wanted)
+    }
+}
+
+/// How many looks for the next chunk of a message that has begun before others get their turn.
+const PATIENCE: u32 = 200;
+
+/// Counts a message that matches: its number modulo 256.
+#[inline(always)]
+fn count(matched_in: &mut u8) -> u8 {
+    let sequence = *matched_in;
+    *matched_in = sequence.wrapping_add(1);
+    sequence
+}
+
+/// Gives a frame that matches its number: in a ring it is not on the wire.
+fn numbered(matched_in: &mut u8, got: Received) -> Received {
+    if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
 }
 
 /// What one look into a ring has shown.
@@ -319,16 +416,6 @@ struct Seen {
     credits_wanted: bool,
     /// The sender grants us a ring.
     granted: Option<u32>,
-}
-
-/// Gives a frame that matches its number: in a ring it is not on the wire.
-fn number<R>(link: &mut Link, got: &Received, up: impl FnOnce(&Received) -> R) -> R {
-    if !got.frame.matches() {
-        return up(got);
-    }
-    let numbered = Received { sequence: link.matched_in, ..*got };
-    link.matched_in = link.matched_in.wrapping_add(1);
-    up(&numbered)
 }
 
 impl Out {
@@ -368,6 +455,14 @@ impl Out {
         }
         gone
     }
+}
+
+/// A contiguous message of more bytes than a slot takes, if the ring takes so many.
+#[inline(never)]
+fn send_data_now(ring: &mut RingSender, tag: i32, index: u16, bytes: Bytes<'_>) -> bool {
+    bytes.len() <= ring.max_data()
+        && ring
+            .try_send_data(tag, index, bytes.len(), |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))
 }
 
 /// A frame with its body in a ring (rule 4).
@@ -421,7 +516,7 @@ impl Fabric for Shm {
         Ok(if gone { Sent::Done } else { Sent::Full })
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let limit = self.settings.eager_limit;
         let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
@@ -431,12 +526,8 @@ impl Fabric for Shm {
         let index = context as u16;
         let gone = if bytes.len() <= INLINE_MAX {
             ring.try_send_inline(tag, index, bytes)
-        } else if bytes.len() <= ring.max_data() {
-            ring.try_send_data(tag, index, bytes.len(), |at, chunk| {
-                bytes.slice(at, chunk.len()).copy_to(chunk)
-            })
         } else {
-            return false;
+            send_data_now(ring, tag, index, bytes)
         };
         if gone {
             bell.ring();
@@ -444,66 +535,54 @@ impl Fabric for Shm {
         gone
     }
 
-    #[inline]
-    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: &mut BytesMut<'_>) -> Taken {
+    #[inline(always)]
+    fn receive_short_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let Some(ring) = link.ring_in.and_then(|index| self.rings.get_mut(index as usize)) else {
-            return Taken::Other;
-        };
-        let (its_tag, its_context, bytes) = match ring.receiver.peek_inline() {
-            Some(inline) => inline,
-            None => match ring.receiver.peek() {
-                None => return Taken::Nothing,
-                // A message of one chunk.
-                Some(Slot::Chunk { tag, context, total, bytes, .. }) if total == bytes.len() => {
-                    (tag, context, bytes)
-                }
-                Some(_) => return Taken::Other,
-            },
-        };
+        let Some(RingIn { receiver, .. }) = &mut link.ring_in else { return Taken::Other };
+        let Some((its_tag, its_context, bytes)) = receiver.peek_inline() else { return Taken::Other };
         let len = bytes.len();
-        if u32::from(its_context) != context
-            || its_context == FRAMED
-            || tag.is_some_and(|tag| tag != its_tag)
-            || len > into.len()
-        {
+        if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) {
             return Taken::Other;
         }
-        bytes.copy_to(into.slice(0, len));
+        if !bytes.copy_if_it_fits(into) {
+            return Taken::Other;
+        }
         link.matched_in = link.matched_in.wrapping_add(1);
-        if ring.receiver.release() {
+        if receiver.release() {
             self.wake(from);
         }
         Taken::Message { tag: its_tag, len }
     }
 
+    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
+        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
+        let (taken, credits_wanted) = link.take(context, tag, into);
+        if credits_wanted {
+            self.wake(from);
+        }
+        taken
+    }
+
     #[inline]
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
-        let mut any = false;
-        for at in 0..self.rings.len() {
-            let ring = &mut self.rings[at];
-            let from = ring.from;
-            let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
-            let seen = ring.poll(link, sink);
-            any |= seen.any;
-            if seen.credits_wanted
-                && let Some(out) = self.out(from)
+        self.poll_rings_and_inbox(None, sink)
+    }
+
+    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        self.poll_rings_and_inbox(Some(peer), sink)
+    }
+
+    #[inline(always)]
+    fn is_calm(&self) -> bool {
+        for from in &self.granted {
+            if let Some(Some(link)) = self.links.get(*from as usize)
+                && let Some(ring) = &link.ring_in
+                && !ring.receiver.is_empty()
             {
-                out.bell.ring();
-            }
-            if let Some(granted) = seen.granted {
-                self.use_ring(from, granted);
+                return false;
             }
         }
-        any |= self.poll_inbox(sink);
-        while let Some(&(peer, ring)) = self.grants.front() {
-            if self.send_own(peer, Frame::RingGrant { ring }) == Ok(Sent::Full) {
-                break;
-            }
-            // Gone; or the peer cannot be reached, and will not use the ring.
-            self.grants.pop_front();
-        }
-        any
+        self.inbox.is_empty() && self.grants.is_empty()
     }
 
     fn can_read(&mut self, peer: u32) -> bool {

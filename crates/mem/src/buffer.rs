@@ -31,6 +31,69 @@ enum Shape {
     Strided(Arc<Layout>),
 }
 
+/// Memory of a user in one piece: what most buffers are. A plain value, so that it costs nothing to keep one.
+///
+/// Like [`UserBuf`], it promises only that the memory is mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainBuf {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: as for UserBuf below: an address and a length, whose promise holds on every thread.
+unsafe impl Send for PlainBuf {}
+// SAFETY: as for Send.
+unsafe impl Sync for PlainBuf {}
+
+impl PlainBuf {
+    /// No bytes.
+    pub const EMPTY: PlainBuf = PlainBuf { start: std::ptr::null_mut(), len: 0 };
+
+    /// `len` bytes at `start`.
+    ///
+    /// # Safety
+    /// As for [`UserBuf::new`]: the bytes stay mapped, readable and, if they are received into, writable as long as this value or
+    /// a copy of it is used.
+    #[inline(always)]
+    pub const unsafe fn new(start: *mut u8, len: usize) -> PlainBuf {
+        PlainBuf { start, len }
+    }
+
+    /// The number of bytes.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes, to read.
+    #[inline(always)]
+    pub const fn bytes(&self) -> Bytes<'_> {
+        // SAFETY: mapped by the promise of `new`.
+        unsafe { Bytes::from_raw(self.start, self.len) }
+    }
+
+    /// The bytes, to write.
+    #[inline(always)]
+    pub const fn bytes_mut(&self) -> BytesMut<'_> {
+        // SAFETY: mapped and writable by the promise of `new`.
+        unsafe { BytesMut::from_raw(self.start, self.len) }
+    }
+}
+
+impl From<PlainBuf> for UserBuf {
+    #[inline]
+    fn from(plain: PlainBuf) -> UserBuf {
+        // SAFETY: the promise of `PlainBuf::new` is that of this function.
+        unsafe { UserBuf::contiguous(plain.start, plain.len) }
+    }
+}
+
 // SAFETY: a UserBuf is an address and facts about it. Whoever made it promised that the memory is mapped while any
 // clone lives, on whatever thread that is; accesses are plain copies, and what a copy reads while the program
 // writes the same bytes is the program's error and nobody relies on it.

@@ -70,7 +70,7 @@ impl<'a> Bytes<'a> {
     ///
     /// # Panics
     /// If the lengths differ.
-    #[inline]
+    #[inline(always)]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
         // A call of memmove costs as much as a whole small message: the commonest lengths are done here.
@@ -83,6 +83,17 @@ impl<'a> Bytes<'a> {
         }
     }
 
+    /// Copies all bytes to the beginning of `to`, if it has room for them. `false`: it has not.
+    #[inline(always)]
+    pub fn copy_if_it_fits(&self, to: BytesMut<'_>) -> bool {
+        if self.len > to.len {
+            return false;
+        }
+        self.copy_to(BytesMut { ptr: to.ptr, len: self.len, _lent: PhantomData });
+        true
+    }
+
+    #[inline(never)]
     fn copy_any(&self, to: BytesMut<'_>) {
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
         // a program may send from and receive into overlapping memory, which is its error, not ours.
@@ -191,6 +202,9 @@ mod tests {
         let mut to = [0u8; 4];
         Bytes::from(&from).slice(1, 2).copy_to(BytesMut::from(&mut to[..]).slice(2, 2));
         assert_eq!(to, [0, 0, 2, 3]);
+        assert!(!Bytes::from(&from).copy_if_it_fits(BytesMut::from(&mut to[..3])));
+        assert!(Bytes::from(&from[..3]).copy_if_it_fits(BytesMut::from(&mut to[..])));
+        assert_eq!(to, [1, 2, 3, 3]);
         assert_eq!(Bytes::from(&from).slice(4, 0).to_vec(), []);
     }
 

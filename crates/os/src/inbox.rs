@@ -254,6 +254,12 @@ impl InboxReceiver {
         }
     }
 
+    /// Whether nothing came next yet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.area.word(self.head, 0).load(Ordering::Acquire) as u32 != self.expected
+    }
+
     /// What came next, if anything. It stays the next until it is released.
     #[inline]
     pub fn peek(&mut self) -> Option<Cell<'_>> {

@@ -1,35 +1,136 @@
 //! How receives find their messages.
 
-use super::{Lane, Now};
+use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Message as Waits, Unexpected, Wanted};
 use crate::peer::BodyTarget;
-use crate::request::{Completion, Fault, ReceiveWork, RequestId, Source, Started, TagMatch, Work};
+use crate::request::{Completion, Fault, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work};
 use oxmpi_fabric::{Fabric, Taken};
-use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {
-    /// Receives a short contiguous message from process `from` straight from where it lies, without any request. It
-    /// may do so exactly if no receive is posted in the context, this one's elders, and nothing of that peer has
-    /// come by another way: no unexpected message here, none before its turn, no body half stored.
-    #[inline]
-    pub fn receive_now(&mut self, context: u32, from: u32, tag: Option<i32>, into: &mut BytesMut<'_>) -> Now {
+    /// Receives a message of a few bytes from process `from`, named `source` in the communicator, straight from where it
+    /// lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
+    /// nothing of that peer has come by another way: no unexpected message here, none before its turn.
+    #[inline(always)]
+    pub fn receive_short_now(
+        &mut self,
+        context: u32,
+        (from, source): (u32, i32),
+        tag: Option<i32>,
+        into: BytesMut<'_>,
+    ) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
+        let own = contexts.get(context)?;
+        if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
+            return None;
+        }
+        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tag, into) else {
+            return None;
+        };
+        peer.expected = peer.expected.wrapping_add(1);
+        Some(Received { source, tag, bytes: len as u64 })
+    }
+
+    /// As [`Lane::receive_short_now`] for messages of any length that are sent eagerly, also for one that waits among
+    /// the unexpected ones.
+    pub fn receive_now(
+        &mut self,
+        context: u32,
+        (from, source): (u32, i32),
+        tag: Option<i32>,
+        into: &PlainBuf,
+    ) -> Now {
+        let State { peers, contexts, requests, .. } = &mut self.state;
         let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context)) else {
             return Now::NeverSo;
         };
-        if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
+        if !own.is_quiet() {
+            return match self.receive_unexpected_now(context, (from, source), tag, into) {
+                Some(received) => Now::Received(received),
+                None => Now::NeverSo,
+            };
+        }
+        if peer.lost || !peer.early.is_empty() {
             return Now::NeverSo;
         }
-        let (tag, len) = match self.fabric.receive_now(from, context, tag, into) {
-            Taken::Message { tag, len } => (tag, len),
-            Taken::Nothing => return Now::NotYet,
-            Taken::Other => return Now::NeverSo,
+        match self.fabric.receive_now(from, context, tag, into.bytes_mut()) {
+            Taken::Message { tag, len } => {
+                peer.expected = peer.expected.wrapping_add(1);
+                Now::Received(Received { source, tag, bytes: len as u64 })
+            }
+            Taken::Begun { tag, total, stored } => {
+                peer.expected = peer.expected.wrapping_add(1);
+                let mut work = ReceiveWork::new((*into).into(), context, Some(from));
+                (work.tag, work.length, work.expected, work.stored) = (tag, total as u64, total, stored);
+                let request = requests.insert(Work::Receive(work));
+                peer.body = Some(BodyTarget::Receive { request, base: 0 });
+                Now::Begun(request)
+            }
+            Taken::Nothing => Now::NotYet,
+            Taken::Other => Now::NeverSo,
+        }
+    }
+
+    /// Receives the first unexpected message that fits, if no receive is posted in the context and the message is whole
+    /// and needs no answer. `None`: it is not like that, and nothing happened.
+    #[inline(always)]
+    pub fn receive_unexpected_now(
+        &mut self,
+        context: u32,
+        (from, source): (u32, i32),
+        tag: Option<i32>,
+        into: &PlainBuf,
+    ) -> Option<Received> {
+        let own = self.state.contexts.get_mut(context)?;
+        if !own.posted.is_empty() {
+            return None;
+        }
+        let key = own.find_unexpected(Wanted::plain(Some(from), tag))?;
+        let Unexpected { tag, what: Waits::Eager { data, total, sync: None }, .. } =
+            own.unexpected.get(key)?
+        else {
+            return None;
         };
-        peer.expected = peer.expected.wrapping_add(1);
-        Now::Received(Completion { source: own.rank_of(from), tag, bytes: len as u64, ..Completion::EMPTY })
+        let received = Received { source, tag: *tag, bytes: *total as u64 };
+        if data.len() < *total || !Bytes::from(&data[..]).copy_if_it_fits(into.bytes_mut()) {
+            return None;
+        }
+        if let Some(Unexpected { what: Waits::Eager { data, .. }, .. }) = own.unexpected.remove(key) {
+            self.state.spare.give_back(data);
+        }
+        Some(received)
+    }
+
+    /// Starts to receive into memory in one piece, from process `from` with its rank (`None`: anybody) and with `tag` (`None`: any). If the
+    /// message lies there and nobody older wants it, it is received at once. `None`: something has to be looked at
+    /// first, and nothing happened; use [`Lane::start_receive`].
+    #[inline(always)]
+    pub fn receive_plain(
+        &mut self,
+        context: u32,
+        from: Option<(u32, i32)>,
+        tag: Option<i32>,
+        into: PlainBuf,
+    ) -> Option<Posted> {
+        let own = self.state.contexts.get(context)?;
+        if !own.unexpected.is_empty() || !self.state.lost.is_empty() {
+            return None;
+        }
+        if own.posted.is_empty()
+            && let Some(named) = from
+            && let Some(received) = self.receive_short_now(context, named, tag, into.bytes_mut())
+        {
+            return Some(Posted::Taken(self.state.requests.insert_good(received)));
+        }
+        let State { contexts, requests, .. } = &mut self.state;
+        let own = contexts.get_mut(context)?;
+        let from = from.map(|(process, _)| process);
+        let post = |request| own.post(Wanted::plain(from, tag), request);
+        Some(Posted::Waits(requests.insert_posted(into, context, from, post)))
     }
 
     /// Starts to receive into `buffer`.

@@ -17,16 +17,15 @@ const PIECES_IN_A_ROW: usize = 8;
 impl<F: Fabric> Lane<F> {
     /// Sends a short contiguous message at once if that needs no thought: nothing older waits, the path
     /// is warm, the receiver's index is known. `false`: nothing happened, use [`Lane::start_send`].
-    #[inline]
+    #[inline(always)]
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let State { peers, contexts, .. } = &mut self.state;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };
         if peer.listed || peer.lost {
             return false;
         }
-        let Some(Name::Local(index)) = contexts.get(context).map(|c| c.name_for(context, to)) else {
-            return false;
-        };
+        let Some(own) = contexts.get(context) else { return false };
+        let Name::Local(index) = own.name_for(context, to) else { return false };
         let gone = self.fabric.send_now(to, index, tag, bytes);
         if gone {
             peer.next_send = peer.next_send.wrapping_add(1);

@@ -135,3 +135,16 @@ fn elements_of_one_type_are_recognised() {
     assert!(Datatype::structure(Form::Int, &[1, 1], &[0, 200], &both).unwrap().uniform().is_none());
     assert!(Datatype::structure(Form::Int, &[1, 0], &[0, 200], &both).unwrap().uniform().is_some());
 }
+
+#[test]
+fn the_table_of_plain_sizes_says_what_the_layouts_say() {
+    use crate::predefined::{Predefined, all, plain_size};
+    let types = Predefined::new();
+    for facts in all() {
+        let handle = u64::from(facts.handle);
+        let layout = types.get(handle).unwrap().layout().clone();
+        let plain = layout.is_contiguous().then(|| layout.size());
+        assert_eq!(plain_size(handle), plain, "{}", facts.name);
+    }
+    assert_eq!([0, 511, 4096, u64::MAX].map(plain_size), [None; 4]);
+}

@@ -107,6 +107,12 @@ impl RingReceiver {
         Some((header_tag(header), header_context(header), self.payload(header_len(header))))
     }
 
+    /// Whether nothing came next yet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.next_header().is_none()
+    }
+
     /// Rule 2: the header of the next slot, if it is published.
     #[inline(always)]
     fn next_header(&self) -> Option<u64> {

@@ -4,8 +4,8 @@ use super::{INLINE_MAX, RingArea, Touch, form, header, whole_lines};
 use crate::{
     bytes::{Bytes, BytesMut},
     hint::prefetch_to_write,
-    line::{LINE_BYTES, Line},
-    sync::Ordering,
+    line::{LINE_BYTES, LINE_WORDS, Line},
+    sync::{AtomicU64, Ordering},
 };
 
 /// The sending side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
@@ -173,37 +173,14 @@ impl RingSender {
     fn fill_payload(&mut self, bytes: Bytes<'_>) {
         // SAFETY: `slot` is inside the area.
         let words = unsafe { &(*self.slot).words };
-        let (from, len) = (bytes.as_ptr(), bytes.len());
-        // SAFETY (all reads below): they lie inside the `len` bytes at `from`, which are mapped for the lifetime of
-        // `bytes`. Another thread may write them meanwhile; that is its error, and what we read is then arbitrary.
-        if len == 8 {
-            // SAFETY: see above.
-            words[1].store(unsafe { from.cast::<u64>().read_unaligned() }, Ordering::Relaxed);
+        if bytes.len() == 8 {
+            // SAFETY: the eight bytes are mapped for the lifetime of `bytes`. Another thread may write them meanwhile;
+            // that is its error, and what we read is then arbitrary.
+            let word = unsafe { bytes.as_ptr().cast::<u64>().read_unaligned() };
+            words[1].store(word, Ordering::Relaxed);
             return;
         }
-        let whole = len / 8;
-        for (index, word) in words[1..].iter().enumerate().take(whole) {
-            // SAFETY: see above; `index < whole`.
-            word.store(unsafe { from.cast::<u64>().add(index).read_unaligned() }, Ordering::Relaxed);
-        }
-        let rest = len % 8;
-        if rest != 0 {
-            let last = if whole > 0 {
-                // SAFETY: see above; `len > 8`, the last eight bytes. The shift drops those already copied.
-                unsafe { from.add(len - 8).cast::<u64>().read_unaligned() >> (8 * (8 - rest)) }
-            } else if rest >= 4 {
-                // SAFETY: see above; two overlapping reads of four bytes.
-                let (low, high) = unsafe {
-                    (from.cast::<u32>().read_unaligned(), from.add(rest - 4).cast::<u32>().read_unaligned())
-                };
-                u64::from(low) | u64::from(high) << (8 * (rest - 4))
-            } else {
-                // SAFETY: see above; the first, middle and last of one to three bytes.
-                let (low, mid, high) = unsafe { (*from, *from.add(rest / 2), *from.add(rest - 1)) };
-                u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
-            };
-            words[1 + whole].store(last, Ordering::Relaxed);
-        }
+        fill_words(words, bytes);
     }
 
     fn room_for_data(&mut self, total: usize) -> bool {
@@ -238,5 +215,37 @@ impl RingSender {
         self.slots_taken = slots_taken;
         self.data_taken = (credit >> 32) as u32;
         self.free
+    }
+}
+
+/// Writes `bytes` to words 1-7 of a slot, for any length. Apart from the commonest length, so that the way of that one
+/// stays short.
+#[inline(never)]
+fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
+    let (from, len) = (bytes.as_ptr(), bytes.len());
+    // SAFETY (all reads below): they lie inside the `len` bytes at `from`, which are mapped for the lifetime of
+    // `bytes`. Another thread may write them meanwhile; that is its error, and what we read is then arbitrary.
+    let whole = len / 8;
+    for (index, word) in words[1..].iter().enumerate().take(whole) {
+        // SAFETY: see above; `index < whole`.
+        word.store(unsafe { from.cast::<u64>().add(index).read_unaligned() }, Ordering::Relaxed);
+    }
+    let rest = len % 8;
+    if rest != 0 {
+        let last = if whole > 0 {
+            // SAFETY: see above; `len > 8`, the last eight bytes. The shift drops those already copied.
+            unsafe { from.add(len - 8).cast::<u64>().read_unaligned() >> (8 * (8 - rest)) }
+        } else if rest >= 4 {
+            // SAFETY: see above; two overlapping reads of four bytes.
+            let (low, high) = unsafe {
+                (from.cast::<u32>().read_unaligned(), from.add(rest - 4).cast::<u32>().read_unaligned())
+            };
+            u64::from(low) | u64::from(high) << (8 * (rest - 4))
+        } else {
+            // SAFETY: see above; the first, middle and last of one to three bytes.
+            let (low, mid, high) = unsafe { (*from, *from.add(rest / 2), *from.add(rest - 1)) };
+            u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
+        };
+        words[1 + whole].store(last, Ordering::Relaxed);
     }
 }
