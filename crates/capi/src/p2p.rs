@@ -17,7 +17,6 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::plain_size;
-use oxmpi_os::ring::INLINE_MAX;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -81,9 +80,8 @@ fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     if is_short(mode)
         && let Some((library, comm)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
-        && buf.len() <= INLINE_MAX
     {
-        return library.process.home_send_now(comm, buf.bytes(), s.dest, s.tag);
+        return library.process.home_send_short_now(comm, buf.bytes(), s.dest, s.tag);
     }
     false
 }
@@ -308,6 +306,14 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
     unsafe { put(flag, c_int::from(found.is_some()), "flag") }
 }
 
+/// Apart from the function itself, so that the way of a probe that finds nothing stays short.
+#[inline(never)]
+fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
+    on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
+        give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
+    })
+}
+
 fn attach(library: &Running, buffer: *mut c_void, size: i64) -> Result<()> {
     // With MPI_BUFFER_AUTOMATIC the library finds the space, which it does in any case.
     let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
@@ -513,9 +519,7 @@ mpi! {
             unsafe { flag.write(0) };
             return abi::MPI_SUCCESS;
         }
-        on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
-            give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
-        })
+        iprobe_fully(source, tag, comm, flag, status)
     }
 
 }

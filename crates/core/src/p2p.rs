@@ -55,37 +55,16 @@ fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A short blocking send of contiguous bytes without any request. `false`: it could not leave this way,
-    /// use [`Process::send`], which also says what is wrong with the arguments.
-    #[inline]
-    pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        self.sent_now(self.domain.lock(), comm, bytes, dest, tag)
-    }
-
-    /// As [`Process::send_now`] for the only thread of a process: the low-latency path, in one straight line. With
-    /// threads it is always `false`.
+    /// A blocking send of a few contiguous bytes without any request: the low-latency path, in one straight line.
+    /// `false`: it could not leave this way, use [`Process::send_now`]. With threads it is always `false`.
     #[inline(always)]
-    pub fn home_send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        match self.domain.home() {
-            Some(domain) => self.sent_now(domain, comm, bytes, dest, tag),
-            None => false,
-        }
-    }
-
-    #[inline(always)]
-    fn sent_now(
-        &self,
-        mut domain: impl DerefMut<Target = Domain<F>>,
-        comm: &Communicator,
-        bytes: Bytes<'_>,
-        dest: i32,
-        tag: i32,
-    ) -> bool {
+    pub fn home_send_short_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if (dest | tag) < 0 {
             return false;
         }
         let Some(to) = comm.team.map.process(dest as u32) else { return false };
-        if !domain.lane.send_now(comm.team.point_to_point, to, tag, bytes) {
+        let Some(mut domain) = self.domain.home() else { return false };
+        if !domain.lane.send_short_now(comm.team.point_to_point, to, tag, bytes) {
             return false;
         }
         let look = domain.lane.is_look_due(1);
@@ -94,6 +73,24 @@ impl<F: Fabric> Process<F> {
             self.look_now_and_then();
         }
         true
+    }
+
+    /// A blocking eager send of contiguous bytes without any request. `false`: it could not leave this way, use
+    /// [`Process::send`], which also says what is wrong with the arguments.
+    pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        if (dest | tag) < 0 {
+            return false;
+        }
+        let Some(to) = comm.team.map.process(dest as u32) else { return false };
+        let (sent, look) = {
+            let mut domain = self.domain.lock();
+            let sent = domain.lane.send_now(comm.team.point_to_point, to, tag, bytes);
+            (sent, sent && domain.lane.is_look_due(1))
+        };
+        if look {
+            self.look_now_and_then();
+        }
+        sent
     }
 
     /// The look at everything that is due now and then behind the fast ways.

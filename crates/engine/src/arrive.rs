@@ -343,7 +343,14 @@ impl Arrival for EagerArrival<'_> {
         state.store(receive, 0, self.first);
     }
 
+    #[inline]
     fn unexpected(self, spare: &mut Spare) -> Message {
+        if self.sync.is_none()
+            && !self.more_comes()
+            && let Some(short) = Message::short(self.first)
+        {
+            return short;
+        }
         Message::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
     }
 

@@ -97,8 +97,24 @@ impl<T> List<T> {
     /// Takes an element out.
     #[inline(always)]
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
-        let node = self.nodes.get_mut(key as usize)?;
-        let value = node.value.take()?;
+        let value = self.nodes.get_mut(key as usize)?.value.take()?;
+        self.unlink(key);
+        Some(value)
+    }
+
+    /// As [`List::remove`], without moving the element.
+    #[inline(always)]
+    pub(crate) fn discard(&mut self, key: u32) {
+        if let Some(Node { value: value @ Some(_), .. }) = self.nodes.get_mut(key as usize) {
+            *value = None;
+            self.unlink(key);
+        }
+    }
+
+    /// Takes a node out of the chain and makes it free.
+    #[inline(always)]
+    fn unlink(&mut self, key: u32) {
+        let Some(node) = self.nodes.get_mut(key as usize) else { return };
         let (before, after) = (node.before, node.after);
         node.after = self.free;
         self.free = key;
@@ -112,7 +128,6 @@ impl<T> List<T> {
             None => self.last = before,
         }
         self.len -= 1;
-        Some(value)
     }
 
     /// Takes all elements out, in order.
@@ -136,7 +151,8 @@ mod tests {
         assert_eq!(list.remove(keys[2]), Some(2));
         assert_eq!(list.remove(keys[2]), None);
         assert_eq!(list.remove(keys[0]), Some(0));
-        assert_eq!(list.remove(keys[4]), Some(4));
+        list.discard(keys[4]);
+        list.discard(keys[4]);
         let again = list.push(7);
         assert_eq!(list.find(|v| *v > 3), Some(again));
         assert_eq!(list.len, 3);

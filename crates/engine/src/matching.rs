@@ -7,6 +7,7 @@
 use crate::list::List;
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context as Name, ContextId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -78,9 +79,19 @@ pub(crate) struct Unexpected {
     pub(crate) what: Message,
 }
 
+/// The longest message whose data are kept beside its envelope, bytes.
+pub(crate) const SHORT: usize = 56;
+
 /// What is here of an unexpected message.
 #[derive(Debug)]
 pub(crate) enum Message {
+    /// Its few data, all of them: nobody waits for its match.
+    Short {
+        /// How many there are.
+        len: u8,
+        /// The data.
+        data: [u8; SHORT],
+    },
     /// Its data, as far as they have come, and the sender's request if that waits for the match.
     Eager {
         /// The data so far.
@@ -115,18 +126,27 @@ pub(crate) enum Message {
 }
 
 impl Message {
+    /// A message of a few bytes, if these are all of them and so few.
+    #[inline(always)]
+    pub(crate) fn short(bytes: Bytes<'_>) -> Option<Message> {
+        let mut data = [0; SHORT];
+        let len = bytes.len() as u8;
+        bytes.copy_if_it_fits(BytesMut::from(&mut data[..])).then_some(Message::Short { len, data })
+    }
+
     /// Whether it needs its sender to be received.
     pub(crate) fn needs_sender(&self) -> bool {
         match self {
             Message::Eager { data, total, .. } => data.len() < *total,
             Message::Rendezvous { .. } => true,
-            Message::Own { .. } | Message::Broken { .. } => false,
+            Message::Short { .. } | Message::Own { .. } | Message::Broken { .. } => false,
         }
     }
 
     /// Length of the whole message, bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
+            Message::Short { len, .. } => u64::from(*len),
             Message::Eager { total, .. } => *total as u64,
             Message::Rendezvous { length, .. } => *length,
             Message::Own { length, .. } => *length as u64,

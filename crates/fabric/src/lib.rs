@@ -153,11 +153,16 @@ pub trait Fabric {
     /// If the peer cannot be reached at all.
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
 
-    /// Sends a short contiguous eager message if that needs no thought: the path is warm, there is room, and `context`
-    /// is the receiver's index. `false`: nothing happened, use [`Fabric::send`].
+    /// Sends a contiguous eager message of a few bytes if that needs no thought: the path is warm, there is room, and
+    /// `context` is the receiver's index. `false`: nothing happened, use [`Fabric::send`].
     #[inline]
-    fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
+    fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
         false
+    }
+
+    /// As [`Fabric::send_short_now`] for eager messages of any length.
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        self.send_short_now(to, context, tag, bytes)
     }
 
     /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies

@@ -60,6 +60,8 @@ pub struct Shm {
     own: Arc<Segment>,
     kind: BarrierKind,
     settings: Settings,
+    /// Longest eager message that travels beside its header, bytes.
+    inline_limit: usize,
     open: Open,
     inbox: InboxReceiver,
     /// By process index; made at first contact.
@@ -139,6 +141,7 @@ impl Shm {
             inbox: InboxReceiver::new(own.inbox()),
             own,
             kind,
+            inline_limit: settings.eager_limit.min(INLINE_MAX),
             settings,
             open,
             links: Vec::new(),
@@ -457,14 +460,6 @@ impl Out {
     }
 }
 
-/// A contiguous message of more bytes than a slot takes, if the ring takes so many.
-#[inline(never)]
-fn send_data_now(ring: &mut RingSender, tag: i32, index: u16, bytes: Bytes<'_>) -> bool {
-    bytes.len() <= ring.max_data()
-        && ring
-            .try_send_data(tag, index, bytes.len(), |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))
-}
-
 /// A frame with its body in a ring (rule 4).
 fn send_framed(ring: &mut RingSender, frame: Frame, body: &Body<'_>, sequence: u8, me: u32) -> bool {
     let mut bytes = [0; MAX_FRAME_LEN];
@@ -517,18 +512,31 @@ impl Fabric for Shm {
     }
 
     #[inline(always)]
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        let limit = self.settings.eager_limit;
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let limit = self.inline_limit;
         let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
         if context >= u32::from(FRAMED) || bytes.len() > limit {
             return false;
         }
-        let index = context as u16;
-        let gone = if bytes.len() <= INLINE_MAX {
-            ring.try_send_inline(tag, index, bytes)
-        } else {
-            send_data_now(ring, tag, index, bytes)
-        };
+        let gone = ring.try_send_inline(tag, context as u16, bytes);
+        if gone {
+            bell.ring();
+        }
+        gone
+    }
+
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        if bytes.len() <= INLINE_MAX {
+            return self.send_short_now(to, context, tag, bytes);
+        }
+        let limit = self.settings.eager_limit;
+        let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
+        if context >= u32::from(FRAMED) || bytes.len() > limit.min(ring.max_data()) {
+            return false;
+        }
+        let gone = ring.try_send_data(tag, context as u16, bytes.len(), |at, chunk| {
+            bytes.slice(at, chunk.len()).copy_to(chunk)
+        });
         if gone {
             bell.ring();
         }

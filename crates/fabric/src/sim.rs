@@ -415,7 +415,7 @@ impl Fabric for Sim {
         Ok(network.send(self.me, to, message))
     }
 
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let mut network = self.network.borrow_mut();
         let allowed = network.weather.now_of_256;
         if bytes.len() > network.weather.eager_limit

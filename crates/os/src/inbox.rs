@@ -112,11 +112,17 @@ impl InboxArea {
         unsafe { &self.hint.as_ref().words[0] }
     }
 
+    /// The first line of the cell of `position`.
+    fn cell(&self, position: u64) -> NonNull<Line> {
+        let cell = position as usize & ((1 << self.shift) - 1);
+        // SAFETY: the cell lies inside the area.
+        unsafe { self.cells.add(cell * CELL_LINES) }
+    }
+
     /// Word `word` of the cell of `position`.
     fn word(&self, position: u64, word: usize) -> &AtomicU64 {
-        let cell = position as usize & ((1 << self.shift) - 1);
-        // SAFETY: cell and word lie inside the area, mapped while `self._keep` lives.
-        let line = unsafe { self.cells.add(cell * CELL_LINES + word / LINE_WORDS).as_ref() };
+        // SAFETY: the word lies inside the cell, mapped while `self._keep` lives.
+        let line = unsafe { self.cell(position).add(word / LINE_WORDS).as_ref() };
         &line.words[word % LINE_WORDS]
     }
 
@@ -230,13 +236,18 @@ pub struct Cell<'a> {
     pub bytes: Bytes<'a>,
 }
 
+// SAFETY: `next` points into the area, which may move between threads.
+unsafe impl Send for InboxReceiver {}
+
 /// The receiving side: one.
 #[derive(Debug)]
 pub struct InboxReceiver {
     area: InboxArea,
     /// The next position to look at.
     head: u64,
-    /// The word of its cell once it is published (rule 4), without the producer.
+    /// The first word of its cell.
+    next: NonNull<Line>,
+    /// That word once it is published (rule 4), without the producer.
     expected: u32,
     #[cfg(loom)]
     payload: Vec<u64>,
@@ -246,6 +257,7 @@ impl InboxReceiver {
     /// The consumer of a new inbox.
     pub fn new(area: InboxArea) -> InboxReceiver {
         InboxReceiver {
+            next: area.cell(0),
             area,
             head: 0,
             expected: PUBLISHED as u32,
@@ -257,7 +269,9 @@ impl InboxReceiver {
     /// Whether nothing came next yet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.area.word(self.head, 0).load(Ordering::Acquire) as u32 != self.expected
+        // SAFETY: a cell of the area, mapped while `self.area` lives.
+        let word = unsafe { &self.next.as_ref().words[0] };
+        word.load(Ordering::Acquire) as u32 != self.expected
     }
 
     /// What came next, if anything. It stays the next until it is released.
@@ -289,6 +303,7 @@ impl InboxReceiver {
         // Rule 5.
         self.area.word(self.head, 0).store(cell_word(0, next_turn, FREE), Ordering::Release);
         self.head += 1;
+        self.next = self.area.cell(self.head);
         self.expected = cell_word(0, self.area.turn(self.head), PUBLISHED) as u32;
     }
 

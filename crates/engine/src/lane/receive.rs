@@ -90,6 +90,28 @@ impl<F: Fabric> Lane<F> {
             return None;
         }
         let key = own.find_unexpected(Wanted::plain(Some(from), tag))?;
+        let Unexpected { tag, what, .. } = own.unexpected.get(key)?;
+        let tag = *tag;
+        if let Waits::Short { len, data } = what {
+            let bytes = u64::from(*len);
+            if !Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.bytes_mut()) {
+                return None;
+            }
+            own.unexpected.discard(key);
+            return Some(Received { source, tag, bytes });
+        }
+        self.receive_longer_unexpected_now(context, source, key, into)
+    }
+
+    /// As [`Lane::receive_unexpected_now`], for the message with this key.
+    fn receive_longer_unexpected_now(
+        &mut self,
+        context: u32,
+        source: i32,
+        key: u32,
+        into: &PlainBuf,
+    ) -> Option<Received> {
+        let own = self.state.contexts.get_mut(context)?;
         let Unexpected { tag, what: Waits::Eager { data, total, sync: None }, .. } =
             own.unexpected.get(key)?
         else {
@@ -116,18 +138,21 @@ impl<F: Fabric> Lane<F> {
         tag: Option<i32>,
         into: PlainBuf,
     ) -> Option<Posted> {
-        let own = self.state.contexts.get(context)?;
-        if !own.unexpected.is_empty() || !self.state.lost.is_empty() {
+        let State { peers, contexts, requests, lost, .. } = &mut self.state;
+        let own = contexts.get_mut(context)?;
+        if !own.unexpected.is_empty() || !lost.is_empty() {
             return None;
         }
         if own.posted.is_empty()
-            && let Some(named) = from
-            && let Some(received) = self.receive_short_now(context, named, tag, into.bytes_mut())
+            && let Some((process, source)) = from
+            && let Some(Some(peer)) = peers.get_mut(process as usize)
+            && peer.early.is_empty()
+            && let Taken::Message { tag, len } =
+                self.fabric.receive_short_now(process, context, tag, into.bytes_mut())
         {
-            return Some(Posted::Taken(self.state.requests.insert_good(received)));
+            peer.expected = peer.expected.wrapping_add(1);
+            return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
         }
-        let State { contexts, requests, .. } = &mut self.state;
-        let own = contexts.get_mut(context)?;
         let from = from.map(|(process, _)| process);
         let post = |request| own.post(Wanted::plain(from, tag), request);
         Some(Posted::Waits(requests.insert_posted(into, context, from, post)))
@@ -185,6 +210,7 @@ impl<F: Fabric> Lane<F> {
         };
         let wanted = state.note_match(receive, from, tag, what.length());
         match what {
+            Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
             Waits::Eager { data, total, sync } => {
                 if data.len() < total {
                     // The rest is still coming: it goes straight into the user's buffer.
