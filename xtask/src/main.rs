@@ -1,6 +1,7 @@
 //! The project's few verbs: `cargo xtask demo`, `test`, `install`.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod install;
 mod run;
 mod test;
@@ -14,6 +15,7 @@ const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
 cargo xtask test                            everything that must hold before a change goes in
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
+cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["install", "--prefix", dir, "--debug"] | ["install", "--debug", "--prefix", dir] => {
             install::install(Path::new(dir), false)
         }
+        ["bench", ref words @ ..] => bench::bench(words),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             Ok(())

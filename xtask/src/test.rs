@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use crate::bench;
 use crate::install::{install, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
@@ -14,6 +15,7 @@ pub(crate) fn test() -> Result<(), Failure> {
         .show()?;
     let prefix = root().join("target/test-prefix");
     install(&prefix, false)?;
+    bench::compile_programs(&prefix)?;
     // All tests at once, the C programs among them: they need the installation.
     Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"])

@@ -1,0 +1,123 @@
+/* What the benchmark programs have in common: sizes, pinning, batches and the line that reports one figure.
+ *
+ * A figure is measured in batches. The number of repeats in a batch doubles until a batch takes BATCH_SECONDS, which
+ * also warms everything up; then as many batches run as fit into the time of a point. The figure is the median over
+ * the batches. Its line is
+ *
+ *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42
+ *
+ * least and most are over the batches, in the order of the unit. Units: us (microseconds), MB/s (10^6 bytes a second),
+ * M/s (10^6 messages a second), MiB. */
+#ifndef FIGURES_H
+#define FIGURES_H
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCH_SECONDS 400e-6
+#define LEAST_BATCHES 5
+#define MOST_BATCHES 400
+#define MOST_REPEATS (1L << 24)
+#define MOST_BYTES ((size_t)4 << 20)
+/* Messages in flight in the bandwidth tests. Each has its own buffer; a window is cut where it would span more than
+ * WINDOW_BYTES, so that above 1 MiB there are fewer. */
+#define WINDOW 64
+#define WINDOW_BYTES ((size_t)64 << 20)
+
+static inline size_t window_of(size_t bytes)
+{
+    return bytes * WINDOW > WINDOW_BYTES ? WINDOW_BYTES / bytes : WINDOW;
+}
+
+/* How the seconds of one repeat become a figure: seconds / parts as a time, or amount / seconds as a rate. */
+struct measure {
+    const char *test, *unit;
+    size_t bytes;
+    double parts;  /* of a time in us: how many of them one repeat is */
+    double amount; /* of a rate: bytes or messages of one repeat; 0 for a time */
+};
+
+static inline double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Binds the process to the index-th of the cores that it may use, counted round. Returns how many those are. */
+static inline int pin(int index)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return 0;
+    int cores = CPU_COUNT(&allowed), wanted = index % cores;
+    for (int core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &allowed) && wanted-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(core, &one);
+            sched_setaffinity(0, sizeof one, &one);
+        }
+    return cores;
+}
+
+static inline int how_many_batches(double point_seconds, double batch_seconds)
+{
+    double fit = point_seconds / batch_seconds;
+    return fit < LEAST_BATCHES ? LEAST_BATCHES : fit > MOST_BATCHES ? MOST_BATCHES : (int)fit;
+}
+
+static inline int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static inline double figure_of(const struct measure *what, double seconds)
+{
+    return what->amount > 0 ? what->amount / seconds * 1e-6 : seconds / what->parts * 1e6;
+}
+
+/* Prints a point; `by` names the way it was reached, or is NULL. Sorts `seconds`, those of one repeat in each batch. */
+static inline void print_point(const struct measure *what, int ranks, const char *by, double *seconds, int batches)
+{
+    qsort(seconds, (size_t)batches, sizeof *seconds, ascending);
+    double middle = (seconds[batches / 2] + seconds[(batches - 1) / 2]) / 2;
+    double shortest = figure_of(what, seconds[0]), longest = figure_of(what, seconds[batches - 1]);
+    printf("point test=%s ranks=%d bytes=%zu unit=%s median=%.6g least=%.6g most=%.6g%s%s\n", what->test, ranks,
+           what->bytes, what->unit, figure_of(what, middle), shortest < longest ? shortest : longest,
+           shortest < longest ? longest : shortest, by ? " by=" : "", by ? by : "");
+    fflush(stdout);
+}
+
+/* Reads "8,1024" into sizes. Returns how many, or -1 for what is not a list of sizes of at most MOST_BYTES. */
+static inline int read_sizes(const char *text, size_t *sizes, int room)
+{
+    int count = 0;
+    for (;;) {
+        char *end;
+        size_t size = strtoul(text, &end, 10);
+        if (end == text || size > MOST_BYTES || count == room)
+            return -1;
+        sizes[count++] = size;
+        if (*end == '\0')
+            return count;
+        if (*end != ',')
+            return -1;
+        text = end + 1;
+    }
+}
+
+/* 0 and all powers of two up to MOST_BYTES. */
+static inline int all_sizes(size_t *sizes)
+{
+    int count = 0;
+    sizes[count++] = 0;
+    for (size_t size = 1; size <= MOST_BYTES; size *= 2)
+        sizes[count++] = size;
+    return count;
+}
+
+#endif

