@@ -75,6 +75,8 @@ fn settings(params: &Params) -> Settings {
     Settings {
         eager_limit: params.shm_eager_limit_bytes(),
         ring_after: u64::from(params.shm_ring_after()),
+        pool_from: params.shm_pool_from_bytes(),
+        slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
         single_copy: params.single_copy() != SingleCopy::Off,
     }
 }

@@ -29,21 +29,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the world is like.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Sizes of the segments.
     pub config: SegmentConfig,
     /// How shared memory is used.
     pub settings: Settings,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            config: SegmentConfig::default(),
-            settings: Settings { eager_limit: 16384, ring_after: 2, single_copy: true },
-        }
-    }
 }
 
 /// Runs `program` as `ranks` ranks, one thread each, and returns what they return, by rank.

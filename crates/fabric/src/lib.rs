@@ -142,10 +142,10 @@ pub struct Unreachable {
 /// A way to all peers of a process.
 pub trait Fabric {
     /// Longest body of an eager frame to a peer, bytes.
-    fn eager_limit(&self, to: u32) -> usize;
+    fn eager_limit(&mut self, to: u32) -> usize;
 
     /// Longest body of one [`Frame::Data`] to a peer, bytes.
-    fn piece_limit(&self, to: u32) -> usize;
+    fn piece_limit(&mut self, to: u32) -> usize;
 
     /// Sends a message, or says that it cannot now.
     ///

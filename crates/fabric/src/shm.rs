@@ -12,30 +12,36 @@
 //! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it has put into the inbox.
 //!    The receiver lets it lie until it has seen so many: thus nothing in the ring overtakes the inbox, and the sender
 //!    never goes back to the inbox.
-//! 4. In the ring, messages of at most 56 bytes whose context index has 16 bits lie in their slot; longer ones
-//!    in the data ring, by chunks. The context number 0xffff says that a frame stands before the data, and the tag
-//!    then is its length.
-//! 5. After each publication the sender rings the peer's bell.
+//! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes lie in their slot,
+//!    longer ones in chunks. All others are a frame in a slot of its own, with its body in chunks behind it.
+//! 5. Chunks lie in the sender's pool if they are many and the pool has room, else in the data ring. So a receiver maps
+//!    the peer's segment before it grants a ring.
+//! 6. After each publication the sender rings the peer's bell.
 
+mod incoming;
+mod outgoing;
 mod sections;
 
+use self::incoming::{RingIn, decode};
+use self::outgoing::{Out, Path};
 use self::sections::Sections;
 use crate::{Body, Fabric, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::clock;
 use oxmpi_os::control_section::ControlSection;
-use oxmpi_os::door::Bell;
-use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender};
-use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender, Slot};
+use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
+use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
+use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::Segment;
 use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The context number that says: a frame stands before the data (rule 4).
-const FRAMED: u16 = u16::MAX;
+/// The longest piece of an announced message, bytes: short enough that others get their turn.
+const PIECE: usize = 64 << 10;
 
 /// Slots taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -47,8 +53,24 @@ pub struct Settings {
     pub eager_limit: usize,
     /// Messages through the inbox before a peer is granted a ring.
     pub ring_after: u64,
+    /// Bytes from which a message goes through the sender's pool.
+    pub pool_from: usize,
+    /// A plain copy into the pool that takes longer, in nanoseconds per KiB, is slow: the next ones are streamed.
+    pub slow_copy_ns_per_kib: u64,
     /// Whether to read other processes' memory.
     pub single_copy: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            eager_limit: 64 << 10,
+            ring_after: 2,
+            pool_from: 2049,
+            slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
+            single_copy: true,
+        }
+    }
 }
 
 /// Opens the segment of a process of this job; the error is for a person.
@@ -63,6 +85,8 @@ pub struct Shm {
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
     open: Open,
+    /// Where the longer messages of this process lie.
+    pool: Option<Pool>,
     inbox: InboxReceiver,
     /// By process index; made at first contact.
     links: Vec<Option<Box<Link>>>,
@@ -87,32 +111,6 @@ struct Link {
     can_read: Option<bool>,
 }
 
-/// How to send to a peer.
-#[derive(Debug)]
-struct Out {
-    segment: Arc<Segment>,
-    bell: Bell,
-    path: Path,
-    /// Frames we have put into its inbox.
-    cells: u64,
-    /// Its process number, once it is known that its memory may be read.
-    pid: u32,
-}
-
-#[derive(Debug)]
-enum Path {
-    Inbox(InboxSender),
-    Ring(RingSender),
-}
-
-/// A ring in our segment, from one peer.
-#[derive(Debug)]
-struct RingIn {
-    receiver: RingReceiver,
-    /// Length of the frame before the data that are coming in chunks (rule 4).
-    frame_len: usize,
-}
-
 /// What is kept about a peer; made if there is nothing yet.
 #[inline]
 fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
@@ -121,6 +119,12 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
         links.resize_with(at + 1, || None);
     }
     links[at].get_or_insert_default()
+}
+
+/// How to send to a peer, if contact was made.
+#[inline(always)]
+fn out_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<&mut Out> {
+    links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
 }
 
 impl std::fmt::Debug for Shm {
@@ -139,6 +143,7 @@ impl Shm {
         Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
+            pool: own.pool().map(Pool::new),
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
@@ -163,7 +168,7 @@ impl Shm {
 
     #[inline]
     fn out_mut(&mut self, peer: u32) -> Option<&mut Out> {
-        self.links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
+        out_of(&mut self.links, peer)
     }
 
     /// Makes contact: maps the peer's segment.
@@ -179,14 +184,24 @@ impl Shm {
                 its.rank, its.job_id, own.job_id
             )));
         }
-        let out = Out {
-            bell: Bell::new(&segment, self.kind),
-            path: Path::Inbox(InboxSender::new(segment.inbox())),
-            cells: 0,
-            pid: 0,
-            segment,
-        };
+        let slow = clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib);
+        let out = Out::new(segment, self.kind, CopyChoice::new(slow, CopyChoice::PAUSE));
         Ok(self.link(peer).out.insert(out))
+    }
+
+    /// The longest body that can go to a peer now, no more than `wanted` being asked for: what the pool takes, if it has
+    /// room, and else what the way to the peer takes by itself.
+    fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
+        let Some(Out { path: Path::Ring(ring), .. }) = out_of(&mut self.links, to) else {
+            return CELL_PAYLOAD - MAX_FRAME_LEN;
+        };
+        match &mut self.pool {
+            Some(pool) if wanted > ring.max_data() => {
+                let pooled = wanted.min(ring.max_pooled(&pool.shape()));
+                if pool.room_for(pooled) { pooled } else { ring.max_data() }
+            }
+            _ => ring.max_data(),
+        }
     }
 
     /// Sends a frame of the path itself.
@@ -194,14 +209,19 @@ impl Shm {
         self.send(to, &Message { sequence: 0, frame, body: Body::NONE, token: 0 })
     }
 
-    /// Rule 2.
+    /// Rules 2 and 5.
     fn consider_ring(&mut self, peer: u32) {
         let index = self.granted.len() as u32;
-        if index >= self.own.boot().config.max_rings {
+        if index >= self.own.boot().config.max_rings
+            || (self.out(peer).is_none() && self.connect(peer).is_err())
+        {
             return;
         }
-        let receiver = RingReceiver::new(self.own.ring(index, self.kind));
-        self.link(peer).ring_in = Some(RingIn { receiver, frame_len: 0 });
+        let mut receiver = RingReceiver::new(self.own.ring(index, self.kind));
+        if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
+            receiver.set_pool(PoolView::new(pool));
+        }
+        self.link(peer).ring_in = Some(RingIn::new(receiver));
         self.granted.push(peer);
         self.grants.push_back((peer, index));
     }
@@ -280,242 +300,34 @@ impl Shm {
     }
 }
 
-/// Reads a frame from shared memory: copied first, because its writer could still change it.
-#[inline]
-fn decode(bytes: Bytes<'_>) -> Option<Received> {
-    let mut copy = [0; MAX_FRAME_LEN];
-    let len = bytes.len().min(MAX_FRAME_LEN);
-    bytes.slice(0, len).copy_to(BytesMut::from(&mut copy[..len]));
-    Frame::decode(&copy[..len]).ok()
-}
-
-impl Link {
-    /// Hands up what lies in the ring of this peer, `from`.
-    #[inline]
-    fn poll<S: Sink>(&mut self, from: u32, sink: &mut S) -> Seen {
-        let mut seen = Seen::default();
-        let Link { ring_in: Some(RingIn { receiver, frame_len }), matched_in, cells_in, .. } = self else {
-            return seen;
-        };
-        for _ in 0..BURST {
-            let Some(slot) = receiver.peek() else { break };
-            match slot {
-                Slot::Inline { tag, context, bytes } => {
-                    let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
-                    sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
-                }
-                Slot::Chunk { tag, context, total, offset, bytes } => {
-                    if offset > 0 {
-                        sink.more(from, offset - *frame_len, bytes);
-                    } else if context == FRAMED {
-                        *frame_len = (tag.max(0) as usize).min(bytes.len());
-                        if let Some(got) = decode(bytes.slice(0, *frame_len)) {
-                            let first = bytes.slice(*frame_len, bytes.len() - *frame_len);
-                            dispatch(from, &numbered(matched_in, got), total - *frame_len, first, sink);
-                        }
-                    } else {
-                        *frame_len = 0;
-                        let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
-                        sink.eager(from, count(matched_in), envelope, total, bytes);
-                    }
-                }
-                Slot::Frame { bytes } => {
-                    if let Some(got) = decode(bytes) {
-                        if let Frame::RingOpen { cells } = got.frame
-                            && *cells_in < cells
-                        {
-                            break;
-                        }
-                        let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                        let own = dispatch(from, &numbered(matched_in, got), body.len(), body, sink);
-                        if let Some(Frame::RingGrant { ring }) = own {
-                            seen.granted = Some(ring);
-                        }
-                    }
-                }
-            }
-            seen.any = true;
-            seen.credits_wanted |= receiver.release();
-        }
-        seen
-    }
-
-    /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
-    /// and tag and fits.
-    fn take(&mut self, context: u32, tag: Option<i32>, mut into: BytesMut<'_>) -> (Taken, bool) {
-        let Some(RingIn { receiver, frame_len }) = &mut self.ring_in else { return (Taken::Other, false) };
-        let (its_tag, total, mut stored) = match receiver.peek() {
-            None => return (Taken::Nothing, false),
-            // A frame, or a chunk of a message that has begun to come to somebody else.
-            Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => return (Taken::Other, false),
-            Some(
-                Slot::Inline { tag: its_tag, context: its_context, .. }
-                | Slot::Chunk { tag: its_tag, context: its_context, .. },
-            ) if u32::from(its_context) != context
-                || its_context == FRAMED
-                || tag.is_some_and(|tag| tag != its_tag) =>
-            {
-                return (Taken::Other, false);
-            }
-            Some(Slot::Inline { tag, bytes, .. }) => {
-                if !bytes.copy_if_it_fits(into.reborrow()) {
-                    return (Taken::Other, false);
-                }
-                (tag, bytes.len(), bytes.len())
-            }
-            Some(Slot::Chunk { tag, total, bytes, .. }) => {
-                if total > into.len() {
-                    return (Taken::Other, false);
-                }
-                bytes.copy_to(into.slice(0, bytes.len()));
-                (tag, total, bytes.len())
-            }
-        };
-        *frame_len = 0;
-        self.matched_in = self.matched_in.wrapping_add(1);
-        let mut credits_wanted = receiver.release();
-        // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
-        // lost its processor.
-        let mut patience = PATIENCE;
-        while stored < total {
-            let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
-                if patience == 0 {
-                    return (Taken::Begun { tag: its_tag, total, stored }, credits_wanted);
-                }
-                patience -= 1;
-                std::hint::spin_loop();
-                continue;
-            };
-            bytes.copy_to(into.slice(offset, bytes.len()));
-            stored += bytes.len();
-            credits_wanted |= receiver.release();
-            patience = PATIENCE;
-        }
-        (Taken::Message { tag: its_tag, len: total }, credits_wanted)
-    }
-}
-
-/// How many looks for the next chunk of a message that has begun before others get their turn.
-const PATIENCE: u32 = 200;
-
-/// Counts a message that matches: its number modulo 256.
-#[inline(always)]
-fn count(matched_in: &mut u8) -> u8 {
-    let sequence = *matched_in;
-    *matched_in = sequence.wrapping_add(1);
-    sequence
-}
-
-/// Gives a frame that matches its number: in a ring it is not on the wire.
-fn numbered(matched_in: &mut u8, got: Received) -> Received {
-    if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
-}
-
-/// What one look into a ring has shown.
-#[derive(Default)]
-struct Seen {
-    any: bool,
-    /// The sender waits for credits and has got some.
-    credits_wanted: bool,
-    /// The sender grants us a ring.
-    granted: Option<u32>,
-}
-
-impl Out {
-    fn send(&mut self, me: u32, message: &Message<'_>) -> bool {
-        let len = message.body.len();
-        let gone = match &mut self.path {
-            Path::Inbox(inbox) => {
-                let mut frame = [0; MAX_FRAME_LEN];
-                let frame_len = message.frame.encode(message.sequence, me, &mut frame);
-                let gone = inbox.try_send(me, frame_len + len, |mut cell| {
-                    Bytes::from(&frame[..frame_len]).copy_to(cell.slice(0, frame_len));
-                    message.body.fill(0, cell.slice(frame_len, len));
-                });
-                self.cells += u64::from(gone);
-                gone
-            }
-            Path::Ring(ring) => match message.frame {
-                Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
-                    if index < u32::from(FRAMED) =>
-                {
-                    let index = index as u16;
-                    match message.body {
-                        Body::Bytes(bytes) if len <= INLINE_MAX => ring.try_send_inline(tag, index, bytes),
-                        _ if len <= INLINE_MAX => {
-                            let mut packed = [0; INLINE_MAX];
-                            message.body.fill(0, BytesMut::from(&mut packed[..len]));
-                            ring.try_send_inline(tag, index, Bytes::from(&packed[..len]))
-                        }
-                        _ => ring.try_send_data(tag, index, len, |at, chunk| message.body.fill(at, chunk)),
-                    }
-                }
-                frame => send_framed(ring, frame, &message.body, message.sequence, me),
-            },
-        };
-        if gone {
-            self.bell.ring();
-        }
-        gone
-    }
-}
-
-/// A frame with its body in a ring (rule 4).
-fn send_framed(ring: &mut RingSender, frame: Frame, body: &Body<'_>, sequence: u8, me: u32) -> bool {
-    let mut bytes = [0; MAX_FRAME_LEN];
-    let frame_len = frame.encode(sequence, me, &mut bytes);
-    let len = body.len();
-    if frame_len + len <= INLINE_MAX {
-        body.fill(0, BytesMut::from(&mut bytes[frame_len..frame_len + len]));
-        return ring.try_send_frame(Bytes::from(&bytes[..frame_len + len]));
-    }
-    ring.try_send_data(frame_len as i32, FRAMED, frame_len + len, |at, mut chunk| {
-        // The frame lies in the first chunk: chunks are longer than frames.
-        let frame_part = frame_len.saturating_sub(at);
-        if frame_part > 0 {
-            Bytes::from(&bytes[..frame_len]).copy_to(chunk.slice(0, frame_part));
-        }
-        let data = chunk.len() - frame_part;
-        body.fill(at + frame_part - frame_len, chunk.slice(frame_part, data));
-    })
-}
-
 impl Fabric for Shm {
     #[inline]
-    fn eager_limit(&self, to: u32) -> usize {
-        match self.out(to) {
-            Some(Out { path: Path::Ring(ring), .. }) => {
-                self.settings.eager_limit.min(ring.max_data() - MAX_FRAME_LEN)
-            }
-            _ => self.settings.eager_limit.min(CELL_PAYLOAD - MAX_FRAME_LEN),
-        }
+    fn eager_limit(&mut self, to: u32) -> usize {
+        let limit = self.settings.eager_limit;
+        limit.min(self.longest_body(to, limit))
     }
 
-    fn piece_limit(&self, to: u32) -> usize {
-        match self.out(to) {
-            Some(Out { path: Path::Ring(ring), .. }) => ring.max_data() - MAX_FRAME_LEN,
-            _ => CELL_PAYLOAD - MAX_FRAME_LEN,
-        }
+    fn piece_limit(&mut self, to: u32) -> usize {
+        self.longest_body(to, PIECE)
     }
 
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let me = self.me;
-        let out = match self.links.get_mut(to as usize) {
-            Some(Some(link)) if link.out.is_some() => link.out.as_mut(),
-            _ => None,
+        if self.out(to).is_none() {
+            self.connect(to)?;
+        }
+        let (me, from) = (self.me, self.settings.pool_from);
+        let Some(out) = out_of(&mut self.links, to) else {
+            return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
-        let gone = match out {
-            Some(out) => out.send(me, message),
-            None => self.connect(to)?.send(me, message),
-        };
-        Ok(if gone { Sent::Done } else { Sent::Full })
+        let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
+        Ok(if out.send(me, to, message, pool) { Sent::Done } else { Sent::Full })
     }
 
     #[inline(always)]
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let limit = self.inline_limit;
         let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
-        if context >= u32::from(FRAMED) || bytes.len() > limit {
+        if context > u32::from(u16::MAX) || bytes.len() > limit {
             return false;
         }
         let gone = ring.try_send_inline(tag, context as u16, bytes);
@@ -529,18 +341,11 @@ impl Fabric for Shm {
         if bytes.len() <= INLINE_MAX {
             return self.send_short_now(to, context, tag, bytes);
         }
-        let limit = self.settings.eager_limit;
-        let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
-        if context >= u32::from(FRAMED) || bytes.len() > limit.min(ring.max_data()) {
-            return false;
-        }
-        let gone = ring.try_send_data(tag, context as u16, bytes.len(), |at, chunk| {
-            bytes.slice(at, chunk.len()).copy_to(chunk)
-        });
-        if gone {
-            bell.ring();
-        }
-        gone
+        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
+        let Some(out) = out_of(&mut self.links, to) else { return false };
+        let Ok(index) = u16::try_from(context) else { return false };
+        let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
+        bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool)
     }
 
     #[inline(always)]

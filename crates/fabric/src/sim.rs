@@ -398,11 +398,11 @@ impl Sim {
 }
 
 impl Fabric for Sim {
-    fn eager_limit(&self, _to: u32) -> usize {
+    fn eager_limit(&mut self, _to: u32) -> usize {
         self.network.borrow().weather.eager_limit
     }
 
-    fn piece_limit(&self, to: u32) -> usize {
+    fn piece_limit(&mut self, to: u32) -> usize {
         // Pieces of another length than eager messages, and at least one byte.
         self.eager_limit(to) / 2 + 17
     }

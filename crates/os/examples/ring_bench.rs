@@ -1,14 +1,16 @@
-//! What the pair ring, the door and the lock cost here: two threads on processors 0 and 1, over a segment.
+//! What the pair ring, the pool, the door and the lock cost here: two threads on processors 0 and 1, over segments.
 //!
-//! `cargo run -p oxmpi-os --release --example ring_bench`
+//! `cargo run -p oxmpi-os --release --example ring_bench [BYTES ...]` for the ring, `... ring_bench pool [BYTES ...]` for
+//! longer messages by all ways that there are.
 
 use oxmpi_os::{
     barrier::{self, BarrierKind},
-    bytes::{Bytes, BytesMut},
+    bytes::{Bytes, BytesMut, CopyKind},
     clock, cpus,
     door::{Bell, Door, Next, Policy},
     lock::LaneLock,
-    ring::{INLINE_MAX, RingReceiver, RingSender, Slot},
+    pool::{CopyChoice, Pool, PoolView},
+    ring::{INLINE_MAX, Pooling, RingReceiver, RingSender, Slot},
     segment::{Boot, Segment, SegmentConfig},
 };
 use std::{
@@ -27,6 +29,10 @@ struct Side {
     receiver: RingReceiver,
     door: Door,
     bell: Bell,
+    pool: Pool,
+    copies: CopyChoice,
+    /// Pieces copied, and those of them that were streamed.
+    pieces: [u64; 2],
 }
 
 fn sides(asymmetric: bool) -> [Side; 2] {
@@ -48,9 +54,14 @@ fn sides(asymmetric: bool) -> [Side; 2] {
         let (mine, peers): (&Arc<Segment>, _) = (&segments[me], &segments[1 - me]);
         let door = Door::new(mine.clone(), Policy::new(false));
         let kind = door.kind();
+        let mut receiver = RingReceiver::new(mine.ring(0, kind));
+        receiver.set_pool(PoolView::new(peers.pool().expect("a pool")));
         Side {
             sender: RingSender::new(peers.ring(0, kind)),
-            receiver: RingReceiver::new(mine.ring(0, kind)),
+            receiver,
+            pool: Pool::new(mine.pool().expect("a pool")),
+            copies: CopyChoice::always(CopyKind::Plain),
+            pieces: [0; 2],
             bell: Bell::new(peers, kind),
             door,
         }
@@ -72,9 +83,9 @@ impl Side {
         self.bell.ring();
     }
 
-    /// Takes one whole message.
+    /// Takes one whole message; its length.
     #[inline]
-    fn receive(&mut self, to: &mut [u8]) {
+    fn receive(&mut self, to: &mut [u8]) -> usize {
         let mut wait = self.door.begin();
         loop {
             let done = match self.receiver.peek() {
@@ -88,19 +99,135 @@ impl Side {
                 Some(Slot::Inline { tag, context, bytes }) => {
                     assert!(tag == 5 && context == 1);
                     bytes.copy_to(BytesMut::from(&mut to[..bytes.len()]));
-                    true
+                    Some(bytes.len())
                 }
                 Some(Slot::Chunk { total, offset, bytes, .. }) => {
                     bytes.copy_to(BytesMut::from(&mut to[offset..offset + bytes.len()]));
-                    offset + bytes.len() == total
+                    (offset + bytes.len() == total).then_some(total)
                 }
                 Some(Slot::Frame { .. }) => unreachable!("nobody sends frames"),
             };
             self.receiver.release();
-            if done {
-                return;
+            if let Some(len) = done {
+                return len;
             }
         }
+    }
+}
+
+/// A way for longer messages.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The ring's data ring.
+    Data,
+    /// The pool, with copies of one kind.
+    Pool(CopyKind),
+    /// The pool, with the kind chosen.
+    Chosen,
+}
+
+impl Side {
+    fn set_way(&mut self, way: Way) {
+        self.copies = match way {
+            Way::Data => return,
+            Way::Pool(kind) => CopyChoice::always(kind),
+            Way::Chosen => {
+                CopyChoice::new(clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB), CopyChoice::PAUSE)
+            }
+        }
+    }
+
+    /// Sends by a way, as several messages if there must be.
+    fn send_by(&mut self, way: Way, bytes: &[u8]) {
+        let longest = match way {
+            Way::Data => self.sender.max_data(),
+            _ => self.sender.max_pooled(&self.pool.shape()),
+        };
+        for part in bytes.chunks(longest) {
+            let part = Bytes::from(part);
+            let Side { sender, pool, copies, pieces, .. } = self;
+            while !match way {
+                Way::Data => {
+                    sender.try_send_data(5, 1, part.len(), |at, to| part.slice(at, to.len()).copy_to(to))
+                }
+                _ => sender.try_send_pooled(
+                    5,
+                    1,
+                    part.len(),
+                    Pooling { pool, to: 1, copies },
+                    |at, to, kind| {
+                        pieces[0] += 1;
+                        pieces[1] += u64::from(kind == CopyKind::Streaming);
+                        part.slice(at, to.len()).copy_by(kind, to);
+                    },
+                ),
+            } {
+                std::hint::spin_loop();
+            }
+            self.bell.ring();
+        }
+    }
+
+    /// Takes so many bytes, of several messages if there must be.
+    fn receive_all(&mut self, to: &mut [u8]) {
+        let mut have = 0;
+        while have < to.len() {
+            have += self.receive(&mut to[have..]);
+        }
+    }
+}
+
+/// us a message one way in a ping-pong, MB/s in one direction, and how much was streamed, in percent.
+fn by_way(asymmetric: bool, way: Way, len: usize) -> [f64; 3] {
+    let (rounds, windows) = ((8 << 20) / len, (4 << 20) / len / 16 + 1);
+    on_both(asymmetric, move |side, which| {
+        side.set_way(way);
+        let (from, mut to) = (vec![1u8; len], vec![0u8; len]);
+        let (mut latency, mut stream) = (Vec::new(), Vec::new());
+        for _ in 0..BATCHES {
+            let start = clock::now_ns();
+            for _ in 0..rounds {
+                if which == 0 {
+                    side.send_by(way, &from);
+                    side.receive_all(&mut to);
+                } else {
+                    side.receive_all(&mut to);
+                    side.send_by(way, &from);
+                }
+            }
+            latency.push((clock::now_ns() - start) as f64 / (2 * rounds) as f64 / 1e3);
+        }
+        for _ in 0..BATCHES {
+            let start = clock::now_ns();
+            for _ in 0..windows {
+                if which == 0 {
+                    (0..16).for_each(|_| side.send_by(way, &from));
+                    side.receive(&mut to);
+                } else {
+                    (0..16).for_each(|_| side.receive_all(&mut to));
+                    side.send(&from[..1]);
+                }
+            }
+            let ns = (clock::now_ns() - start) as f64;
+            stream.push((16 * windows * len) as f64 * 1e3 / ns);
+        }
+        [median(latency), median(stream), 100.0 * side.pieces[1] as f64 / side.pieces[0].max(1) as f64]
+    })
+}
+
+fn pool(sizes: &[usize], asymmetric: bool) {
+    println!(
+        "     bytes  raw line, ns | one way, us:  data     plain  streaming  chosen | MB/s:  data  plain  streaming  chosen | % streamed"
+    );
+    for &len in sizes {
+        let raw = raw_line();
+        let [data, plain, streaming, chosen] =
+            [Way::Data, Way::Pool(CopyKind::Plain), Way::Pool(CopyKind::Streaming), Way::Chosen]
+                .map(|way| by_way(asymmetric, way, len));
+        println!(
+            "{len:10} {raw:13.1} | {:18.2} {:9.2} {:9.2} {:8.2} | {:11.0} {:6.0} {:8.0} {:9.0} | {:5.1}",
+            data[0], plain[0], streaming[0], chosen[0], data[1], plain[1], streaming[1], chosen[1], chosen[2]
+        );
     }
 }
 
@@ -109,8 +236,11 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// Runs `body(side, which)` on two bound threads; the figure of the first.
-fn on_both(asymmetric: bool, body: impl Fn(&mut Side, usize) -> f64 + Send + Sync + Copy + 'static) -> f64 {
+/// Runs `body(side, which)` on two bound threads; the result of the first.
+fn on_both<R: Copy + Send + 'static>(
+    asymmetric: bool,
+    body: impl Fn(&mut Side, usize) -> R + Send + Sync + Copy + 'static,
+) -> R {
     let threads: Vec<_> = sides(asymmetric)
         .into_iter()
         .enumerate()
@@ -121,7 +251,7 @@ fn on_both(asymmetric: bool, body: impl Fn(&mut Side, usize) -> f64 + Send + Syn
             })
         })
         .collect();
-    let figures: Vec<f64> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+    let figures: Vec<R> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     figures[0]
 }
 
@@ -160,7 +290,9 @@ fn stream(asymmetric: bool, len: usize) -> f64 {
                     (0..64).for_each(|_| side.send(&from));
                     side.receive(&mut to);
                 } else {
-                    (0..64).for_each(|_| side.receive(&mut to));
+                    for _ in 0..64 {
+                        side.receive(&mut to);
+                    }
                     side.send(&from[..0]);
                 }
             }
@@ -211,11 +343,17 @@ fn alone(what: &str, mut body: impl FnMut()) {
 }
 
 fn main() {
+    let asymmetric = barrier::start(true) == BarrierKind::Asymmetric;
     let mut sizes: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    if std::env::args().any(|arg| arg == "pool") {
+        if sizes.is_empty() {
+            sizes = (12..=22).map(|power| 1 << power).collect();
+        }
+        return pool(&sizes, asymmetric);
+    }
     if sizes.is_empty() {
         sizes = vec![0, 1, 8, 32, 56, 57, 64, 256, 1024, 4096, 8192, 16384];
     }
-    let asymmetric = barrier::start(true) == BarrierKind::Asymmetric;
     for (name, asymmetric) in [("asymmetric", asymmetric), ("symmetric", false)] {
         println!("{name} barriers:   bytes   raw line, ns   one way, ns   stream, ns/message   MB/s");
         for len in sizes.iter().copied() {

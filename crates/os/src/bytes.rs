@@ -4,7 +4,18 @@
 //! segment that another process maps. A `&[u8]` would promise the compiler that nobody does. [`Bytes`] and
 //! [`BytesMut`] promise only that the memory stays mapped for their lifetime; they can be sliced and copied.
 
+mod streaming;
+
 use std::marker::PhantomData;
+
+/// How bytes are copied into memory from which another process will read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyKind {
+    /// Through the caches: fast as long as the lines written are not in another core's private cache.
+    Plain,
+    /// Past the caches, see [`Bytes::copy_to_streaming`].
+    Streaming,
+}
 
 /// Readable memory of `len` bytes that stays mapped for `'a`. Its content may change at any time.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +109,31 @@ impl<'a> Bytes<'a> {
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
         // a program may send from and receive into overlapping memory, which is its error, not ours.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
+    }
+
+    /// Copies all bytes to `to` with stores that do not fetch the lines they write into the cache, on processors that
+    /// have such. They are *not ordered* with later stores, not even with a release store: who publishes the bytes to
+    /// another thread must order them first. The ring does so for what is copied in its `fill` closures.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
+        assert_eq!(self.len, to.len, "copy between views of different lengths");
+        // SAFETY: both views are mapped for their lifetimes and equally long.
+        unsafe { streaming::copy(self.ptr, to.ptr, self.len) }
+    }
+
+    /// Copies all bytes to `to` in this way.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_by(&self, kind: CopyKind, to: BytesMut<'_>) {
+        match kind {
+            CopyKind::Plain => self.copy_to(to),
+            CopyKind::Streaming => self.copy_to_streaming(to),
+        }
     }
 
     /// The bytes as a new vector.
@@ -212,5 +248,19 @@ mod tests {
     #[should_panic(expected = "slice of 2 at 3 in 4")]
     fn a_slice_past_the_end_is_refused() {
         let _ = Bytes::from(&[0u8; 4]).slice(3, 2);
+    }
+
+    #[test]
+    fn a_streaming_copy_writes_each_byte_and_no_other() {
+        let from: Vec<u8> = (0..1000).map(|at| at as u8).collect();
+        for (start, len) in
+            (0..70).flat_map(|start| [0, 1, 63, 64, 65, 127, 200, 640, 800].map(|len| (start, len)))
+        {
+            let mut to = [0xaau8; 1000];
+            let source = Bytes::from(&from[..]).slice(start / 2, len);
+            source.copy_by(CopyKind::Streaming, BytesMut::from(&mut to[..]).slice(start, len));
+            assert_eq!(to[start..start + len], from[start / 2..start / 2 + len]);
+            assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0xaa));
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Hints to the processor. They change the speed of a program, never its meaning.
+//! Hints to the processor, which change the speed of a program and never its meaning; and the fence that streaming
+//! stores need.
 
 /// Says that the cache line at `at` will soon be written, so that it comes in exclusive state.
 #[inline(always)]
@@ -11,4 +12,14 @@ pub(crate) fn prefetch_to_write<T>(at: *const T) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom))))]
     let _ = at;
+}
+
+/// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
+#[inline(always)]
+pub(crate) fn store_fence() {
+    // SAFETY: every x86-64 processor has the instruction; it touches nothing.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }

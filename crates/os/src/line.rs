@@ -31,3 +31,69 @@ pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 pub(crate) fn heap_lines(count: usize) -> Arc<[Line]> {
     (0..count).map(|_| Line::new()).collect()
 }
+
+#[repr(C, align(64))]
+pub(crate) struct DataLine(std::cell::UnsafeCell<[u8; LINE_BYTES]>);
+
+// SAFETY: nobody makes a reference to the bytes; they are copied by pointer, as the rules of the areas allow.
+unsafe impl Sync for DataLine {}
+
+/// `bytes` bytes of zeroes for data on the heap, for threads of one process: a multiple of [`LINE_BYTES`].
+pub(crate) fn heap_data(bytes: usize) -> Arc<[DataLine]> {
+    (0..bytes / LINE_BYTES).map(|_| DataLine(std::cell::UnsafeCell::new([0; LINE_BYTES]))).collect()
+}
+
+/// Lets loom see who touches which line of an area's data: it reports a race if a rule of the area is broken.
+/// Nothing outside of loom.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    #[cfg(loom)]
+    lines: Arc<[Cell]>,
+}
+
+/// How data are touched.
+#[derive(Clone, Copy)]
+pub(crate) enum Touch {
+    Read,
+    Write,
+}
+
+impl Watched {
+    #[inline(always)]
+    pub(crate) fn new(bytes: usize) -> Watched {
+        #[cfg(loom)]
+        return Watched {
+            lines: (0..bytes / LINE_BYTES).map(|_| Cell(crate::sync::UnsafeCell::new(()))).collect(),
+        };
+        #[cfg(not(loom))]
+        {
+            let _ = bytes;
+            Watched {}
+        }
+    }
+
+    /// Says that `len` bytes at `at` are touched now.
+    #[inline(always)]
+    pub(crate) fn touch(&self, at: usize, len: usize, how: Touch) {
+        #[cfg(loom)]
+        for line in &self.lines[at / LINE_BYTES..(at + len).div_ceil(LINE_BYTES)] {
+            match how {
+                Touch::Read => line.0.with(|_| ()),
+                Touch::Write => line.0.with_mut(|_| ()),
+            }
+        }
+        #[cfg(not(loom))]
+        let _ = (at, len, how);
+    }
+}
+
+#[cfg(loom)]
+#[derive(Debug)]
+struct Cell(crate::sync::UnsafeCell<()>);
+
+// SAFETY: the cell holds nothing; loom checks the accesses.
+#[cfg(loom)]
+unsafe impl Sync for Cell {}
+// SAFETY: as above.
+#[cfg(loom)]
+unsafe impl Send for Cell {}

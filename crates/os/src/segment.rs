@@ -10,6 +10,8 @@
 //!               line 8    door: word, registered                   door.rs
 //! then          the inbox                                          inbox.rs
 //! then, each on a page of its own, `max_rings` rings               ring/mod.rs
+//! then, likewise, the control sections                             control_section.rs
+//! then the pool through which the owner sends: states, data        pool.rs
 //! ```
 //!
 //! Rules
@@ -24,6 +26,7 @@ use crate::{
     control_section::ControlSection,
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
+    pool::{PoolArea, PoolShape},
     ring::{RingArea, RingShape},
     single_copy::RemoteProcess,
 };
@@ -39,7 +42,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 2;
+pub const LAYOUT_VERSION: u32 = 3;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -59,6 +62,10 @@ pub struct SegmentConfig {
     pub control_sections: u32,
     /// How many ranks a control section has room for, at most.
     pub control_section_ranks: u32,
+    /// Bytes of the pool for messages that its owner sends: a power of two, or 0 for none.
+    pub pool_bytes: u32,
+    /// Bytes of a block of the pool: a power of two.
+    pub pool_block_bytes: u32,
 }
 
 impl Default for SegmentConfig {
@@ -71,6 +78,8 @@ impl Default for SegmentConfig {
             max_rings: 16,
             control_sections: 8,
             control_section_ranks: 64,
+            pool_bytes: 2 << 20,
+            pool_block_bytes: 8 << 10,
         }
     }
 }
@@ -85,10 +94,16 @@ impl SegmentConfig {
         }
     }
 
+    /// The sizes of the pool.
+    pub const fn pool_shape(&self) -> PoolShape {
+        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes }
+    }
+
     /// What is wrong with these sizes, if anything.
     pub fn check(&self) -> Result<(), String> {
         InboxArea::check(self.inbox_cells)?;
         self.ring_shape().check()?;
+        self.pool_shape().check()?;
         if self.max_rings > 1 << 16 {
             return Err(format!("{} rings: at most 65536 fit a segment", self.max_rings));
         }
@@ -103,6 +118,10 @@ impl SegmentConfig {
 
     /// Bytes of a whole segment.
     pub const fn bytes(&self) -> usize {
+        self.pool_offset() + self.pool_shape().area_bytes()
+    }
+
+    const fn pool_offset(&self) -> usize {
         self.control_section_offset(self.control_sections)
     }
 
@@ -245,6 +264,8 @@ struct Header {
     max_rings: u32,
     control_sections: u32,
     control_section_ranks: u32,
+    pool_bytes: u32,
+    pool_block_bytes: u32,
 }
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
@@ -350,12 +371,14 @@ impl Segment {
             max_rings: config.max_rings,
             control_sections: config.control_sections,
             control_section_ranks: config.control_section_ranks,
+            pool_bytes: config.pool_bytes,
+            pool_block_bytes: config.pool_block_bytes,
         };
         // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding but at the very end.
         let raw = unsafe {
             std::slice::from_raw_parts(
                 std::ptr::from_ref(&header).cast::<u8>(),
-                std::mem::offset_of!(Header, control_section_ranks) + 4,
+                std::mem::offset_of!(Header, pool_block_bytes) + 4,
             )
         };
         let written = rustix::io::pwrite(&fd, raw, 0)?;
@@ -504,6 +527,16 @@ impl Segment {
         }
     }
 
+    /// The pool through which the owner sends, if it has one.
+    pub fn pool(self: &Arc<Self>) -> Option<PoolArea> {
+        let config = &self.boot.config;
+        // SAFETY: the pool is the last in the mapping, which has `config.bytes()` bytes, and begins with a page; `map`
+        // has checked the shape.
+        (config.pool_bytes > 0).then(|| unsafe {
+            PoolArea::from_raw(self.base.add(config.pool_offset()), config.pool_shape(), self.clone())
+        })
+    }
+
     fn door_line(&self) -> &DoorLine {
         // SAFETY: as for the status line.
         unsafe { self.base.add(DOOR_AT).cast().as_ref() }
@@ -536,6 +569,8 @@ impl Header {
                 max_rings: self.max_rings,
                 control_sections: self.control_sections,
                 control_section_ranks: self.control_section_ranks,
+                pool_bytes: self.pool_bytes,
+                pool_block_bytes: self.pool_block_bytes,
             },
         }
     }

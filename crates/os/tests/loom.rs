@@ -1,4 +1,4 @@
-//! The protocols of ring, inbox and door under the model checker. Tests are named after the rules they check.
+//! The protocols of ring, pool, inbox and door under the model checker. Tests are named after the rules they check.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os --release --test loom --target-dir target/loom`
 #![cfg(loom)]
@@ -12,11 +12,12 @@ use loom::{
 };
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
-    bytes::{Bytes, BytesMut},
+    bytes::{Bytes, BytesMut, CopyKind},
     control_section::ControlSection,
     door::{DoorWord, Sleepers},
     inbox::{InboxArea, InboxReceiver, InboxSender},
-    ring::{RingArea, RingReceiver, RingSender, RingShape, Slot},
+    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
+    ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
 };
 
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -34,8 +35,12 @@ fn ring() -> (RingSender, RingReceiver) {
 fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
     let message = match receiver.peek()? {
         Slot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
-        Slot::Frame { bytes } => (-1, bytes.to_vec()),
-        Slot::Chunk { tag, bytes, .. } => (tag, bytes.to_vec()),
+        Slot::Frame { bytes, .. } => (-1, bytes.to_vec()),
+        Slot::Chunk { tag, bytes, .. } => {
+            // Time for a sender that wrongly thinks that it has been read.
+            thread::yield_now();
+            (tag, bytes.to_vec())
+        }
     };
     receiver.release();
     Some(message)
@@ -137,6 +142,111 @@ fn ring_rule_7_waiting_for_credits() {
         assert!(receiver.peek().is_some());
         if receiver.release() {
             bell.ring(Symmetric);
+        }
+        thread.join().unwrap();
+    });
+}
+
+/// A ring of 16 slots, whose receiver sees the pool.
+fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
+    let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
+    let mut receiver = RingReceiver::new(area.clone());
+    receiver.set_pool(PoolView::new(pool.clone()));
+    (RingSender::new(area), receiver)
+}
+
+/// Sends `len` bytes with the value `tag` through the pool, streaming if the tag is odd.
+fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
+    let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
+    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind) };
+    sender.try_send_pooled(i32::from(tag), 0, len, pooling, |_, piece, kind| {
+        Bytes::from(&vec![tag; piece.len()][..]).copy_by(kind, piece);
+    })
+}
+
+#[test]
+fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
+    check(2, || {
+        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let (mut sender, mut receiver) = ring_with(&area);
+        let mut pool = Pool::new(area);
+        // Two blocks each: the pool is full, and what follows is written over what the receiver reads.
+        assert!(send_pooled(&mut sender, &mut pool, 10, 512) && send_pooled(&mut sender, &mut pool, 11, 257));
+        assert!(!send_pooled(&mut sender, &mut pool, 12, 0));
+        let thread = thread::spawn(move || {
+            for (tag, len) in [(12, 300), (13, 257), (14, 1)] {
+                while !send_pooled(&mut sender, &mut pool, tag, len) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let halves =
+            [(10, 256), (10, 256), (11, 256), (11, 1), (12, 256), (12, 44), (13, 256), (13, 1), (14, 1)];
+        for (tag, len) in halves {
+            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn pool_rules_4_and_5_two_receivers() {
+    check(2, || {
+        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let mut pool = Pool::new(area.clone());
+        let ([mut first, mut second], receivers) = {
+            let ((a, b), (c, d)) = (ring_with(&area), ring_with(&area));
+            ([a, c], [b, d])
+        };
+        assert!(send_pooled(&mut first, &mut pool, 20, 512) && send_pooled(&mut second, &mut pool, 21, 512));
+        let threads = receivers.map(|mut receiver| {
+            thread::spawn(move || {
+                let (tag, bytes) = receive(&mut receiver);
+                assert_eq!(bytes, [tag as u8; 256]);
+                assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; 256]));
+                receiver
+            })
+        });
+        // Only this thread waits: what it writes over is read, or has been.
+        for (sender, tag) in [(&mut first, 22), (&mut second, 23)] {
+            while !send_pooled(sender, &mut pool, tag, 512) {
+                thread::yield_now();
+            }
+        }
+        for (thread, tag) in threads.into_iter().zip([22, 23]) {
+            assert_eq!(receive(&mut thread.join().unwrap()), (tag, vec![tag as u8; 256]));
+        }
+    });
+}
+
+#[test]
+fn ring_rule_10_a_body_follows_its_frame() {
+    check(2, || {
+        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let (mut sender, mut receiver) = ring_with(&area);
+        let thread = thread::spawn(move || {
+            let mut pool = Pool::new(area);
+            let mut copies = CopyChoice::always(CopyKind::Plain);
+            for pooled in [true, false] {
+                let pooling = pooled.then_some(Pooling { pool: &mut pool, to: 1, copies: &mut copies });
+                let frame = Bytes::from(b"frame");
+                assert!(sender.try_send_frame_with_body(frame, 65, pooling, |offset, piece, kind| {
+                    Bytes::from(&vec![offset as u8; piece.len()][..]).copy_by(kind, piece);
+                }));
+            }
+        });
+        for parts in [&[65][..], &[64, 1]] {
+            while receiver.peek().is_none() {
+                thread::yield_now();
+            }
+            let Some(Slot::Frame { bytes, body_len: 65 }) = receiver.peek() else { panic!("no frame") };
+            assert_eq!(bytes.to_vec(), b"frame");
+            receiver.release();
+            let mut offset = 0;
+            for &len in parts {
+                assert_eq!(receive(&mut receiver), (0, vec![offset as u8; len]));
+                offset += len;
+            }
         }
         thread.join().unwrap();
     });

@@ -1,12 +1,14 @@
-//! Ring, inbox and door between threads over a real segment. Bounded by numbers of messages, and by a guard that
+//! Ring, pool, inbox and door between threads over a real segment. Bounded by numbers of messages, and by a guard that
 //! turns a hang into a failure.
 #![cfg(not(loom))]
 
 use oxmpi_os::{
-    bytes::{Bytes, BytesMut},
+    barrier::BarrierKind,
+    bytes::{Bytes, BytesMut, CopyKind},
     door::{Bell, Door, Next, Policy},
     inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender},
-    ring::{INLINE_MAX, RingReceiver, RingSender, Slot},
+    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
+    ring::{INLINE_MAX, Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     segment::{Boot, RankState, Segment, SegmentConfig, SegmentError},
 };
 use std::{sync::Arc, thread, time::Duration};
@@ -95,7 +97,7 @@ fn a_ring_carries_all_lengths_in_order() {
                 Some(Slot::Chunk { tag, context, total, offset, bytes }) => {
                     (tag == -(number as i32) && context == number as u16 && offset == have, bytes, total)
                 }
-                Some(Slot::Frame { bytes }) => (len == 7, bytes, bytes.len()),
+                Some(Slot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
             };
             assert!(is_right && total == len, "message {number} of {len} bytes");
             bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
@@ -144,6 +146,150 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     area.reset();
     assert!(RingReceiver::new(area.clone()).peek().is_none());
     assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty()));
+}
+
+/// How a message goes: what its sender tries first.
+fn lengths_and_ways(receiver: u32, longest: usize) -> impl Iterator<Item = (usize, u64)> {
+    let mut numbers = Numbers(u64::from(receiver) * 77 + 5);
+    (0..6_000).map(move |_| {
+        let shift = numbers.next() % 16;
+        ((numbers.next() as usize >> shift) % (longest + 1), numbers.next() % 4)
+    })
+}
+
+/// Takes one message with its frame, if it has one.
+fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize) {
+    let (mut have, mut frame) = (0, None);
+    loop {
+        let (tag, bytes, total) = match receiver.peek() {
+            None => {
+                thread::yield_now();
+                continue;
+            }
+            Some(Slot::Frame { bytes, body_len }) => {
+                frame = Some(i32::from_ne_bytes(bytes.to_vec().try_into().expect("four bytes")));
+                assert!(have == 0 && body_len > 0);
+                receiver.release();
+                continue;
+            }
+            Some(Slot::Inline { tag, bytes, .. }) => (tag, bytes, bytes.len()),
+            Some(Slot::Chunk { tag, total, offset, bytes, context }) => {
+                assert!(offset == have && (frame.is_none() || (tag == 0 && context == 0)));
+                (tag, bytes, total)
+            }
+        };
+        bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
+        have += bytes.len();
+        receiver.release();
+        if have == total {
+            return (frame.unwrap_or(tag), total);
+        }
+    }
+}
+
+#[test]
+fn a_pool_serves_two_receivers_in_all_ways() {
+    let _guard = guard();
+    let config = SegmentConfig {
+        ring_slots: 32,
+        ring_data_bytes: 16 << 10,
+        ring_chunk_bytes: 1 << 10,
+        pool_bytes: 64 << 10,
+        pool_block_bytes: 4 << 10,
+        ..Default::default()
+    };
+    let segments = [0, 1, 2].map(|_| segment(boot(false, false, config)));
+    let kind = BarrierKind::Symmetric;
+    let longest = RingSender::new(segments[1].ring(0, kind)).max_pooled(&config.pool_shape());
+    assert_eq!(longest, 32 << 10, "half of the pool");
+    let threads = [1, 2].map(|me| {
+        let mut receiver = RingReceiver::new(segments[me as usize].ring(0, kind));
+        receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one")));
+        thread::spawn(move || {
+            let mut message = vec![0; longest];
+            for (number, (len, _)) in lengths_and_ways(me, longest).enumerate() {
+                assert_eq!(take_message(&mut receiver, &mut message), (number as i32, len));
+                let wrong = message[..len].iter().enumerate().find(|&(at, found)| *found != byte(number, at));
+                assert_eq!(wrong, None, "message {number}, {len} bytes long");
+            }
+            assert!(receiver.peek().is_none());
+        })
+    });
+    let mut pool = Pool::new(segments[0].pool().expect("it has one"));
+    // Every plain copy is too slow: both kinds take turns.
+    let mut copies = CopyChoice::new(0, 2);
+    let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
+    let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
+    let [first, second] = ways;
+    let (mut streamed, mut pooled) = (0, 0);
+    for (number, both) in first.zip(second).enumerate() {
+        for (to, (len, way)) in [both.0, both.1].into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();
+            let bytes = Bytes::from(&bytes[..]);
+            let (tag, sender) = (number as i32, &mut senders[to]);
+            let frame = tag.to_ne_bytes();
+            let by_ring = |sender: &mut RingSender, way| match way {
+                _ if len > sender.max_data() => false,
+                0 => sender.try_send_frame_with_body(Bytes::from(&frame), len, None, |at, chunk, kind| {
+                    bytes.slice(at, chunk.len()).copy_by(kind, chunk);
+                }),
+                _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes),
+                _ => sender.try_send_data(tag, 3, len, |at, chunk| {
+                    bytes.slice(at, chunk.len()).copy_to(chunk);
+                }),
+            };
+            // An empty body is no body.
+            let way = if len == 0 { way | 1 } else { way };
+            while !match way {
+                0 | 1 if len <= sender.max_data() => by_ring(sender, way),
+                _ => {
+                    let fill = |at, piece: BytesMut<'_>, kind| {
+                        streamed += u32::from(kind == CopyKind::Streaming);
+                        pooled += 1;
+                        bytes.slice(at, piece.len()).copy_by(kind, piece);
+                    };
+                    let pooling = Pooling { pool: &mut pool, to: to as u32, copies: &mut copies };
+                    let gone = if way == 0 || way == 2 {
+                        sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
+                    } else {
+                        sender.try_send_pooled(tag, 3, len, pooling, fill)
+                    };
+                    // Rule 6 of the pool.
+                    gone || by_ring(sender, 1)
+                }
+            } {
+                thread::yield_now();
+            }
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert_eq!(pool.free_bytes(), config.pool_bytes as usize, "all blocks have come back");
+    assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
+}
+
+/// A ring on which a message was sent through a pool of blocks of 512 bytes.
+fn ring_with_pooled() -> RingReceiver {
+    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 512 }));
+    let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
+    let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
+    let pooling = Pooling { pool: &mut pool, to: 1, copies: &mut CopyChoice::always(CopyKind::Plain) };
+    assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 512, pooling, |_, _, _| ()));
+    RingReceiver::new(area)
+}
+
+#[test]
+#[should_panic(expected = "broken ring: 512 bytes in a pool, from a sender that has told of none")]
+fn a_pool_that_is_not_known_is_an_error() {
+    ring_with_pooled().peek();
+}
+
+#[test]
+#[should_panic(expected = "broken ring: a chunk of 512 bytes at 0 of a pool")]
+fn bytes_outside_of_a_block_are_an_error() {
+    let mut receiver = ring_with_pooled();
+    let smaller = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+    receiver.set_pool(PoolView::new(smaller));
+    receiver.peek();
 }
 
 #[test]
@@ -322,4 +468,9 @@ fn what_is_no_segment_is_refused_with_its_values() {
     rustix::io::pwrite(&fd, &5u32.to_ne_bytes(), 72).unwrap();
     let error = refused(&fd).to_string();
     assert!(error.contains("rank 3"), "{error}");
+
+    let config = SegmentConfig { pool_bytes: 12345, ..SegmentConfig::default() };
+    let error = Segment::create(&boot(false, false, config)).unwrap_err();
+    assert!(error.to_string().contains("a pool of 12345 bytes"), "{error}");
+    assert!(segment(boot(false, false, SegmentConfig { pool_bytes: 0, ..config })).pool().is_none());
 }

@@ -59,7 +59,7 @@ impl Param {
     pub fn parse(&self, text: &str) -> Result<u64, ParamError> {
         number(text, self.unit)
             .filter(|n| (self.min..=self.max).contains(n))
-            .filter(|n| !self.power_of_two || n.is_power_of_two())
+            .filter(|n| !self.power_of_two || n.is_power_of_two() || (*n == 0 && self.min == 0))
             .ok_or_else(|| ParamError::Value {
                 name: self.name,
                 value: text.to_string(),
@@ -178,10 +178,25 @@ macro_rules! parameters {
 
 parameters! {
     shm_eager_limit_bytes: usize {
-        unit: Unit::Bytes, default: 16384, limits: 0..=16384, power_of_two: false,
+        unit: Unit::Bytes, default: 65536, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune,
         help: "The longest message that is sent through shared memory before its receive is known to be posted. \
-               Longer ones wait for the receiver (rendezvous).",
+               Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes                (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
+    }
+    shm_pool_bytes: usize {
+        unit: Unit::Bytes, default: 2097152, limits: 0..=1073741824, power_of_two: true,
+        aliases: [], level: Tune,
+        help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The best                size is beyond the private caches of a core. With more ranks than cores a quarter of it is used.",
+    }
+    shm_pool_from_bytes: usize {
+        unit: Unit::Bytes, default: 2049, limits: 57..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
+    }
+    shm_slow_copy_ns_per_kib: u64 {
+        unit: Unit::Count, default: 100, limits: 0..=1000000, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. The next                ones then go past the caches.",
     }
     shm_ring_slots: usize {
         unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
@@ -288,7 +303,7 @@ mod tests {
 
     #[test]
     fn limits_hold_and_are_told() {
-        let e = Params::default().with("shm_eager_limit_bytes", "16385").unwrap_err().to_string();
+        let e = Params::default().with("shm_eager_limit_bytes", "524289").unwrap_err().to_string();
         assert!(e.contains("'16385'") && e.contains("from 0 to 16384"), "{e}");
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");

@@ -140,7 +140,7 @@ impl Client {
             local_size: 1,
             oversubscribed: false,
             asymmetric: false,
-            config: segment_config(params),
+            config: segment_config(params, false),
         };
         let fd = Segment::create(&boot).map_err(BootError::Create)?;
         let segment = Segment::map(&fd)?;
@@ -233,14 +233,22 @@ impl Directory for ThreadDirectory {
     }
 }
 
-/// The sizes of a segment by the parameters.
-pub fn segment_config(params: &Params) -> SegmentConfig {
+/// The sizes of a segment by the parameters. Ranks that share a processor share its caches as well, so they do with a
+/// smaller pool.
+pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
+    let pool_bytes = params.shm_pool_bytes() as u32;
+    let least = 4 * SegmentConfig::default().pool_block_bytes;
     // The registry's limits keep all of them below 2^32.
     SegmentConfig {
         inbox_cells: params.shm_inbox_cells() as u32,
         ring_slots: params.shm_ring_slots() as u32,
         ring_data_bytes: params.shm_ring_data_bytes() as u32,
         max_rings: params.shm_max_rings() as u32,
+        pool_bytes: match pool_bytes {
+            few if few < least => 0,
+            _ if oversubscribed => (pool_bytes / 4).max(least),
+            _ => pool_bytes,
+        },
         ..SegmentConfig::default()
     }
 }

@@ -3,13 +3,15 @@
 //! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes is one
 //! slot; its first word publishes it, so that it costs the transfer of one cache line. A longer one (to
 //! [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by a slot of its own, so that the
-//! receiver copies the first chunk out while the sender copies the second one in. Bytes of a user never lie where a
-//! header may lie: no payload can look like a header.
+//! receiver copies the first chunk out while the sender copies the second one in. Or it is copied to the sender's
+//! [`pool`](crate::pool), which is larger and takes longer messages. Bytes of a user never lie where a header may lie: no
+//! payload can look like a header.
 //!
 //! ```text
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
-//!         form 0: a whole message    form 1: a chunk    form 2: a frame of another protocol
+//!         form 0: a whole message    form 1: a chunk    form 2: a frame of another protocol    form 3: a pool chunk
 //! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
+//! frame   the tag is the length of the body that follows it in chunks
 //! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits
 //! ```
 //!
@@ -32,17 +34,23 @@
 //! 7. *Waiting.* A sender that wants to sleep for lack of credits stores 1 to the waiting word (relaxed), then heavy
 //!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
 //!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
-//! 8. *No deadlock.* The receiver holds back less than a quarter of slots and data; a message needs at most half.
+//! 8. *No deadlock.* The receiver holds back less than a quarter of slots and data; a message needs at most half, and
+//!    one slot more if it has a frame.
+//! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
+//!    holds as well. What was copied by streaming stores is fenced before its slot is published. The receiver frees a block
+//!    of the pool (rule 4 of [`pool`](crate::pool)) when it releases the slot of the last piece in it.
+//! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
+//!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 
 mod receiver;
 mod sender;
 
 pub use receiver::{RingReceiver, Slot};
-pub use sender::RingSender;
+pub use sender::{Pooling, RingSender};
 
 use crate::{
     barrier::BarrierKind,
-    line::{Keep, LINE_BYTES, Line, heap_lines},
+    line::{Keep, LINE_BYTES, Line, Watched, heap_data, heap_lines},
     sync::AtomicU64,
 };
 use std::{ptr::NonNull, sync::Arc};
@@ -115,8 +123,7 @@ pub struct RingArea {
     data: NonNull<u8>,
     shape: RingShape,
     barrier: BarrierKind,
-    #[cfg(loom)]
-    tracked: Arc<[Tracked]>,
+    watched: Watched,
     _keep: Keep,
 }
 
@@ -136,7 +143,7 @@ impl RingArea {
             panic!("{wrong}");
         }
         let lines = heap_lines(shape.slots as usize + 1);
-        let data = heap_lines_of_bytes(shape.data_bytes as usize);
+        let data = heap_data(shape.data_bytes as usize);
         let first = NonNull::from(&lines[0]);
         RingArea {
             slots: first,
@@ -144,8 +151,7 @@ impl RingArea {
             data: NonNull::from(&data[0]).cast(),
             shape,
             barrier,
-            #[cfg(loom)]
-            tracked: (0..shape.data_bytes as usize / LINE_BYTES).map(|_| Tracked::default()).collect(),
+            watched: Watched::new(shape.data_bytes as usize),
             _keep: Arc::new((lines, data)),
         }
     }
@@ -166,7 +172,8 @@ impl RingArea {
         // SAFETY: both offsets lie inside the `shape.bytes()` bytes which the caller vouches for.
         let (credit, data) =
             unsafe { (at.add(shape.credit_line() * LINE_BYTES), at.add(shape.data_offset())) };
-        RingArea { slots: at.cast(), credit: credit.cast(), data, shape, barrier, _keep: keep }
+        let watched = Watched::new(shape.data_bytes as usize);
+        RingArea { slots: at.cast(), credit: credit.cast(), data, shape, barrier, watched, _keep: keep }
     }
 
     /// The ring's sizes.
@@ -204,63 +211,12 @@ impl RingArea {
     }
 }
 
-#[repr(C, align(64))]
-struct DataLine(std::cell::UnsafeCell<[u8; LINE_BYTES]>);
-
-// SAFETY: nobody makes a reference to the bytes; they are copied by pointer as rule 5 allows.
-unsafe impl Sync for DataLine {}
-
-fn heap_lines_of_bytes(bytes: usize) -> Arc<[DataLine]> {
-    (0..bytes / LINE_BYTES).map(|_| DataLine(std::cell::UnsafeCell::new([0; LINE_BYTES]))).collect()
-}
-
-/// Lets loom see who touches a line of the data ring: it reports a race if rule 4 or 5 is broken.
-#[cfg(loom)]
-#[derive(Debug)]
-struct Tracked(crate::sync::UnsafeCell<()>);
-
-#[cfg(loom)]
-impl Default for Tracked {
-    fn default() -> Self {
-        Tracked(crate::sync::UnsafeCell::new(()))
-    }
-}
-
-// SAFETY: the cell holds nothing; loom checks the accesses.
-#[cfg(loom)]
-unsafe impl Sync for Tracked {}
-// SAFETY: as above.
-#[cfg(loom)]
-unsafe impl Send for Tracked {}
-
-/// Who touches data, for loom.
-#[derive(Clone, Copy)]
-enum Touch {
-    Read,
-    Write,
-}
-
-impl RingArea {
-    /// Tells loom that `len` data bytes at `at` are touched now. Nothing outside of loom.
-    #[inline(always)]
-    fn touch(&self, at: usize, len: usize, how: Touch) {
-        #[cfg(loom)]
-        for line in &self.tracked[at / LINE_BYTES..(at + len).div_ceil(LINE_BYTES)] {
-            match how {
-                Touch::Read => line.0.with(|_| ()),
-                Touch::Write => line.0.with_mut(|_| ()),
-            }
-        }
-        #[cfg(not(loom))]
-        let _ = (at, len, how);
-    }
-}
-
 /// What a slot holds.
 mod form {
     pub(super) const INLINE: u8 = 0;
     pub(super) const CHUNK: u8 = 1;
     pub(super) const FRAME: u8 = 2;
+    pub(super) const POOLED: u8 = 3;
 }
 
 /// The first word of a slot.

@@ -1,7 +1,12 @@
 //! The receiving side of a pair ring.
 
-use super::{RingArea, Touch, form, whole_lines};
-use crate::{bytes::Bytes, line::Line, sync::Ordering};
+use super::{RingArea, form, whole_lines};
+use crate::{
+    bytes::Bytes,
+    line::{Line, Touch},
+    pool::PoolView,
+    sync::Ordering,
+};
 
 /// What lies in the next slot. The views are good until the slot is released.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +20,8 @@ pub enum Slot<'a> {
         /// Its bytes.
         bytes: Bytes<'a>,
     },
-    /// A part of a longer message. The parts of a message come in order, with nothing between them.
+    /// A part of a longer message, in the data ring or the sender's pool. The parts of a message come in order, with
+    /// nothing between them.
     Chunk {
         /// The message's tag.
         tag: i32,
@@ -32,6 +38,8 @@ pub enum Slot<'a> {
     Frame {
         /// The frame.
         bytes: Bytes<'a>,
+        /// The length of its body in bytes. If it has one, the next slots hold it, as chunks with tag 0 and context 0.
+        body_len: usize,
     },
 }
 
@@ -53,6 +61,9 @@ pub struct RingReceiver {
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
     data_returned: u32,
+    /// A position in the block of the sender's pool that is free once the slot last seen is released (rule 9).
+    ending: Option<u32>,
+    pool: Option<PoolView>,
     area: RingArea,
     #[cfg(loom)]
     payload: [u64; 7],
@@ -76,16 +87,25 @@ impl RingReceiver {
             quarter,
             data_seen: 0,
             data_returned: 0,
+            ending: None,
+            pool: None,
             area,
             #[cfg(loom)]
             payload: [0; 7],
         }
     }
 
+    /// Says where the sender's pool is. A sender that has one may use it from its first message on, so this comes
+    /// before the first look into the ring.
+    pub fn set_pool(&mut self, pool: PoolView) {
+        self.pool = Some(pool);
+    }
+
     /// What came next, if anything. It stays the next until it is released.
     ///
     /// # Panics
-    /// If the slot holds what no sender of this protocol writes.
+    /// If the slot holds what no sender of this protocol writes, or bytes in a pool and [`RingReceiver::set_pool`] was
+    /// not called.
     #[inline]
     pub fn peek(&mut self) -> Option<Slot<'_>> {
         let header = self.next_header()?;
@@ -124,10 +144,11 @@ impl RingReceiver {
     /// A slot that holds no inline message.
     #[inline(never)]
     fn peek_other(&mut self, header: u64) -> Slot<'_> {
+        let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
-            form::CHUNK => self.chunk(header_tag(header), header_context(header)),
-            form::FRAME => Slot::Frame { bytes: self.payload(header_len(header)) },
-            _ => panic!("broken ring: the header {header:#018x} has an unknown form"),
+            form::CHUNK => self.chunk(tag, context),
+            form::POOLED => self.pool_chunk(tag, context),
+            _ => Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize },
         }
     }
 
@@ -135,6 +156,9 @@ impl RingReceiver {
     /// has got some: ring its door (rule 7).
     #[inline]
     pub fn release(&mut self) -> bool {
+        if self.ending.is_some() {
+            self.free_block();
+        }
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
         self.slot = unsafe { self.slot.add(1) };
         if self.slot == self.end {
@@ -143,6 +167,14 @@ impl RingReceiver {
         }
         self.until_return -= 1;
         if self.until_return == 0 { self.return_credits() } else { false }
+    }
+
+    /// Rule 9.
+    #[inline(never)]
+    fn free_block(&mut self) {
+        if let (Some(pool), Some(position)) = (&self.pool, self.ending.take()) {
+            pool.free(position);
+        }
     }
 
     /// Rule 4, then rule 7.
@@ -183,15 +215,11 @@ impl RingReceiver {
 
     #[inline(always)]
     fn chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
-        // SAFETY: `slot` is inside the area.
-        let words = unsafe { &(*self.slot).words };
-        let (first, second) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
-        let (total, len) = (first as u32, (first >> 32) as u32);
-        let (position, offset) = (second as u32, (second >> 32) as u32);
+        let Chunk { total, len, position, offset } = self.words();
         let size = self.area.shape.data_bytes;
         let at = position & (size - 1);
         assert!(
-            len <= size && at <= size - len && offset <= total && len <= total - offset,
+            len <= size && at <= size - len && lies_inside(offset, len, total),
             "broken ring: a chunk of {len} bytes at {at} of {size}, bytes {offset}.. of a message of {total}"
         );
         self.data_seen = position.wrapping_add(whole_lines(len));
@@ -200,11 +228,56 @@ impl RingReceiver {
             self.slots_returned = self.slots_returned.wrapping_sub(self.until_return - 1);
             self.until_return = 1;
         }
-        self.area.touch(at as usize, len as usize, Touch::Read);
+        self.area.watched.touch(at as usize, len as usize, Touch::Read);
         // SAFETY: `at + len <= size`: inside the data ring, which `self.area` keeps mapped.
         let bytes = unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
         Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
+
+    /// Rule 9: a chunk in the sender's pool.
+    #[inline(always)]
+    fn pool_chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
+        let Chunk { total, len, position, offset } = self.words();
+        let Some(pool) = &self.pool else {
+            panic!("broken ring: {len} bytes in a pool, from a sender that has told of none")
+        };
+        let bytes = pool.bytes(position, len as usize).filter(|_| lies_inside(offset, len, total));
+        let Some(bytes) = bytes else {
+            panic!(
+                "broken ring: a chunk of {len} bytes at {position} of a pool, bytes {offset}.. of a message of {total}"
+            )
+        };
+        let is_last = offset + len == total || pool.ends_block(position, len as usize);
+        self.ending = is_last.then_some(position);
+        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+    }
+
+    /// What the slot says of a chunk.
+    #[inline(always)]
+    fn words(&self) -> Chunk {
+        // SAFETY: `slot` is inside the area.
+        let words = unsafe { &(*self.slot).words };
+        let (first, second) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
+        Chunk {
+            total: first as u32,
+            len: (first >> 32) as u32,
+            position: second as u32,
+            offset: (second >> 32) as u32,
+        }
+    }
+}
+
+/// Words 1 and 2 of a chunk's slot.
+struct Chunk {
+    total: u32,
+    len: u32,
+    position: u32,
+    offset: u32,
+}
+
+#[inline(always)]
+const fn lies_inside(offset: u32, len: u32, total: u32) -> bool {
+    offset <= total && len <= total - offset
 }
 
 /// The tag in a header.

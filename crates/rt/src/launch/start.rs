@@ -118,7 +118,7 @@ fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
         local_size: size,
         oversubscribed,
         asymmetric: !oversubscribed && barrier::asymmetric_is_available(),
-        config: segment_config(&launch.params),
+        config: segment_config(&launch.params, oversubscribed),
     };
     let make = |rank| {
         let fd = Segment::create(&Boot { rank, local_rank: rank, ..boot })

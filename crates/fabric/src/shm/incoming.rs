@@ -1,0 +1,157 @@
+//! What comes from one peer by its ring.
+
+use super::{BURST, Link};
+use crate::{Sink, Taken, dispatch};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::ring::{RingReceiver, Slot};
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received};
+
+/// A ring in our segment, from one peer.
+#[derive(Debug)]
+pub(super) struct RingIn {
+    pub(super) receiver: RingReceiver,
+    /// A frame whose body comes in the next slots.
+    framed: Option<Received>,
+}
+
+impl RingIn {
+    pub(super) fn new(receiver: RingReceiver) -> RingIn {
+        RingIn { receiver, framed: None }
+    }
+}
+
+impl Link {
+    /// Hands up what lies in the ring of this peer, `from`.
+    #[inline]
+    pub(super) fn poll<S: Sink>(&mut self, from: u32, sink: &mut S) -> Seen {
+        let mut seen = Seen::default();
+        let Link { ring_in: Some(RingIn { receiver, framed }), matched_in, cells_in, .. } = self else {
+            return seen;
+        };
+        for _ in 0..BURST {
+            let Some(slot) = receiver.peek() else { break };
+            match slot {
+                Slot::Inline { tag, context, bytes } => {
+                    let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                    sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
+                }
+                Slot::Chunk { offset: offset @ 1.., bytes, .. } => sink.more(from, offset, bytes),
+                Slot::Chunk { tag, context, total, bytes, .. } => match framed.take() {
+                    Some(got) => drop(dispatch(from, &numbered(matched_in, got), total, bytes, sink)),
+                    None => {
+                        let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                        sink.eager(from, count(matched_in), envelope, total, bytes);
+                    }
+                },
+                Slot::Frame { bytes, body_len } => {
+                    if let Some(got) = decode(bytes) {
+                        if let Frame::RingOpen { cells } = got.frame
+                            && *cells_in < cells
+                        {
+                            break;
+                        }
+                        if body_len > 0 {
+                            *framed = Some(got);
+                        } else {
+                            let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
+                            let own = dispatch(from, &numbered(matched_in, got), body.len(), body, sink);
+                            if let Some(Frame::RingGrant { ring }) = own {
+                                seen.granted = Some(ring);
+                            }
+                        }
+                    }
+                }
+            }
+            seen.any = true;
+            seen.credits_wanted |= receiver.release();
+        }
+        seen
+    }
+
+    /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
+    /// and tag and fits.
+    pub(super) fn take(&mut self, context: u32, tag: Option<i32>, mut into: BytesMut<'_>) -> (Taken, bool) {
+        let Some(RingIn { receiver, framed: None }) = &mut self.ring_in else {
+            return (Taken::Other, false);
+        };
+        let (its_tag, total, mut stored) = match receiver.peek() {
+            None => return (Taken::Nothing, false),
+            // A frame, or a chunk of a message that has begun to come to somebody else.
+            Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => return (Taken::Other, false),
+            Some(
+                Slot::Inline { tag: its_tag, context: its_context, .. }
+                | Slot::Chunk { tag: its_tag, context: its_context, .. },
+            ) if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) => {
+                return (Taken::Other, false);
+            }
+            Some(Slot::Inline { tag, bytes, .. }) => {
+                if !bytes.copy_if_it_fits(into.reborrow()) {
+                    return (Taken::Other, false);
+                }
+                (tag, bytes.len(), bytes.len())
+            }
+            Some(Slot::Chunk { tag, total, bytes, .. }) => {
+                if total > into.len() {
+                    return (Taken::Other, false);
+                }
+                bytes.copy_to(into.slice(0, bytes.len()));
+                (tag, total, bytes.len())
+            }
+        };
+        self.matched_in = self.matched_in.wrapping_add(1);
+        let mut credits_wanted = receiver.release();
+        // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
+        // lost its processor.
+        let mut patience = PATIENCE;
+        while stored < total {
+            let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
+                if patience == 0 {
+                    return (Taken::Begun { tag: its_tag, total, stored }, credits_wanted);
+                }
+                patience -= 1;
+                std::hint::spin_loop();
+                continue;
+            };
+            bytes.copy_to(into.slice(offset, bytes.len()));
+            stored += bytes.len();
+            credits_wanted |= receiver.release();
+            patience = PATIENCE;
+        }
+        (Taken::Message { tag: its_tag, len: total }, credits_wanted)
+    }
+}
+
+/// How many looks for the next chunk of a message that has begun before others get their turn.
+const PATIENCE: u32 = 200;
+
+/// Counts a message that matches: its number modulo 256.
+#[inline(always)]
+fn count(matched_in: &mut u8) -> u8 {
+    let sequence = *matched_in;
+    *matched_in = sequence.wrapping_add(1);
+    sequence
+}
+
+/// Gives a frame that matches its number: in a ring it is not on the wire.
+fn numbered(matched_in: &mut u8, got: Received) -> Received {
+    if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
+}
+
+/// What one look into a ring has shown.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) any: bool,
+    /// The sender waits for credits and has got some.
+    pub(super) credits_wanted: bool,
+    /// The sender grants us a ring.
+    pub(super) granted: Option<u32>,
+}
+
+/// Reads a frame from shared memory: copied first, because its writer could still change it.
+#[inline]
+pub(super) fn decode(bytes: Bytes<'_>) -> Option<Received> {
+    let mut copy = [0; MAX_FRAME_LEN];
+    let len = bytes.len().min(MAX_FRAME_LEN);
+    bytes.slice(0, len).copy_to(BytesMut::from(&mut copy[..len]));
+    Frame::decode(&copy[..len]).ok()
+}

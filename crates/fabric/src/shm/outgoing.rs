@@ -1,0 +1,175 @@
+//! What goes to one peer.
+
+use crate::{Body, Message};
+use oxmpi_os::barrier::BarrierKind;
+use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
+use oxmpi_os::door::Bell;
+use oxmpi_os::inbox::InboxSender;
+use oxmpi_os::pool::{CopyChoice, Pool};
+use oxmpi_os::ring::{INLINE_MAX, Pooling, RingSender};
+use oxmpi_os::segment::Segment;
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
+use std::sync::Arc;
+
+/// How to send to a peer.
+#[derive(Debug)]
+pub(super) struct Out {
+    pub(super) segment: Arc<Segment>,
+    pub(super) bell: Bell,
+    pub(super) path: Path,
+    /// Frames we have put into its inbox.
+    pub(super) cells: u64,
+    /// Its process number, once it is known that its memory may be read.
+    pub(super) pid: u32,
+    /// How contiguous data are copied into the pool for it.
+    copies: CopyChoice,
+}
+
+#[derive(Debug)]
+pub(super) enum Path {
+    Inbox(InboxSender),
+    Ring(RingSender),
+}
+
+impl Out {
+    /// The way to the owner of `segment`, through its inbox at first.
+    pub(super) fn new(segment: Arc<Segment>, kind: BarrierKind, copies: CopyChoice) -> Out {
+        Out {
+            bell: Bell::new(&segment, kind),
+            path: Path::Inbox(InboxSender::new(segment.inbox())),
+            cells: 0,
+            pid: 0,
+            segment,
+            copies,
+        }
+    }
+
+    /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was
+    /// room.
+    pub(super) fn send(&mut self, me: u32, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+        let len = message.body.len();
+        let gone = match &mut self.path {
+            Path::Inbox(inbox) => {
+                let mut frame = [0; MAX_FRAME_LEN];
+                let frame_len = message.frame.encode(message.sequence, me, &mut frame);
+                let gone = inbox.try_send(me, frame_len + len, |mut cell| {
+                    Bytes::from(&frame[..frame_len]).copy_to(cell.slice(0, frame_len));
+                    message.body.fill(0, cell.slice(frame_len, len));
+                });
+                self.cells += u64::from(gone);
+                gone
+            }
+            Path::Ring(ring) => {
+                let copies = &mut self.copies;
+                match message.frame {
+                    Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
+                        if index <= u32::from(u16::MAX) =>
+                    {
+                        send_eager(ring, to, tag, index as u16, &message.body, pool, copies)
+                    }
+                    _ => send_framed(ring, me, to, message, pool, copies),
+                }
+            }
+        };
+        if gone {
+            self.bell.ring();
+        }
+        gone
+    }
+
+    /// Sends an eager message of more bytes than a slot takes; through the pool if one is given and has room.
+    pub(super) fn send_now(
+        &mut self,
+        to: u32,
+        tag: i32,
+        context: u16,
+        bytes: Bytes<'_>,
+        pool: Option<&mut Pool>,
+    ) -> bool {
+        let Path::Ring(ring) = &mut self.path else { return false };
+        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pool, &mut self.copies);
+        if gone {
+            self.bell.ring();
+        }
+        gone
+    }
+}
+
+/// An eager message in a ring (rules 4 and 5).
+fn send_eager(
+    ring: &mut RingSender,
+    to: u32,
+    tag: i32,
+    context: u16,
+    body: &Body<'_>,
+    pool: Option<&mut Pool>,
+    copies: &mut CopyChoice,
+) -> bool {
+    let len = body.len();
+    if len <= INLINE_MAX {
+        let mut packed = [0; INLINE_MAX];
+        let bytes = match body {
+            Body::Bytes(bytes) => *bytes,
+            Body::Packed { .. } => {
+                body.fill(0, BytesMut::from(&mut packed[..len]));
+                Bytes::from(&packed[..len])
+            }
+        };
+        return ring.try_send_inline(tag, context, bytes);
+    }
+    if let Some(pool) = pool
+        && len <= ring.max_pooled(&pool.shape())
+    {
+        let mut packing = CopyChoice::always(CopyKind::Plain);
+        let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
+        let pooling = Pooling { pool, to, copies };
+        if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
+            return true;
+        }
+    }
+    len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
+}
+
+/// A frame in a ring, and its body (rules 4 and 5).
+fn send_framed(
+    ring: &mut RingSender,
+    me: u32,
+    to: u32,
+    message: &Message<'_>,
+    pool: Option<&mut Pool>,
+    copies: &mut CopyChoice,
+) -> bool {
+    let mut bytes = [0; INLINE_MAX];
+    let mut frame = [0; MAX_FRAME_LEN];
+    let frame_len = message.frame.encode(message.sequence, me, &mut frame);
+    bytes[..frame_len].copy_from_slice(&frame[..frame_len]);
+    let (body, len) = (&message.body, message.body.len());
+    if frame_len + len <= INLINE_MAX {
+        body.fill(0, BytesMut::from(&mut bytes[frame_len..frame_len + len]));
+        return ring.try_send_frame(Bytes::from(&bytes[..frame_len + len]));
+    }
+    let frame = Bytes::from(&bytes[..frame_len]);
+    if let Some(pool) = pool
+        && len <= ring.max_pooled(&pool.shape())
+    {
+        let mut packing = CopyChoice::always(CopyKind::Plain);
+        let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
+        let pooling = Pooling { pool, to, copies };
+        if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
+            fill(body, at, piece, kind)
+        }) {
+            return true;
+        }
+    }
+    len <= ring.max_data()
+        && ring.try_send_frame_with_body(frame, len, None, |at, piece, kind| fill(body, at, piece, kind))
+}
+
+/// Copies a part of a body into shared memory.
+#[inline]
+fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
+    match body {
+        Body::Bytes(bytes) => bytes.slice(at, piece.len()).copy_by(kind, piece),
+        Body::Packed { .. } => body.fill(at, piece),
+    }
+}

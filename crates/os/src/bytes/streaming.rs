@@ -1,0 +1,98 @@
+//! Copies past the caches.
+//!
+//! A plain store first fetches its line into the writer's cache. If the line lies in another core's private cache that
+//! costs a transfer, for a line that is about to be overwritten as a whole. Non-temporal stores (Intel 64 and IA-32
+//! Architectures Software Developer's Manual, volume 1, "Programming with SSE: Cacheability Control") collect a line in
+//! the core and send it to memory without fetching it. They are not ordered with other stores: whoever publishes the
+//! data runs [`store_fence`](crate::hint::store_fence) first.
+
+/// Copies `len` bytes with non-temporal stores where the processor has them.
+///
+/// # Safety
+/// `len` bytes at `from` must be readable, and as many at `to` writable.
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    {
+        const LINE: usize = crate::line::LINE_BYTES;
+        let head = to.addr().wrapping_neg() % LINE;
+        if len >= head + LINE {
+            let whole = (len - head) / LINE * LINE;
+            // SAFETY: `head + whole <= len`: all three parts lie inside what the caller vouches for. `to + head` is
+            // aligned to a line, `whole` is a number of whole lines, and each function is called only on a processor
+            // that has its instructions.
+            unsafe {
+                std::ptr::copy(from, to, head);
+                let (from_lines, to_lines) = (from.add(head), to.add(head));
+                if std::arch::is_x86_feature_detected!("avx512f") {
+                    lines_avx512(from_lines, to_lines, whole);
+                } else if std::arch::is_x86_feature_detected!("avx") {
+                    lines_avx(from_lines, to_lines, whole);
+                } else {
+                    lines_sse2(from_lines, to_lines, whole);
+                }
+                let done = head + whole;
+                std::ptr::copy(from.add(done), to.add(done), len - done);
+            }
+            return;
+        }
+    }
+    // SAFETY: the caller vouches for both.
+    unsafe { std::ptr::copy(from, to, len) }
+}
+
+/// A function that copies whole lines to an aligned place by vectors of some type.
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+macro_rules! lines {
+    ($name:ident, $feature:literal, $vector:ident, $load:ident, $store:ident) => {
+        /// # Safety
+        /// The processor has the feature; `len` bytes at `from` are readable and at `to` writable, `len` is a multiple
+        /// of a line and `to` is aligned to one.
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
+            use std::arch::x86_64::{$load, $store, $vector};
+            const EACH: usize = crate::line::LINE_BYTES / size_of::<$vector>();
+            for at in (0..len).step_by(crate::line::LINE_BYTES) {
+                // SAFETY: the line at `at` lies inside both; the source needs no alignment, the other has it.
+                unsafe {
+                    let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
+                    let line: [$vector; EACH] = std::array::from_fn(|index| $load(from.add(index).cast()));
+                    for (index, part) in line.into_iter().enumerate() {
+                        $store(to.add(index).cast(), part);
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(lines_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(lines_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(lines_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
+
+#[cfg(all(test, target_arch = "x86_64", not(loom), not(miri)))]
+mod tests {
+    /// Copies whole lines.
+    type Lines = unsafe fn(*const u8, *mut u8, usize);
+
+    #[test]
+    fn every_kernel_copies_lines() {
+        #[repr(align(64))]
+        struct Aligned([u8; 512]);
+        let from: [u8; 512] = std::array::from_fn(|at| (at * 7) as u8);
+        let kernels: [(Lines, bool); 3] = [
+            (super::lines_sse2, true),
+            (super::lines_avx, std::arch::is_x86_feature_detected!("avx")),
+            (super::lines_avx512, std::arch::is_x86_feature_detected!("avx512f")),
+        ];
+        for (kernel, _) in kernels.into_iter().filter(|(_, is_there)| *is_there) {
+            let mut to = Aligned([0; 512]);
+            // SAFETY: the processor has the instructions; the lines lie inside both arrays.
+            unsafe { kernel(from.as_ptr().add(3), to.0.as_mut_ptr().add(64), 384) };
+            assert_eq!(to.0[64..448], from[3..387]);
+            assert!(to.0[..64].iter().chain(&to.0[448..]).all(|&byte| byte == 0));
+        }
+    }
+}
