@@ -220,6 +220,7 @@ impl Shm {
         let mut receiver = RingReceiver::new(self.own.ring(index, self.kind));
         if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
             receiver.set_pool(PoolView::new(pool));
+            receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
         }
         self.link(peer).ring_in = Some(RingIn::new(receiver));
         self.granted.push(peer);

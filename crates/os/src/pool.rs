@@ -35,6 +35,7 @@
 
 mod choice;
 
+pub(crate) use choice::SLOW_IN_A_ROW;
 pub use choice::{CopyChoice, SHORTEST_MEASURED};
 
 use crate::{

@@ -12,7 +12,7 @@
 //!         form 0: a whole message    form 1: a chunk    form 2: a frame of another protocol    form 3: a pool chunk
 //! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
 //! frame   the tag is the length of the body that follows it in chunks
-//! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits
+//! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits       word 2: complaints
 //! ```
 //!
 //! Rules
@@ -41,6 +41,9 @@
 //!    of the pool (rule 4 of [`pool`](crate::pool)) when it releases the slot of the last piece in it.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
+//! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often several pool chunks in a row took it
+//!     long to copy out. The sender looks at it (relaxed) before each message that goes through the pool, and then
+//!     copies otherwise for a while. Nothing else depends on it.
 
 mod receiver;
 mod sender;
@@ -188,6 +191,7 @@ impl RingArea {
             unsafe { self.slots.add(slot).as_ref() }.words[0].store(0, crate::sync::Ordering::Relaxed);
         }
         self.credit_word().store(0, crate::sync::Ordering::Relaxed);
+        self.complaints_word().store(0, crate::sync::Ordering::Relaxed);
         self.waiting_word().store(0, crate::sync::Ordering::Release);
     }
 
@@ -201,6 +205,12 @@ impl RingArea {
     fn waiting_word(&self) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { &self.credit.as_ref().words[1] }
+    }
+
+    /// How often the receiver has found the pool slow (rule 11).
+    fn complaints_word(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { &self.credit.as_ref().words[2] }
     }
 
     /// The first slot, and the one past the last.

@@ -1,6 +1,8 @@
 //! The receiving side of a pair ring.
 
 use super::{RingArea, form, whole_lines};
+#[cfg(not(loom))]
+use crate::pool::{SHORTEST_MEASURED, SLOW_IN_A_ROW};
 use crate::{
     bytes::Bytes,
     line::{Line, Touch},
@@ -61,9 +63,14 @@ pub struct RingReceiver {
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
     data_returned: u32,
-    /// A position in the block of the sender's pool that is free once the slot last seen is released (rule 9).
-    ending: Option<u32>,
+    /// The chunk in the sender's pool that is being looked at.
+    pooled: Option<Pooled>,
     pool: Option<PoolView>,
+    /// A pool chunk whose copy takes longer is slow; `None`: nobody asks.
+    slow_ticks_per_kib: Option<u64>,
+    /// Slow ones in a row.
+    slow: u8,
+    complaints: u64,
     area: RingArea,
     #[cfg(loom)]
     payload: [u64; 7],
@@ -87,8 +94,11 @@ impl RingReceiver {
             quarter,
             data_seen: 0,
             data_returned: 0,
-            ending: None,
+            pooled: None,
             pool: None,
+            slow_ticks_per_kib: None,
+            slow: 0,
+            complaints: 0,
             area,
             #[cfg(loom)]
             payload: [0; 7],
@@ -99,6 +109,11 @@ impl RingReceiver {
     /// before the first look into the ring.
     pub fn set_pool(&mut self, pool: PoolView) {
         self.pool = Some(pool);
+    }
+
+    /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
+    pub fn complain_above(&mut self, ticks_per_kib: u64) {
+        self.slow_ticks_per_kib = Some(ticks_per_kib);
     }
 
     /// What came next, if anything. It stays the next until it is released.
@@ -156,8 +171,8 @@ impl RingReceiver {
     /// has got some: ring its door (rule 7).
     #[inline]
     pub fn release(&mut self) -> bool {
-        if self.ending.is_some() {
-            self.free_block();
+        if self.pooled.is_some() {
+            self.leave_pool();
         }
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
         self.slot = unsafe { self.slot.add(1) };
@@ -169,11 +184,28 @@ impl RingReceiver {
         if self.until_return == 0 { self.return_credits() } else { false }
     }
 
-    /// Rule 9.
+    /// Rules 9 and 11.
     #[inline(never)]
-    fn free_block(&mut self) {
-        if let (Some(pool), Some(position)) = (&self.pool, self.ending.take()) {
-            pool.free(position);
+    fn leave_pool(&mut self) {
+        let (Some(pool), Some(pooled)) = (&self.pool, self.pooled.take()) else { return };
+        if pooled.is_last {
+            pool.free(pooled.position);
+        }
+        #[cfg(not(loom))]
+        if let Some(limit) = self.slow_ticks_per_kib
+            && pooled.len as usize >= SHORTEST_MEASURED
+        {
+            let took = crate::clock::ticks().wrapping_sub(pooled.since);
+            self.slow = if took.saturating_mul(1024) > limit.saturating_mul(u64::from(pooled.len)) {
+                self.slow + 1
+            } else {
+                0
+            };
+            if self.slow == SLOW_IN_A_ROW {
+                self.slow = 0;
+                self.complaints += 1;
+                self.area.complaints_word().store(self.complaints, Ordering::Relaxed);
+            }
         }
     }
 
@@ -248,7 +280,13 @@ impl RingReceiver {
             )
         };
         let is_last = offset + len == total || pool.ends_block(position, len as usize);
-        self.ending = is_last.then_some(position);
+        self.pooled = Some(Pooled {
+            position,
+            len,
+            is_last,
+            #[cfg(not(loom))]
+            since: if self.slow_ticks_per_kib.is_some() { crate::clock::ticks() } else { 0 },
+        });
         Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
@@ -265,6 +303,18 @@ impl RingReceiver {
             offset: (second >> 32) as u32,
         }
     }
+}
+
+/// A chunk in the sender's pool.
+#[derive(Debug)]
+struct Pooled {
+    position: u32,
+    len: u32,
+    /// Its block is free when it is released.
+    is_last: bool,
+    /// When it was first looked at, in ticks.
+    #[cfg(not(loom))]
+    since: u64,
 }
 
 /// Words 1 and 2 of a chunk's slot.

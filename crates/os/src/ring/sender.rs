@@ -47,6 +47,8 @@ pub struct RingSender {
     data_taken: u32,
     /// Where the next chunk goes (rule 5).
     data_tail: u32,
+    /// The receiver's complaints last seen (rule 11).
+    complaints: u64,
     area: RingArea,
 }
 
@@ -66,6 +68,7 @@ impl RingSender {
             slots_taken: 0,
             data_taken: 0,
             data_tail: 0,
+            complaints: 0,
             area,
         }
     }
@@ -246,6 +249,10 @@ impl RingSender {
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
         let Pooling { pool, to, copies } = pooling;
+        let complaints = self.area.complaints_word().load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.complaints, complaints) != complaints {
+            copies.reader_was_slow();
+        }
         let start = pool.take(total, to);
         let total = total as u32;
         let mut offset = 0;
@@ -366,6 +373,8 @@ impl RingSender {
         let total = total as u32;
         let mut piece = match kind {
             CopyKind::Streaming if total <= SHORT_MESSAGE => SHORT_STREAMING_PIECE,
+            CopyKind::Plain if total <= SHORT_MESSAGE => 8 << 10,
+
             _ => LONG_PIECE,
         }
         .min(shape.block_bytes);
@@ -439,12 +448,9 @@ fn copy_piece(
         copies.streamed();
         return;
     }
-    let mut piece = pool.piece(position, len);
+    let piece = pool.piece(position, len);
     #[cfg(not(loom))]
     let before = copies.wants_time(len).then(crate::clock::ticks);
-    for line in (0..len).step_by(LINE_BYTES) {
-        prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));
-    }
     fill(piece, kind);
     #[cfg(not(loom))]
     if let Some(before) = before.filter(|_| pool.is_warm()) {
