@@ -10,6 +10,7 @@ use oxmpi_fabric::shm::Shm;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + number * 13 + from as usize * 31) as u8).collect()
@@ -27,7 +28,8 @@ fn receive(p: &Process<Shm>, comm: &Communicator, len: usize, from: i32, tag: i3
 }
 
 /// Lengths around every change of protocol.
-const LENGTHS: [usize; 14] = [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 300_000];
+const LENGTHS: [usize; 17] =
+    [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000, 3_000_000];
 
 fn ping_pong(options: Options) {
     world_with(2, options, |p| {
@@ -71,6 +73,81 @@ fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
     ping_pong(options.clone());
     options.settings.single_copy = false;
     ping_pong(options);
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_whoever_copies_them() {
+    let mut options = Options::default();
+    // The receiver takes all that it can; then it waits for the sender's parts.
+    for patience_ns in [0, 1000, u64::MAX] {
+        options.settings.patience_ns = patience_ns;
+        ping_pong(options.clone());
+    }
+    options.config.pool_bytes = 0;
+    ping_pong(options.clone());
+    options.config.pool_bytes = 1 << 20;
+    for slow_copy_ns_per_kib in [0, 1_000_000] {
+        options.settings.slow_copy_ns_per_kib = slow_copy_ns_per_kib;
+        ping_pong(options.clone());
+    }
+}
+
+#[test]
+fn a_long_message_arrives_while_its_sender_computes() {
+    const LEN: usize = 2_000_000;
+    let arrived = AtomicBool::new(false);
+    world(2, |p| {
+        let comm = p.world().clone();
+        if comm.rank() == 0 {
+            // The receiver must know this process before it may read its memory.
+            send(p, &comm, Mode::Standard, &[1], 1, 0);
+            let data = pattern(0, 0, LEN);
+            lend(&data, |buffer| {
+                let sent = p.isend(&comm, Mode::Standard, buffer, 1, 1)?;
+                while !arrived.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                p.wait(sent)
+            })
+            .unwrap();
+        } else {
+            receive(p, &comm, 1, 0, 0);
+            assert!(receive(p, &comm, LEN, 0, 1).0 == pattern(0, 0, LEN));
+            arrived.store(true, Ordering::Release);
+        }
+    });
+}
+
+#[test]
+fn more_long_messages_at_a_time_than_may_be_shared() {
+    const LEN: usize = 200_000;
+    const COUNT: usize = 50;
+    world(3, |p| {
+        let comm = p.world().clone();
+        let me = comm.rank();
+        let (next, previous) = ((me + 1) % 3, (me + 2) % 3);
+        let out: Vec<Vec<u8>> = (0..COUNT).map(|n| pattern(me, n, LEN)).collect();
+        let sends: Vec<_> = out
+            .iter()
+            .map(|data| {
+                let buffer = Owned::new(data.clone()).buf();
+                p.isend(&comm, Mode::Standard, buffer, next, 3).unwrap()
+            })
+            .collect();
+        let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
+        let receives: Vec<_> =
+            rooms.iter().map(|room| p.irecv(&comm, room.buf(), previous, 3).unwrap()).collect();
+        // The last first: they are matched and yet have to wait for their turn.
+        for receive in receives.into_iter().rev() {
+            p.wait(receive).unwrap();
+        }
+        for (n, room) in rooms.into_iter().enumerate() {
+            assert!(room.into_vec().ok() == Some(pattern(previous, n, LEN)), "message {n}");
+        }
+        for send in sends {
+            p.wait(send).unwrap();
+        }
+    });
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) enum Todo {
     Fetch(Fetch),
     /// Something waits to leave for this peer.
     Flush(u32),
+    /// A receive whose copy was shared is complete.
+    Unshare(RequestId),
 }
 
 /// An announced message that was matched by a receive.
@@ -228,6 +230,9 @@ impl State {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.buffer.packed_len() as u64;
         let (tag, length) = (work.tag, work.length);
+        if work.shared {
+            self.todo.push_back(Todo::Unshare(receive));
+        }
         let source = match (self.contexts.get(work.context), work.from) {
             (Some(context), Some(from)) => context.rank_of(from),
             _ => -1,
@@ -254,6 +259,9 @@ impl State {
         // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
+            if self.requests.receive(request).is_some_and(|work| work.shared) {
+                self.todo.push_back(Todo::Unshare(request));
+            }
             self.withdraw(request);
             self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
         }
@@ -289,7 +297,7 @@ impl State {
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work) if work.to == from && work.phase == phase => {
+            Some(work) if work.to == from && (work.phase == phase || work.phase.ends_as(phase)) => {
                 self.requests.complete(request, Completion::EMPTY)
             }
             _ => self.nonsense += 1,
@@ -432,7 +440,7 @@ impl Sink for State {
         self.finish_send(from, request, Phase::Unacknowledged);
     }
 
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64) {
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work)
@@ -440,7 +448,11 @@ impl Sink for State {
                     && work.phase == Phase::Announced
                     && length <= work.buffer.packed_len() as u64 =>
             {
-                work.phase = Phase::Streaming { receiver, wanted: length as usize, sent: 0 };
+                let wanted = length as usize;
+                work.phase = match share {
+                    0 => Phase::Streaming { receiver, wanted, sent: 0 },
+                    _ => Phase::Sharing { receiver, wanted, share, claimed: (0, 0) },
+                };
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }

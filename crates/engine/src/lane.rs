@@ -3,8 +3,10 @@
 
 mod receive;
 mod send;
+mod share;
 
-use crate::arrive::{Spare, State, Todo};
+use self::share::{SHARED_PIECE, Share, pieces_of};
+use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::matching::Contexts;
 use crate::request::{Completion, Found, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
@@ -25,6 +27,10 @@ pub struct Lane<F> {
     busy: Vec<u32>,
     /// Whether something could leave now: others only had their turn first.
     restless: bool,
+    /// Messages that this process copies together with their senders.
+    shares: Vec<Share>,
+    /// Announced messages that were matched and wait until another share has ended.
+    deferred: VecDeque<Fetch>,
     /// What went the fast way since everything was looked at, in short messages.
     fast: u32,
 }
@@ -75,7 +81,15 @@ impl<F: Fabric> Lane<F> {
             nonsense: 0,
             spare: Spare::default(),
         };
-        Lane { fabric, state, busy: Vec::new(), restless: false, fast: 0 }
+        Lane {
+            fabric,
+            state,
+            busy: Vec::new(),
+            restless: false,
+            shares: Vec::new(),
+            deferred: VecDeque::new(),
+            fast: 0,
+        }
     }
 
     /// The fabric below.
@@ -141,7 +155,7 @@ impl<F: Fabric> Lane<F> {
     /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
-        self.fabric.is_calm() && self.state.todo.is_empty() && self.busy.is_empty()
+        self.fabric.is_calm() && self.state.todo.is_empty() && self.busy.is_empty() && self.shares.is_empty()
     }
 
     /// Whether a message may wait in a context that nobody has asked for.
@@ -171,6 +185,9 @@ impl<F: Fabric> Lane<F> {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
         }
+        if !self.shares.is_empty() {
+            self.share(came);
+        }
         came
     }
 
@@ -182,6 +199,7 @@ impl<F: Fabric> Lane<F> {
                 Todo::Hint { to, frame } => self.hint(to, frame),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
+                Todo::Unshare(receive) => self.unshare(receive),
             }
         }
         self.restless = false;
@@ -255,6 +273,7 @@ impl<F: Fabric> Lane<F> {
 
     /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.
     pub fn abandon(&mut self, request: RequestId) {
+        self.unshare(request);
         self.state.withdraw(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         self.state.requests.forget(request);
@@ -282,7 +301,10 @@ impl<F: Fabric> Lane<F> {
 
     /// Whether nothing of this process waits to leave any more (the drain hook: finalize, checkpoint).
     pub fn is_drained(&self) -> bool {
-        self.state.requests.active_sends() == 0 && self.busy.is_empty() && self.state.todo.is_empty()
+        self.state.requests.active_sends() == 0
+            && self.busy.is_empty()
+            && self.state.todo.is_empty()
+            && self.shares.is_empty()
     }
 
     /// Packed bytes that the lane keeps for buffered sends.
@@ -297,7 +319,7 @@ impl<F: Fabric> Lane<F> {
 
     /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
     pub fn announce_sleep(&mut self) -> Rest {
-        if self.restless || !self.state.todo.is_empty() {
+        if self.restless || !self.state.todo.is_empty() || self.share_all() {
             return Rest::Not;
         }
         let mut rest = Rest::Long;

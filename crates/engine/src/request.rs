@@ -202,6 +202,25 @@ pub(crate) enum Phase {
         /// Bytes given to the fabric.
         sent: usize,
     },
+    /// The peer asked for `wanted` bytes, copies itself as well, and must say when it has them all.
+    Sharing {
+        /// The receive that asked.
+        receiver: u64,
+        /// Bytes it wants.
+        wanted: usize,
+        /// The share, by the peer's name for it.
+        share: u64,
+        /// Bytes that were claimed and have not left yet, from and to.
+        claimed: (usize, usize),
+    },
+}
+
+impl Phase {
+    /// Whether the peer's last word ends this phase as well as that one: a shared copy may be over before this side has
+    /// claimed a piece.
+    pub(crate) const fn ends_as(&self, other: Phase) -> bool {
+        matches!((self, other), (Phase::Sharing { .. }, Phase::Announced))
+    }
 }
 
 impl SendWork {
@@ -209,7 +228,7 @@ impl SendWork {
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
-                Phase::Waiting | Phase::Announced | Phase::Unacknowledged => false,
+                Phase::Waiting | Phase::Announced | Phase::Unacknowledged | Phase::Sharing { .. } => false,
                 Phase::Leaving => true,
                 Phase::Streaming { wanted, sent, .. } => wanted == sent,
             }
@@ -262,11 +281,23 @@ pub(crate) struct ReceiveWork {
     /// Bytes that will be stored, and how many have been.
     pub(crate) expected: usize,
     pub(crate) stored: usize,
+    /// Whether its copy is shared with the sender.
+    pub(crate) shared: bool,
 }
 
 impl ReceiveWork {
     pub(crate) fn new(buffer: UserBuf, context: u32, from: Option<u32>) -> ReceiveWork {
-        ReceiveWork { buffer, context, from, posted: None, tag: -2, length: 0, expected: 0, stored: 0 }
+        ReceiveWork {
+            buffer,
+            context,
+            from,
+            posted: None,
+            tag: -2,
+            length: 0,
+            expected: 0,
+            stored: 0,
+            shared: false,
+        }
     }
 }
 

@@ -129,6 +129,22 @@ pub enum Taken {
     Other,
 }
 
+/// How to get the data of an announced message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fetching {
+    /// By reading the sender's memory ([`Fabric::read`]).
+    Read,
+    /// By asking for them, and reading what the sender has not yet claimed when nothing has come for a while.
+    Share {
+        /// The open share.
+        share: u64,
+    },
+    /// By asking for them.
+    Ask,
+    /// As soon as another share has ended: there are as many as there may be.
+    Later,
+}
+
 /// A peer that cannot be reached.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("process {peer} cannot be reached: {why}")]
@@ -199,10 +215,25 @@ pub trait Fabric {
         false
     }
 
-    /// Whether this process may read the peer's memory: found out by a real read between the two.
-    fn can_read(&mut self, _peer: u32) -> bool {
+    /// How to get the `len` bytes of an announced message that lie at `address` in process `from` (0: nobody can read
+    /// them there). If the answer is [`Fetching::Share`], a share was opened, to be ended by [`Fabric::end_share`].
+    fn fetching(&mut self, _from: u32, _address: u64, _len: usize) -> Fetching {
+        Fetching::Ask
+    }
+
+    /// Claims the next of `pieces` pieces of a share of process `owner`. `None`: there are no more to claim.
+    fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32) -> Option<u32> {
+        None
+    }
+
+    /// Whether nothing has come for so long that the receiver shall copy a part of a share itself. `came`: something has
+    /// come just now.
+    fn is_stalled(&mut self, _share: u64, _came: bool) -> bool {
         false
     }
+
+    /// Ends a share of this process: nothing more can be claimed.
+    fn end_share(&mut self, _share: u64) {}
 
     /// Reads the peer's memory at `address` (single copy).
     ///
@@ -273,7 +304,7 @@ pub trait Sink {
     /// [`Frame::SyncAck`].
     fn sync_ack(&mut self, from: u32, request: u64);
     /// [`Frame::Pull`].
-    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64);
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64);
     /// [`Frame::Fin`].
     fn fin(&mut self, from: u32, request: u64);
     /// [`Frame::Data`].
@@ -306,7 +337,7 @@ pub fn dispatch<S: Sink>(
             sink.rendezvous(from, got.sequence, envelope, request, length, address)
         }
         Frame::SyncAck { request } => sink.sync_ack(from, request),
-        Frame::Pull { request, receiver, length } => sink.pull(from, request, receiver, length),
+        Frame::Pull { request, receiver, length, share } => sink.pull(from, request, receiver, length, share),
         Frame::Fin { request } => sink.fin(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),

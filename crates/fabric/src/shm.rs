@@ -21,11 +21,13 @@
 mod incoming;
 mod outgoing;
 mod sections;
+mod shares;
 
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::sections::Sections;
-use crate::{Body, Fabric, Message, Sent, Sink, Taken, Unreachable, dispatch};
+use self::shares::Shares;
+use crate::{Body, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -59,6 +61,8 @@ pub struct Settings {
     pub slow_copy_ns_per_kib: u64,
     /// Whether to read other processes' memory.
     pub single_copy: bool,
+    /// How long a receiver waits for a part of a long message before it reads one itself, nanoseconds.
+    pub patience_ns: u64,
 }
 
 impl Default for Settings {
@@ -69,6 +73,7 @@ impl Default for Settings {
             pool_from: 2049,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             single_copy: true,
+            patience_ns: 10_000,
         }
     }
 }
@@ -84,6 +89,8 @@ pub struct Shm {
     settings: Settings,
     /// Longest eager message that travels beside its header, bytes.
     inline_limit: usize,
+    /// How long to wait for a part of a long message, ticks.
+    patience: u64,
     open: Open,
     /// Where the longer messages of this process lie.
     pool: Option<Pool>,
@@ -96,6 +103,8 @@ pub struct Shm {
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
     sections: Sections,
+    /// The copies that we share with senders.
+    shares: Shares,
 }
 
 /// What is kept about one peer.
@@ -147,12 +156,14 @@ impl Shm {
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
+            patience: clock::ticks_of_ns(settings.patience_ns),
             settings,
             open,
             links: Vec::new(),
             granted: Vec::new(),
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
+            shares: Shares::default(),
         }
     }
 
@@ -202,6 +213,25 @@ impl Shm {
             }
             _ => ring.max_data(),
         }
+    }
+
+    /// Whether this process may read the peer's memory: found out by a real read between the two.
+    fn can_read(&mut self, peer: u32) -> bool {
+        if !self.settings.single_copy {
+            return false;
+        }
+        if let Some(known) = self.link(peer).can_read {
+            return known;
+        }
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
+            return false;
+        }
+        let Some(out) = self.out_mut(peer) else { return false };
+        let Some(pid) = out.segment.status().pid() else { return false };
+        let readable = out.segment.is_readable_in(RemoteProcess { pid });
+        out.pid = pid;
+        self.link(peer).can_read = Some(readable);
+        readable
     }
 
     /// Sends a frame of the path itself.
@@ -399,22 +429,31 @@ impl Fabric for Shm {
         self.inbox.is_empty() && self.grants.is_empty()
     }
 
-    fn can_read(&mut self, peer: u32) -> bool {
-        if !self.settings.single_copy {
-            return false;
+    fn fetching(&mut self, from: u32, address: u64, _len: usize) -> Fetching {
+        if address == 0 || !self.can_read(from) {
+            return Fetching::Ask;
         }
-        if let Some(known) = self.link(peer).can_read {
-            return known;
+        if self.own.boot().oversubscribed {
+            // The sender would have to run, and perhaps it is this one's processor that it needs.
+            return Fetching::Read;
         }
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return false;
+        match self.shares.open(&self.own, clock::ticks()) {
+            Some(share) => Fetching::Share { share },
+            None => Fetching::Later,
         }
-        let Some(out) = self.out_mut(peer) else { return false };
-        let Some(pid) = out.segment.status().pid() else { return false };
-        let readable = out.segment.is_readable_in(RemoteProcess { pid });
-        out.pid = pid;
-        self.link(peer).can_read = Some(readable);
-        readable
+    }
+
+    fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
+        let segment = if owner == self.me { &self.own } else { &self.out(owner)?.segment };
+        shares::claim(segment, share, pieces)
+    }
+
+    fn is_stalled(&mut self, share: u64, came: bool) -> bool {
+        self.shares.is_stalled(share, came, clock::ticks(), self.patience)
+    }
+
+    fn end_share(&mut self, share: u64) {
+        self.shares.close(&self.own, share);
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {

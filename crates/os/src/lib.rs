@@ -5,6 +5,7 @@
 //! - an [`inbox`], where any peer may leave a frame (for peers that seldom talk),
 //! - [`ring`]s, one for each peer that talks often: the fast way,
 //! - a [`pool`], through which the owner sends longer messages: their slots lie in the receiver's ring,
+//! - lines of [`share`]d copies: which side copies which part of a long message,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
@@ -26,6 +27,7 @@ pub mod inbox;
 pub mod line;
 pub mod pool;
 pub mod ring;
+pub mod share;
 mod sync;
 
 #[cfg(not(loom))]

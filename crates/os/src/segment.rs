@@ -8,6 +8,7 @@
 //! page 0        line 0-1  magic, version, size, boot record        rule 1
 //!               line 4    status: pid, state, last call            rule 2
 //!               line 8    door: word, registered                   door.rs
+//!               line 16   lines of shared copies                   share.rs
 //! then          the inbox                                          inbox.rs
 //! then, each on a page of its own, `max_rings` rings               ring/mod.rs
 //! then, likewise, the control sections                             control_section.rs
@@ -26,8 +27,10 @@ use crate::{
     control_section::ControlSection,
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
+    line::{LINE_BYTES, Line},
     pool::{PoolArea, PoolShape},
     ring::{RingArea, RingShape},
+    share::ShareLine,
     single_copy::RemoteProcess,
 };
 use std::{
@@ -272,7 +275,12 @@ const FLAG_OVERSUBSCRIBED: u32 = 1;
 const FLAG_ASYMMETRIC: u32 = 2;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
+const SHARES_AT: usize = 1024;
 
+/// How many copies may be shared at a time with the owner of a segment.
+pub const SHARES: u32 = 16;
+
+const _: () = assert!(SHARES_AT + SHARES as usize * LINE_BYTES <= PAGE);
 const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
 
 /// Why a descriptor could not be used as a segment.
@@ -524,6 +532,19 @@ impl Segment {
                 kind,
                 self.clone(),
             )
+        }
+    }
+
+    /// Line `index` of the copies that the owner shares with senders.
+    ///
+    /// # Panics
+    /// If there are fewer than that.
+    pub fn share(self: &Arc<Self>, index: u32) -> ShareLine {
+        assert!(index < SHARES, "line {index} of {SHARES} for shared copies");
+        // SAFETY: the lines lie in the first page, which is mapped while `self` lives.
+        unsafe {
+            let first: NonNull<Line> = self.base.add(SHARES_AT).cast();
+            ShareLine::from_raw(first.add(index as usize), self.clone())
         }
     }
 

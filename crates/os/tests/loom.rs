@@ -18,6 +18,7 @@ use oxmpi_os::{
     inbox::{InboxArea, InboxReceiver, InboxSender},
     pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
+    share::ShareLine,
 };
 
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -457,5 +458,35 @@ fn control_section_rule_5_a_sleeper_is_woken() {
             assert!(place.is_over(1));
         }
         thread.join().unwrap();
+    });
+}
+
+#[test]
+fn share_rule_2_claim() {
+    check(3, || {
+        let line = ShareLine::on_heap();
+        let number = line.open();
+        let other = line.clone();
+        let sender = thread::spawn(move || (0..2).filter_map(|_| other.claim(number, 3)).collect::<Vec<_>>());
+        let mut claimed: Vec<u32> = (0..2).filter_map(|_| line.claim(number, 3)).collect();
+        claimed.extend(sender.join().unwrap());
+        claimed.sort_unstable();
+        assert_eq!(claimed, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn share_rule_3_close() {
+    check(3, || {
+        let line = ShareLine::on_heap();
+        let first = line.open();
+        let other = line.clone();
+        let sender = thread::spawn(move || other.claim(first, 1));
+        line.close();
+        let second = line.open();
+        let late = sender.join().unwrap();
+        assert!(late.is_none_or(|piece| piece == 0));
+        // Whatever the sender got was of the first share: the second one is whole.
+        assert_eq!(line.claim(second, 1), Some(0));
     });
 }

@@ -180,13 +180,16 @@ parameters! {
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune,
-        help: "The longest message that is sent through shared memory before its receive is known to be posted. \
-               Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes                (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
+        help: "The longest message that is sent through shared memory before its receive is known to be \
+               posted. Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes \
+               (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
     }
     shm_pool_bytes: usize {
         unit: Unit::Bytes, default: 2097152, limits: 0..=1073741824, power_of_two: true,
         aliases: [], level: Tune,
-        help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The best                size is beyond the private caches of a core. With more ranks than cores a quarter of it is used.",
+        help: "Bytes of a rank's pool, through which its longer messages go to all other ranks; 0: none. The \
+               best size is beyond the private caches of a core. With more ranks than cores a quarter of it is \
+               used.",
     }
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 2049, limits: 57..=1073741824, power_of_two: false,
@@ -194,9 +197,10 @@ parameters! {
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 200, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. The next                ones then go past the caches.",
+        help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. \
+               The next ones then go past the caches.",
     }
     shm_ring_slots: usize {
         unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
@@ -227,8 +231,14 @@ parameters! {
     single_copy: by_hand {
         unit: Unit::Choice(&["auto", "off"]), default: 0, limits: 0..=1, power_of_two: false,
         aliases: ["shm_single_copy"], level: User,
-        help: "Whether long messages are copied straight from one process to the other (process_vm_readv). 'auto' \
-               tries it between each pair and uses shared memory where it is forbidden.",
+        help: "Whether long messages are copied straight from one process to the other (process_vm_readv). \
+               'auto' tries it between each pair and uses shared memory where it is forbidden.",
+    }
+    single_copy_patience_us: u64 {
+        unit: Unit::Micros, default: 10, limits: 0..=1000000000, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "How long a receiver waits for a part of a long message before it reads one from the sender's \
+               memory itself, instead of waiting for the sender to send it.",
     }
     wait_spin_us: u64 {
         unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
@@ -239,14 +249,14 @@ parameters! {
     wait_yield_us: u64 {
         unit: Unit::Micros, default: 1000, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "How long a waiting rank then looks while it offers its core to others, before it sleeps, when there \
-               is a core for every rank.",
+        help: "How long a waiting rank then looks while it offers its core to others, before it sleeps, when \
+               there is a core for every rank.",
     }
     wait_slow_yield_us: u64 {
         unit: Unit::Micros, default: 500, limits: 1..=1000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "With more ranks than cores: an offer of the core that takes longer than this means that a stranger \
-               computes there, and waiting ranks sleep at once for a while (wait_sleeping).",
+        help: "With more ranks than cores: an offer of the core that takes longer than this means that a \
+               stranger computes there, and waiting ranks sleep at once for a while (wait_sleeping).",
     }
     wait_sleeping: u32 {
         unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,
@@ -256,7 +266,8 @@ parameters! {
     wait_yields: u32 {
         unit: Unit::Count, default: 64, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "With more ranks than cores: how often a waiting rank offers its core to others before it sleeps.",
+        help: "With more ranks than cores: how often a waiting rank offers its core to others before it \
+               sleeps.",
     }
 }
 
@@ -304,7 +315,7 @@ mod tests {
     #[test]
     fn limits_hold_and_are_told() {
         let e = Params::default().with("shm_eager_limit_bytes", "524289").unwrap_err().to_string();
-        assert!(e.contains("'16385'") && e.contains("from 0 to 16384"), "{e}");
+        assert!(e.contains("'524289'") && e.contains("from 0 to 524288"), "{e}");
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");
         let e = Params::default().with("single_copy", "maybe").unwrap_err().to_string();

@@ -90,6 +90,9 @@ pub enum Frame {
         receiver: u64,
         /// How many bytes are wanted (less than announced if the receive buffer is shorter).
         length: u64,
+        /// The share from which pieces are to be claimed, as the fabric names it, because the receiver copies as well;
+        /// 0: it does not, send all.
+        share: u64,
     },
     /// The data of the announced message have been read; the buffer is free.
     Fin {
@@ -201,7 +204,9 @@ impl Frame {
                 head
             }
             Frame::SyncAck { request } => w.plain(SYNC_ACK, &[request]),
-            Frame::Pull { request, receiver, length } => w.plain(PULL, &[request, receiver, length]),
+            Frame::Pull { request, receiver, length, share } => {
+                w.plain(PULL, &[request, receiver, length, share])
+            }
             Frame::Fin { request } => w.plain(FIN, &[request]),
             Frame::Data { receiver, offset } => w.plain(DATA, &[receiver, offset]),
             Frame::Learn { id, index } => {
@@ -260,7 +265,7 @@ impl Frame {
             EAGER_SYNC => Frame::EagerSync { envelope, request: word() },
             RENDEZVOUS => Frame::Rendezvous { envelope, request: word(), length: word(), address: word() },
             SYNC_ACK => Frame::SyncAck { request: word() },
-            PULL => Frame::Pull { request: word(), receiver: word(), length: word() },
+            PULL => Frame::Pull { request: word(), receiver: word(), length: word(), share: word() },
             FIN => Frame::Fin { request: word() },
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
@@ -280,7 +285,7 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 24,
         SYNC_ACK | FIN | LEARN | RING_OPEN => 8,
-        PULL => 24,
+        PULL => 32,
         DATA => 16,
         RING_GRANT => 0,
         _ => return None,
@@ -338,10 +343,11 @@ mod tests {
                 address
             }),
             any::<u64>().prop_map(|request| Frame::SyncAck { request }),
-            any::<[u64; 3]>().prop_map(|[request, receiver, length]| Frame::Pull {
+            any::<[u64; 4]>().prop_map(|[request, receiver, length, share]| Frame::Pull {
                 request,
                 receiver,
-                length
+                length,
+                share
             }),
             any::<u64>().prop_map(|request| Frame::Fin { request }),
             any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),

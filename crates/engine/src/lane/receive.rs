@@ -1,11 +1,12 @@
 //! How receives find their messages.
 
+use super::share::Share;
 use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Message as Waits, Unexpected, Wanted};
 use crate::peer::BodyTarget;
 use crate::request::{Completion, Fault, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work};
-use oxmpi_fabric::{Fabric, Taken};
+use oxmpi_fabric::{Fabric, Fetching, Taken};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Frame;
@@ -267,21 +268,39 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Gets the data of an announced message: by reading the sender's memory if that is allowed, else by asking.
+    /// Gets the data of an announced message, as the fabric says.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
         let Fetch { receive, from, request, address, wanted } = fetch;
-        let readable = wanted == 0 || (address != 0 && self.fabric.can_read(from));
-        if readable && let Some(work) = self.state.requests.receive_mut(receive) {
-            let buffer = work.buffer.clone();
-            if let Some(mut into) = buffer.as_contiguous_mut()
-                && (wanted == 0 || self.fabric.read(from, address, into.slice(0, wanted)).is_ok())
-            {
-                work.stored = wanted;
-                self.state.finish_receive(receive);
-                return self.answer(from, Frame::Fin { request });
-            }
+        if wanted == 0 {
+            self.state.finish_receive(receive);
+            return self.answer(from, Frame::Fin { request });
         }
-        self.answer(from, Frame::Pull { request, receiver: receive.raw(), length: wanted as u64 });
+        let Some(work) = self.state.requests.receive_mut(receive) else {
+            // It failed meanwhile.
+            return self.answer(from, Frame::Fin { request });
+        };
+        let buffer = work.buffer.clone();
+        let mut into = buffer.as_contiguous_mut();
+        let fetching = self.fabric.fetching(from, if into.is_some() { address } else { 0 }, wanted);
+        if fetching == Fetching::Read
+            && let Some(into) = &mut into
+            && self.fabric.read(from, address, into.slice(0, wanted)).is_ok()
+        {
+            work.stored = wanted;
+            self.state.finish_receive(receive);
+            return self.answer(from, Frame::Fin { request });
+        }
+        if fetching == Fetching::Later {
+            return self.deferred.push_back(fetch);
+        }
+        let mut asked = 0;
+        if let Fetching::Share { share } = fetching {
+            work.shared = true;
+            self.shares.push(Share { receive, from, request, address, wanted, share, is_exhausted: false });
+            asked = share;
+        }
+        let pull = Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, share: asked };
+        self.answer(from, pull);
     }
 }
 

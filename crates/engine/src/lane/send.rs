@@ -1,6 +1,6 @@
 //! How messages leave a lane.
 
-use super::Lane;
+use super::{Lane, SHARED_PIECE, pieces_of};
 use crate::arrive::State;
 use crate::matching::{Message as Waits, Unexpected};
 use crate::peer::Waiting;
@@ -241,34 +241,95 @@ impl<F: Fabric> Lane<F> {
     fn flush_streams(&mut self, to: u32) -> bool {
         for _ in 0..PIECES_IN_A_ROW {
             let Some(&request) = self.state.peer(to).streams.front() else { return false };
-            let piece_limit = self.fabric.piece_limit(to);
-            let Some(SendWork { phase: Phase::Streaming { receiver, wanted, sent }, buffer, .. }) =
-                self.state.requests.send_mut(request)
-            else {
-                self.state.peer(to).streams.pop_front();
-                continue;
-            };
-            let (receiver, wanted, from, buffer) = (*receiver, *wanted, *sent, buffer.clone());
-            let len = (wanted - from).min(piece_limit);
-            let frame = Frame::Data { receiver, offset: from as u64 };
-            let Ok(taken @ (Sent::Done | Sent::Later)) =
-                self.offer(to, frame, Body::of(&buffer, from, len), request.raw())
-            else {
-                return false;
-            };
-            if let Some(work) = self.state.requests.send_mut(request) {
-                work.phase = Phase::Streaming { receiver, wanted, sent: from + len };
-                work.leaving += u32::from(taken == Sent::Later);
-                let done = work.is_done();
-                if from + len == wanted {
+            let gone = match self.state.requests.send_mut(request).map(|work| work.phase) {
+                Some(Phase::Streaming { receiver, wanted, sent }) => {
+                    self.stream_piece(to, request, (receiver, wanted, sent))
+                }
+                Some(Phase::Sharing { receiver, wanted, share, claimed }) => {
+                    self.share_piece(to, request, (receiver, wanted), (share, claimed))
+                }
+                _ => {
                     self.state.peer(to).streams.pop_front();
+                    true
                 }
-                if done {
-                    self.state.requests.complete(request, Completion::EMPTY);
-                }
+            };
+            if !gone {
+                return false;
             }
         }
         true
+    }
+
+    /// Sends the next piece of a message. Whether there was room.
+    fn stream_piece(
+        &mut self,
+        to: u32,
+        request: RequestId,
+        (receiver, wanted, from): (u64, usize, usize),
+    ) -> bool {
+        let len = (wanted - from).min(self.fabric.piece_limit(to));
+        let Some(taken) = self.send_piece(to, request, receiver, (from, len)) else { return false };
+        if from + len == wanted {
+            self.state.peer(to).streams.pop_front();
+        }
+        if let Some(work) = self.state.requests.send_mut(request) {
+            work.phase = Phase::Streaming { receiver, wanted, sent: from + len };
+            work.leaving += u32::from(taken == Sent::Later);
+            if work.is_done() {
+                self.state.requests.complete(request, Completion::EMPTY);
+            }
+        }
+        true
+    }
+
+    /// Claims and sends a piece of a message that the receiver copies as well. Whether there was room, or nothing to
+    /// claim any more.
+    fn share_piece(
+        &mut self,
+        to: u32,
+        request: RequestId,
+        (receiver, wanted): (u64, usize),
+        (share, claimed): (u64, (usize, usize)),
+    ) -> bool {
+        let room = self.fabric.piece_limit(to);
+        let (from, end) = if claimed.0 < claimed.1 {
+            claimed
+        } else if room < SHARED_PIECE.min(wanted) {
+            // The receiver waits for what is claimed, so that is for who can copy it now.
+            return false;
+        } else if let Some(piece) = self.fabric.claim(to, share, pieces_of(wanted)) {
+            let from = piece as usize * SHARED_PIECE;
+            (from, wanted.min(from + SHARED_PIECE))
+        } else {
+            self.state.peer(to).streams.pop_front();
+            if let Some(work) = self.state.requests.send_mut(request) {
+                work.phase = Phase::Announced;
+            }
+            return true;
+        };
+        let len = room.min(end - from);
+        let gone = self.send_piece(to, request, receiver, (from, len)).is_some();
+        let left = (if gone { from + len } else { from }, end);
+        if let Some(work) = self.state.requests.send_mut(request) {
+            work.phase = Phase::Sharing { receiver, wanted, share, claimed: left };
+        }
+        gone
+    }
+
+    /// Sends the packed bytes `from..from + len` of a message.
+    fn send_piece(
+        &mut self,
+        to: u32,
+        request: RequestId,
+        receiver: u64,
+        (from, len): (usize, usize),
+    ) -> Option<Sent> {
+        let buffer = self.state.requests.send_mut(request)?.buffer.clone();
+        let frame = Frame::Data { receiver, offset: from as u64 };
+        match self.offer(to, frame, Body::of(&buffer, from, len), request.raw()) {
+            Ok(taken @ (Sent::Done | Sent::Later)) => Some(taken),
+            Ok(Sent::Full) | Err(_) => None,
+        }
     }
 
     /// A message to oneself is matched on the spot.

@@ -12,7 +12,7 @@ use crate::bytes::CopyKind;
 pub const SHORTEST_MEASURED: usize = 4 << 10;
 
 /// How many plain copies in a row must be slow. One alone may have met an interrupt, or cold memory of the user.
-pub(crate) const SLOW_IN_A_ROW: u8 = 4;
+pub(crate) const SLOW_IN_A_ROW: u8 = 12;
 
 /// Each time that a new attempt with plain copies has failed, the next one is made after twice as many pieces, up to
 /// as many times the first number. Each fast copy halves it again.
@@ -36,9 +36,9 @@ impl CopyChoice {
     /// How many pieces are streamed before plain copies are tried again, if nobody says otherwise.
     pub const PAUSE: u32 = 256;
 
-    /// The usual limit for plain copies, in nanoseconds for a KiB: 5 GB/s. Between cores that share a cache 99 of 100
+    /// The usual limit for plain copies, in nanoseconds for a KiB: 8 GB/s. Between cores that share a cache 99 of 100
     /// copies were measured to be faster, between others 9 of 10 slower.
-    pub const SLOW_NS_PER_KIB: u64 = 200;
+    pub const SLOW_NS_PER_KIB: u64 = 120;
 
     /// Plain copies until several in a row take more than `slow_ticks_per_kib` ticks per KiB; then streaming ones for
     /// `pause` pieces, then plain ones again.
