@@ -10,6 +10,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::Tags;
 use std::ops::DerefMut;
 use std::sync::atomic::Ordering;
 
@@ -35,12 +36,12 @@ fn tag_match(tag: i32) -> Result<TagMatch> {
     }
 }
 
-/// The tag of a receive that takes a fast way: `Some(None)` for any, `None` if it is wrong.
+/// The tags of a receive that takes a fast way; `None` if the tag is wrong.
 #[inline(always)]
-fn plain_tag(tag: i32) -> Option<Option<i32>> {
+fn plain_tags(tag: i32) -> Option<Tags> {
     match tag {
-        0.. => Some(Some(tag)),
-        abi::MPI_ANY_TAG => Some(None),
+        0.. => Some(Tags::one(tag)),
+        abi::MPI_ANY_TAG => Some(Tags::ANY),
         _ => None,
     }
 }
@@ -228,14 +229,14 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<Received> {
-        let tag = plain_tag(tag)?;
+        let tags = plain_tags(tag)?;
         if source < 0 {
             return None;
         }
         let from = comm.team.map.process(source as u32)?;
         let mut domain = self.domain.home()?;
         let context = comm.team.point_to_point;
-        let received = domain.lane.receive_short_now(context, (from, source), tag, into)?;
+        let received = domain.lane.receive_short_now(context, (from, source), tags, into)?;
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if look {
@@ -253,13 +254,13 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<Received> {
-        let tag = plain_tag(tag)?;
+        let tags = plain_tags(tag)?;
         if source < 0 {
             return None;
         }
         let from = comm.team.map.process(source as u32)?;
         let mut domain = self.domain.home()?;
-        domain.lane.receive_unexpected_now(comm.team.point_to_point, (from, source), tag, into)
+        domain.lane.receive_unexpected_now(comm.team.point_to_point, (from, source), tags, into)
     }
 
     /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
@@ -278,7 +279,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Option<Completion>> {
         /// Looks into the one ring between two looks at everything.
         const LOOKS: u32 = 8;
-        let (Some(tag), Ok(rank)) = (plain_tag(tag), u32::try_from(source)) else { return Ok(None) };
+        let (Some(tags), Ok(rank)) = (plain_tags(tag), u32::try_from(source)) else { return Ok(None) };
         let Some(from) = comm.team.map.process(rank) else { return Ok(None) };
         let context = comm.team.point_to_point;
         let mut wait = None;
@@ -286,7 +287,7 @@ impl<F: Fabric> Process<F> {
             for _ in 0..LOOKS {
                 let (now, look) = {
                     let mut domain = self.domain.lock();
-                    let now = domain.lane.receive_now(context, (from, source), tag, into);
+                    let now = domain.lane.receive_now(context, (from, source), tags, into);
                     (now, matches!(now, Now::Received(_)) && domain.lane.is_look_due(1))
                 };
                 if look {
@@ -341,13 +342,13 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<RequestId> {
-        let tag = plain_tag(tag)?;
+        let tags = plain_tags(tag)?;
         let from = match source {
             abi::MPI_ANY_SOURCE => None,
             0.. => Some((comm.team.map.process(source as u32)?, source)),
             _ => return None,
         };
-        match domain.lane.receive_plain(comm.team.point_to_point, from, tag, into)? {
+        match domain.lane.receive_plain(comm.team.point_to_point, from, tags, into)? {
             Posted::Waits(request) => Some(request),
             Posted::Taken(request) => {
                 let look = domain.lane.is_look_due(1);

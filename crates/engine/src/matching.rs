@@ -8,7 +8,7 @@ use crate::list::List;
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Context as Name, ContextId};
+use oxmpi_wire::{Context as Name, ContextId, Tags};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -52,17 +52,14 @@ impl Wanted {
         }
     }
 
-    /// As [`Wanted::new`]; `None` stands for any.
+    /// As [`Wanted::new`]; `None` stands for anybody.
     #[inline(always)]
-    pub(crate) fn plain(from: Option<u32>, tag: Option<i32>) -> Wanted {
+    pub(crate) fn plain(from: Option<u32>, tags: Tags) -> Wanted {
         let source = match from {
             Some(process) => process,
             None => ANYBODY,
         };
-        match tag {
-            Some(tag) => Wanted { source, tag, mask: !0 },
-            None => Wanted { source, tag: 0, mask: 0 },
-        }
+        Wanted { source, tag: tags.tag, mask: tags.mask }
     }
 
     #[inline(always)]

@@ -508,19 +508,18 @@ impl Requests {
         id
     }
 
-    /// A new posted receive into memory in one piece. `post` posts the request of that name and says its key.
+    /// A new posted receive into memory in one piece, and the place of its key among the posted ones.
     #[inline(always)]
     pub(crate) fn insert_posted(
         &mut self,
         into: PlainBuf,
         context: u32,
         from: Option<u32>,
-        post: impl FnOnce(RequestId) -> u32,
-    ) -> RequestId {
+    ) -> (RequestId, &mut u32) {
         let (id, slot) = self.vacant();
         slot.state = State::Posted;
-        slot.plain = PlainReceive { into, context, from, posted: post(id) };
-        id
+        slot.plain = PlainReceive { into, context, from, posted: NONE };
+        (id, &mut slot.plain.posted)
     }
 
     /// Stores a whole message into the plain receive that it was matched with, and completes it. `false`: it is no such

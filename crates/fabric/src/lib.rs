@@ -25,7 +25,7 @@ pub mod sim;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
-use oxmpi_wire::{ContextId, Envelope, Frame, Received};
+use oxmpi_wire::{ContextId, Envelope, Frame, Received, Tags};
 
 /// The user data that follow a frame.
 #[derive(Clone, Copy)]
@@ -182,22 +182,16 @@ pub trait Fabric {
     }
 
     /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies
-    /// there whole, in a few bytes beside its header, fits, and is of this context and, unless `None`, this tag. The
+    /// there whole, in a few bytes beside its header, fits, and is of this context and one of these tags. The
     /// caller has made sure that nothing older of that peer is anywhere else.
     #[inline]
-    fn receive_short_now(
-        &mut self,
-        _from: u32,
-        _context: u32,
-        _tag: Option<i32>,
-        _into: BytesMut<'_>,
-    ) -> Taken {
+    fn receive_short_now(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
         Taken::Other
     }
 
     /// As [`Fabric::receive_short_now`] for eager messages of any length, of which only the beginning may have come.
-    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
-        self.receive_short_now(from, context, tag, into)
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.receive_short_now(from, context, tags, into)
     }
 
     /// Hands up what has come. Returns whether anything had.

@@ -37,7 +37,7 @@ use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::Segment;
 use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -380,27 +380,29 @@ impl Fabric for Shm {
     }
 
     #[inline(always)]
-    fn receive_short_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
+    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         let Some(RingIn { receiver, .. }) = &mut link.ring_in else { return Taken::Other };
-        let Some((its_tag, its_context, bytes)) = receiver.peek_inline() else { return Taken::Other };
-        let len = bytes.len();
-        if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) {
+        if context > u32::from(u16::MAX) {
             return Taken::Other;
         }
+        let Some((tag, bytes)) = receiver.peek_expected(tags.tag, tags.mask, context as u16) else {
+            return Taken::Other;
+        };
+        let len = bytes.len();
         if !bytes.copy_if_it_fits(into) {
             return Taken::Other;
         }
         link.matched_in = link.matched_in.wrapping_add(1);
-        if receiver.release() {
+        if receiver.release_expected() {
             self.wake(from);
         }
-        Taken::Message { tag: its_tag, len }
+        Taken::Message { tag, len }
     }
 
-    fn receive_now(&mut self, from: u32, context: u32, tag: Option<i32>, into: BytesMut<'_>) -> Taken {
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let (taken, credits_wanted) = link.take(context, tag, into);
+        let (taken, credits_wanted) = link.take(context, tags, into);
         if credits_wanted {
             self.wake(from);
         }

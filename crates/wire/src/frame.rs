@@ -51,6 +51,32 @@ pub struct Envelope {
     pub tag: i32,
 }
 
+/// The tags that a receive wants: one, or any. A comparison without a branch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tags {
+    /// The tag, or 0 for any.
+    pub tag: i32,
+    /// Which bits of it count: all or none.
+    pub mask: i32,
+}
+
+impl Tags {
+    /// Any tag.
+    pub const ANY: Tags = Tags { tag: 0, mask: 0 };
+
+    /// This tag alone.
+    #[inline(always)]
+    pub const fn one(tag: i32) -> Tags {
+        Tags { tag, mask: !0 }
+    }
+
+    /// Whether `tag` is wanted.
+    #[inline(always)]
+    pub const fn fit(self, tag: i32) -> bool {
+        (self.tag ^ tag) & self.mask == 0
+    }
+}
+
 /// A frame without its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {

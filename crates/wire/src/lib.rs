@@ -18,4 +18,4 @@
 
 mod frame;
 
-pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
+pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};

@@ -9,7 +9,7 @@ use crate::request::{Completion, Fault, ReceiveWork, Received, RequestId, Source
 use oxmpi_fabric::{Fabric, Fetching, Taken};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::Frame;
+use oxmpi_wire::{Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
     /// Receives a message of a few bytes from process `from`, named `source` in the communicator, straight from where it
@@ -20,7 +20,7 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         (from, source): (u32, i32),
-        tag: Option<i32>,
+        tags: Tags,
         into: BytesMut<'_>,
     ) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
@@ -29,7 +29,7 @@ impl<F: Fabric> Lane<F> {
         if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
             return None;
         }
-        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tag, into) else {
+        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tags, into) else {
             return None;
         };
         peer.expected = peer.expected.wrapping_add(1);
@@ -42,7 +42,7 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         (from, source): (u32, i32),
-        tag: Option<i32>,
+        tags: Tags,
         into: &PlainBuf,
     ) -> Now {
         let State { peers, contexts, requests, .. } = &mut self.state;
@@ -50,7 +50,7 @@ impl<F: Fabric> Lane<F> {
             return Now::NeverSo;
         };
         if !own.is_quiet() {
-            return match self.receive_unexpected_now(context, (from, source), tag, into) {
+            return match self.receive_unexpected_now(context, (from, source), tags, into) {
                 Some(received) => Now::Received(received),
                 None => Now::NeverSo,
             };
@@ -58,7 +58,7 @@ impl<F: Fabric> Lane<F> {
         if peer.lost || !peer.early.is_empty() {
             return Now::NeverSo;
         }
-        match self.fabric.receive_now(from, context, tag, into.bytes_mut()) {
+        match self.fabric.receive_now(from, context, tags, into.bytes_mut()) {
             Taken::Message { tag, len } => {
                 peer.expected = peer.expected.wrapping_add(1);
                 Now::Received(Received { source, tag, bytes: len as u64 })
@@ -83,14 +83,14 @@ impl<F: Fabric> Lane<F> {
         &mut self,
         context: u32,
         (from, source): (u32, i32),
-        tag: Option<i32>,
+        tags: Tags,
         into: &PlainBuf,
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
         if !own.posted.is_empty() {
             return None;
         }
-        let key = own.find_unexpected(Wanted::plain(Some(from), tag))?;
+        let key = own.find_unexpected(Wanted::plain(Some(from), tags))?;
         let Unexpected { tag, what, .. } = own.unexpected.get(key)?;
         let tag = *tag;
         if let Waits::Short { len, data } = what {
@@ -128,15 +128,16 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// Starts to receive into memory in one piece, from process `from` with its rank (`None`: anybody) and with `tag` (`None`: any). If the
+    /// Starts to receive into memory in one piece, from process `from` with its rank (`None`: anybody) and with one of `tags`. If the
     /// message lies there and nobody older wants it, it is received at once. `None`: something has to be looked at
     /// first, and nothing happened; use [`Lane::start_receive`].
     #[inline(always)]
+    #[expect(clippy::manual_map, reason = "a closure would be called, not made part of the straight line")]
     pub fn receive_plain(
         &mut self,
         context: u32,
         from: Option<(u32, i32)>,
-        tag: Option<i32>,
+        tags: Tags,
         into: PlainBuf,
     ) -> Option<Posted> {
         let State { peers, contexts, requests, lost, .. } = &mut self.state;
@@ -149,14 +150,18 @@ impl<F: Fabric> Lane<F> {
             && let Some(Some(peer)) = peers.get_mut(process as usize)
             && peer.early.is_empty()
             && let Taken::Message { tag, len } =
-                self.fabric.receive_short_now(process, context, tag, into.bytes_mut())
+                self.fabric.receive_short_now(process, context, tags, into.bytes_mut())
         {
             peer.expected = peer.expected.wrapping_add(1);
             return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
         }
-        let from = from.map(|(process, _)| process);
-        let post = |request| own.post(Wanted::plain(from, tag), request);
-        Some(Posted::Waits(requests.insert_posted(into, context, from, post)))
+        let from = match from {
+            Some((process, _)) => Some(process),
+            None => None,
+        };
+        let (request, key) = requests.insert_posted(into, context, from);
+        *key = own.post(Wanted::plain(from, tags), request);
+        Some(Posted::Waits(request))
     }
 
     /// Starts to receive into `buffer`.

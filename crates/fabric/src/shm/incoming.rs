@@ -5,7 +5,7 @@ use super::{BURST, Link};
 use crate::{Sink, Taken, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::ring::{RingReceiver, Slot};
-use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received};
+use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
 
 /// A ring in our segment, from one peer.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Link {
 
     /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
     /// and tag and fits.
-    pub(super) fn take(&mut self, context: u32, tag: Option<i32>, mut into: BytesMut<'_>) -> (Taken, bool) {
+    pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
         let Some(RingIn { receiver, framed: None }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };
@@ -82,7 +82,7 @@ impl Link {
             Some(
                 Slot::Inline { tag: its_tag, context: its_context, .. }
                 | Slot::Chunk { tag: its_tag, context: its_context, .. },
-            ) if u32::from(its_context) != context || tag.is_some_and(|tag| tag != its_tag) => {
+            ) if u32::from(its_context) != context || !tags.fit(its_tag) => {
                 return (Taken::Other, false);
             }
             Some(Slot::Inline { tag, bytes, .. }) => {

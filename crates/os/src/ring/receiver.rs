@@ -1,6 +1,6 @@
 //! The receiving side of a pair ring.
 
-use super::{RingArea, form, whole_lines};
+use super::{RingArea, form, header as header_of, whole_lines};
 #[cfg(not(loom))]
 use crate::pool::{SHORTEST_MEASURED, SLOW_IN_A_ROW};
 use crate::{
@@ -131,15 +131,18 @@ impl RingReceiver {
         Some(self.peek_other(header))
     }
 
-    /// The tag, context and bytes of what came next, if it is a whole message of at most 56 bytes: for a receive that
-    /// expects one, and otherwise falls back to [`RingReceiver::peek`]. It keeps all in registers.
-    #[inline]
-    pub fn peek_inline(&mut self) -> Option<(i32, u16, Bytes<'_>)> {
-        let header = self.next_header()?;
-        if header & FORM_MASK != u64::from(form::INLINE) << FORM_SHIFT {
+    /// The tag and bytes of what came next, if it is a whole message of at most 56 bytes, of this context, whose tag is
+    /// `tag` in the bits of `tag_mask`: for a receive that expects just that. All of it is one comparison.
+    #[inline(always)]
+    pub fn peek_expected(&mut self, tag: i32, tag_mask: i32, context: u16) -> Option<(i32, Bytes<'_>)> {
+        // SAFETY: `slot` is always inside the area.
+        let header = unsafe { &*self.slot }.words[0].load(Ordering::Acquire);
+        let expected = header_of(tag, context, form::INLINE, 0, self.lap);
+        let mask = (tag_mask as u32 as u64) << 32 | 0xffff << 16 | FORM_MASK | 0xff;
+        if (header ^ expected) & mask != 0 {
             return None;
         }
-        Some((header_tag(header), header_context(header), self.payload(header_len(header))))
+        Some((header_tag(header), self.payload(header_len(header))))
     }
 
     /// Whether nothing came next yet.
@@ -174,6 +177,12 @@ impl RingReceiver {
         if self.pooled.is_some() {
             self.leave_pool();
         }
+        self.release_expected()
+    }
+
+    /// As [`RingReceiver::release`], for what [`RingReceiver::peek_expected`] showed.
+    #[inline(always)]
+    pub fn release_expected(&mut self) -> bool {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
         self.slot = unsafe { self.slot.add(1) };
         if self.slot == self.end {
