@@ -74,9 +74,11 @@ impl<'a> Bytes<'a> {
     ///
     /// # Panics
     /// If they do not lie inside.
-    #[inline]
+    #[inline(always)]
     pub fn slice(&self, offset: usize, len: usize) -> Bytes<'a> {
-        assert!(offset <= self.len && len <= self.len - offset, "slice of {len} at {offset} in {}", self.len);
+        if offset > self.len || len > self.len - offset {
+            no_slice(offset, len, self.len);
+        }
         Bytes { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
     }
 
@@ -213,9 +215,11 @@ impl<'a> BytesMut<'a> {
     ///
     /// # Panics
     /// If they do not lie inside.
-    #[inline]
+    #[inline(always)]
     pub fn slice(&mut self, offset: usize, len: usize) -> BytesMut<'_> {
-        assert!(offset <= self.len && len <= self.len - offset, "slice of {len} at {offset} in {}", self.len);
+        if offset > self.len || len > self.len - offset {
+            no_slice(offset, len, self.len);
+        }
         BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
     }
 
@@ -245,6 +249,12 @@ impl<'a> From<&'a mut [u8]> for BytesMut<'a> {
     fn from(s: &'a mut [u8]) -> Self {
         BytesMut { ptr: s.as_mut_ptr(), len: s.len(), _lent: PhantomData }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn no_slice(offset: usize, len: usize, of: usize) -> ! {
+    panic!("slice of {len} at {offset} in {of}")
 }
 
 #[cfg(test)]
