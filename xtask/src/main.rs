@@ -1,9 +1,10 @@
-//! The project's few verbs: `cargo xtask demo`, `test`, `install`.
+//! The project's few verbs: `cargo xtask demo`, `test`, `soak`, `install`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod install;
 mod run;
+mod soak;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use run::{Failure, Run};
 const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
 cargo xtask test                            everything that must hold before a change goes in
+cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of three parts, and a little more
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 ";
@@ -24,6 +26,11 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["demo"] => demo(),
         ["test"] => test::test(),
+        ["soak"] => soak::soak(60),
+        ["soak", "--seconds", seconds] => match seconds.parse() {
+            Ok(seconds) => soak::soak(seconds),
+            Err(_) => Err(Failure::new(format!("--seconds {seconds}: not a number of seconds"))),
+        },
         ["install", "--prefix", dir] => install::install(Path::new(dir), true),
         ["install", "--prefix", dir, "--debug"] | ["install", "--debug", "--prefix", dir] => {
             install::install(Path::new(dir), false)

@@ -25,7 +25,7 @@ pub(crate) fn test() -> Result<(), Failure> {
     loom()
 }
 
-/// The model checker on rings, inbox and door. It wants another standard library underneath, so a directory of its own.
+/// The model checker on rings, inbox, door and lock. It wants another standard library underneath, so a directory of its own.
 fn loom() -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "-p", "oxmpi-os", "--release", "--test", "loom", "--target-dir"])

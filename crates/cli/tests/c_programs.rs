@@ -130,6 +130,7 @@ programs! {
     p2p_waits
     p2p_wildcards
     thread_multiple
+    thread_stress
     thread_wake
 }
 

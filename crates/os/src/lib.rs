@@ -12,7 +12,7 @@
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded
 //! process), [`bytes`] (views of memory that somebody else may write).
 //!
-//! The algorithms of ring, inbox and door know only atomics from the internal module `sync`, and run alike between
+//! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
 //! processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os
 //! --release --test loom --target-dir target/loom`), where everything that calls the kernel is left out. Each of
 //! their pages opens with the protocol as numbered rules; the code and the tests cite them.
@@ -25,6 +25,7 @@ mod hint;
 pub mod host;
 pub mod inbox;
 pub mod line;
+pub mod lock;
 pub mod pool;
 pub mod ring;
 pub mod share;
@@ -36,8 +37,6 @@ pub mod clock;
 pub mod cpus;
 #[cfg(not(loom))]
 pub mod fdpass;
-#[cfg(not(loom))]
-pub mod lock;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]

@@ -12,15 +12,12 @@
 //!    afterwards only the thread that holds `mutex` does.
 //! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living threads share one.
 
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{
     cell::UnsafeCell,
     fmt,
     marker::PhantomData,
     ops::{Deref, DerefMut},
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
 };
 
 /// No token: control blocks are aligned.
@@ -32,6 +29,9 @@ pub struct LaneLock<T> {
     holder: AtomicUsize,
     mutex: Mutex<()>,
     value: UnsafeCell<T>,
+    /// Lets loom see who has the value.
+    #[cfg(loom)]
+    tracked: crate::sync::UnsafeCell<()>,
 }
 
 // SAFETY: the lock gives out the value to one thread at a time (rules 1 and 2), as a mutex does.
@@ -52,12 +52,14 @@ pub enum LockError {
 
 impl<T> LaneLock<T> {
     /// A lock for one thread: the first that takes it.
-    pub const fn new(value: T) -> LaneLock<T> {
+    pub fn new(value: T) -> LaneLock<T> {
         LaneLock {
             home: AtomicUsize::new(0),
             holder: AtomicUsize::new(0),
             mutex: Mutex::new(()),
             value: UnsafeCell::new(value),
+            #[cfg(loom)]
+            tracked: crate::sync::UnsafeCell::new(()),
         }
     }
 
@@ -106,9 +108,8 @@ impl<T> LaneLock<T> {
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
-            // The guard ends here: afterwards `holder` is no longer ours to store (rule 2).
-            std::mem::forget(guard);
-            self.holder.store(0, Ordering::Relaxed);
+            // It ends here: afterwards `holder` is no longer ours to store (rule 2).
+            drop(guard);
             // Release: who sees it sees what the home thread did with the value.
             self.home.store(THREADED, Ordering::Release);
         }
@@ -121,6 +122,7 @@ impl<T> LaneLock<T> {
             return Err(LockError::Reentered);
         }
         self.holder.store(me, Ordering::Relaxed);
+        self.touch();
         Ok(LaneGuard { lock: self, held: None, _here: PhantomData })
     }
 
@@ -135,10 +137,18 @@ impl<T> LaneLock<T> {
                 }
                 let held = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 self.holder.store(me, Ordering::Relaxed);
+                self.touch();
                 Ok(LaneGuard { lock: self, held: Some(held), _here: PhantomData })
             }
             Err(_) => Err(LockError::OtherThread),
         }
+    }
+
+    /// Tells loom that the value is this thread's, from the first call of a guard to the last. Nothing outside of loom.
+    #[inline(always)]
+    fn touch(&self) {
+        #[cfg(loom)]
+        self.tracked.with_mut(|_| ());
     }
 }
 
@@ -184,6 +194,7 @@ impl<T> DerefMut for LaneGuard<'_, T> {
 impl<T> Drop for LaneGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        self.lock.touch();
         // Before the mutex, which is dropped after this.
         self.lock.holder.store(0, Ordering::Relaxed);
     }
@@ -236,25 +247,34 @@ impl<T: fmt::Debug> fmt::Debug for LaneGuard<'_, T> {
 #[inline(always)]
 fn token() -> usize {
     let token: usize;
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64"))]
     // SAFETY: the ABI of Linux on x86-64 has the address of the thread's control block at offset 0 of the block.
     unsafe {
         std::arch::asm!("mov {0}, fs:[0]", out(reg) token, options(nostack, preserves_flags, readonly, pure));
     }
-    #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
+    #[cfg(all(not(loom), target_os = "linux", target_arch = "aarch64"))]
     // SAFETY: reads the thread pointer.
     unsafe {
         std::arch::asm!("mrs {0}, tpidr_el0", out(reg) token, options(nostack, nomem, preserves_flags, pure));
     }
-    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    #[cfg(all(
+        not(loom),
+        not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))
+    ))]
     {
         thread_local!(static BLOCK: u64 = const { 0 });
+        token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
+    }
+    // Loom's threads share a control block.
+    #[cfg(loom)]
+    {
+        loom::thread_local!(static BLOCK: u64 = 0);
         token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
     }
     token
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

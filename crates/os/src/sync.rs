@@ -2,13 +2,13 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence},
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::Mutex,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{Mutex, MutexGuard},
 };

@@ -1,4 +1,4 @@
-//! The protocols of ring, pool, inbox and door under the model checker. Tests are named after the rules they check.
+//! The protocols of ring, pool, inbox, door and lock under the model checker. Tests are named after the rules they check.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os --release --test loom --target-dir target/loom`
 #![cfg(loom)]
@@ -16,6 +16,7 @@ use oxmpi_os::{
     control_section::ControlSection,
     door::{DoorWord, Sleepers},
     inbox::{InboxArea, InboxReceiver, InboxSender},
+    lock::{LaneLock, LockError},
     pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     share::ShareLine,
@@ -476,6 +477,62 @@ fn share_rule_2_claim() {
 }
 
 #[test]
+fn lock_rule_1_one_of_two_threads_is_at_home() {
+    check(3, || {
+        let lock = Arc::new(LaneLock::new(0));
+        let visit = |lock: &LaneLock<u32>| match lock.try_enter() {
+            Ok(mut value) => {
+                *value += 1;
+                1
+            }
+            Err(error) => {
+                assert_eq!(error, LockError::OtherThread);
+                0
+            }
+        };
+        let other = lock.clone();
+        let thread = thread::spawn(move || visit(&other) + visit(&other));
+        let mine = visit(&lock) + visit(&lock);
+        let theirs = thread.join().unwrap();
+        assert!((mine, theirs) == (2, 0) || (mine, theirs) == (0, 2), "{mine} and {theirs} visits");
+    });
+}
+
+/// Takes the lock as soon as it is given.
+fn add_one(lock: &LaneLock<u32>) {
+    loop {
+        match lock.try_enter() {
+            Ok(mut value) => {
+                *value += 1;
+                return;
+            }
+            Err(error) => assert_eq!(error, LockError::OtherThread),
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn lock_rules_1_and_2_a_second_thread_is_refused_until_set_threaded() {
+    check(3, || {
+        let lock = Arc::new(LaneLock::new(0));
+        *lock.lock() = 10;
+        let other = lock.clone();
+        let thread = thread::spawn(move || add_one(&other));
+        // With the other thread at the door: it must see the 20, and be seen.
+        {
+            let mut value = lock.lock();
+            assert_eq!(*value, 10);
+            *value = 20;
+        }
+        lock.set_threaded().unwrap();
+        add_one(&lock);
+        thread.join().unwrap();
+        assert_eq!(*lock.lock(), 22);
+    });
+}
+
+#[test]
 fn share_rule_3_close() {
     check(3, || {
         let line = ShareLine::on_heap();
@@ -488,5 +545,43 @@ fn share_rule_3_close() {
         assert!(late.is_none_or(|piece| piece == 0));
         // Whatever the sender got was of the first share: the second one is whole.
         assert_eq!(line.claim(second, 1), Some(0));
+    });
+}
+
+#[test]
+fn lock_rule_2_threads_exclude_each_other() {
+    check(2, || {
+        let lock = Arc::new(LaneLock::new(0));
+        lock.set_threaded().unwrap();
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let lock = lock.clone();
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let mut value = lock.lock();
+                        // A callback that calls back in is refused, whoever waits for the lock.
+                        assert_eq!(lock.try_enter().unwrap_err(), LockError::Reentered);
+                        *value += 1;
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*lock.lock(), 4);
+    });
+}
+
+#[test]
+fn lock_rule_3_a_thread_that_ends_leaves_the_lock_to_others() {
+    check(3, || {
+        let lock = Arc::new(LaneLock::new(0));
+        lock.set_threaded().unwrap();
+        let first = lock.clone();
+        thread::spawn(move || add_one(&first)).join().unwrap();
+        let second = lock.clone();
+        let thread = thread::spawn(move || add_one(&second));
+        add_one(&lock);
+        thread.join().unwrap();
+        assert_eq!(*lock.lock(), 3);
     });
 }

@@ -1,5 +1,5 @@
 //! Ring, pool, inbox and door between threads over a real segment. Bounded by numbers of messages, and by a guard that
-//! turns a hang into a failure.
+//! turns a hang into a failure. `OXMPI_STRESS_TIMES=n` does n times as much.
 #![cfg(not(loom))]
 
 use oxmpi_os::{
@@ -21,13 +21,21 @@ fn segment(boot: Boot) -> Arc<Segment> {
     Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")
 }
 
-/// Aborts the test program if `self` is not dropped within a minute.
+/// How many times the usual number of messages.
+fn times() -> u32 {
+    let text = std::env::var("OXMPI_STRESS_TIMES").unwrap_or("1".into());
+    text.parse().unwrap_or_else(|_| panic!("OXMPI_STRESS_TIMES is {text:?}, it must be a number"))
+}
+
+/// Aborts the test program if `self` is not dropped within a minute, or so many times a minute.
 struct Guard(Option<std::sync::mpsc::Sender<()>>);
 
 fn guard() -> Guard {
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     thread::spawn(move || {
-        if receiver.recv_timeout(Duration::from_secs(60)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if receiver.recv_timeout(Duration::from_secs(60) * times())
+            == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
             eprintln!("a test hangs");
             std::process::abort();
         }
@@ -66,7 +74,8 @@ fn a_ring_carries_all_lengths_in_order() {
     let door = Door::new(segment.clone(), Policy::new(true));
     let (mut sender, mut receiver) =
         (RingSender::new(segment.ring(2, door.kind())), RingReceiver::new(segment.ring(2, door.kind())));
-    let lengths = || (0..=16384usize).map(|i| (i * 4099) % 16385).chain(0..=200).chain([16384; 40]);
+    let once = || (0..=16384usize).map(|i| (i * 4099) % 16385).chain(0..=200).chain([16384; 40]);
+    let lengths = move || (0..times()).flat_map(move |_| once());
     let thread = thread::spawn(move || {
         for (number, len) in lengths().enumerate() {
             let bytes: Vec<u8> = (0..len).map(|at| byte(number, at)).collect();
@@ -295,13 +304,13 @@ fn bytes_outside_of_a_block_are_an_error() {
 #[test]
 fn an_inbox_takes_frames_of_four_producers() {
     let _guard = guard();
-    const EACH: u32 = 50_000;
+    let each = 50_000 * times();
     let segment = segment(boot(false, false, SegmentConfig { inbox_cells: 8, ..Default::default() }));
     let threads: Vec<_> = (0..4u32)
         .map(|producer| {
             let mut sender = InboxSender::new(segment.inbox());
             thread::spawn(move || {
-                for number in 0..EACH {
+                for number in 0..each {
                     let len = 4 + number as usize % (CELL_PAYLOAD - 3);
                     let fill = |mut cell: BytesMut<'_>| {
                         Bytes::from(&number.to_ne_bytes()).copy_to(cell.slice(0, 4));
@@ -316,7 +325,7 @@ fn an_inbox_takes_frames_of_four_producers() {
         .collect();
     let mut receiver = InboxReceiver::new(segment.inbox());
     let mut next = [0u32; 4];
-    while next != [EACH; 4] {
+    while next != [each; 4] {
         let Some(cell) = receiver.peek() else {
             thread::yield_now();
             continue;
@@ -346,7 +355,7 @@ fn door_stress(asymmetric: bool, policy: Policy) {
             let mut receiver = RingReceiver::new(mine.ring(0, door.kind()));
             let mut numbers = Numbers(7 + me as u64);
             let (mut slept, mut count, mut sent) = (0u32, 0u64, 0u64);
-            for turn in 0..20_000 {
+            for turn in 0..20_000 * times() as usize {
                 if turn % 2 == me {
                     for _ in 0..numbers.next() % 2000 {
                         std::hint::spin_loop();

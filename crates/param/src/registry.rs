@@ -261,10 +261,11 @@ parameters! {
     wait_sleeping: u32 {
         unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "How many waits sleep at once after a slow offer of the core (wait_slow_yield_us).",
+        help: "How many waits sleep at once after a slow offer of the core (wait_slow_yield_us). So many at most: 32 \
+               the first time, and twice as many each time that there is another one soon.",
     }
     wait_yields: u32 {
-        unit: Unit::Count, default: 64, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 32, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
         help: "With more ranks than cores: how often a waiting rank offers its core to others before it \
                sleeps.",

@@ -19,7 +19,8 @@ use std::sync::{
 ///
 /// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
 /// processor. Who yields to it waits for its time slice; who sleeps is woken at once, because it has used less time.
-/// So the next `sleeping_waits` waits do not yield but sleep.
+/// So the next waits do not yield but sleep: a few the first time, for it may be a stranger that passes; twice as many
+/// each time that one is met again soon; `sleeping_waits` at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// More ranks than processors on this node.
@@ -32,7 +33,7 @@ pub struct Policy {
     pub yields_before_sleep: u32,
     /// The longest yield among friends.
     pub slow_yield_ns: u64,
-    /// How many waits do without yields after a slow one.
+    /// How many waits do without yields, at most, after a slow one.
     pub sleeping_waits: u32,
     /// The distance of two looks while spinning: a reader that hammers a line takes it from the writer just before
     /// it is written.
@@ -46,7 +47,7 @@ impl Policy {
             oversubscribed,
             spin_ns: 20_000,
             yield_ns: 1_000_000,
-            yields_before_sleep: 64,
+            yields_before_sleep: 32,
             slow_yield_ns: 500_000,
             sleeping_waits: 1000,
             poll_gap_ns: 40,
@@ -65,8 +66,7 @@ pub struct Door {
     until_sleep: u64,
     slow_yield: u64,
     gap: u64,
-    /// Waits that shall still do without yields.
-    sleeping_waits: AtomicU32,
+    strangers: Strangers,
 }
 
 impl Door {
@@ -84,7 +84,7 @@ impl Door {
             until_sleep: clock::ticks_of_ns(policy.yield_ns),
             slow_yield: clock::ticks_of_ns(policy.slow_yield_ns),
             gap: clock::ticks_of_ns(policy.poll_gap_ns),
-            sleeping_waits: AtomicU32::new(0),
+            strangers: Strangers::new(policy.sleeping_waits),
         }
     }
 
@@ -184,7 +184,7 @@ impl Wait<'_> {
                 }
                 return Next::Look;
             }
-            self.phase = if door.shall_not_yield() { Phase::Sleep } else { Phase::Yield };
+            self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
         }
         if self.phase == Phase::Yield {
             let over = if door.policy.oversubscribed {
@@ -207,18 +207,53 @@ impl Door {
     fn yield_once(&self, now: u64) {
         std::thread::yield_now();
         if clock::ticks().wrapping_sub(now) > self.slow_yield {
-            self.sleeping_waits.store(self.policy.sleeping_waits, Ordering::Relaxed);
+            self.strangers.met_one();
         }
     }
+}
 
-    /// Whether a yield was slow not long ago; counts this wait. Threads may lose each other's counts, which is harmless.
-    fn shall_not_yield(&self) -> bool {
-        let left = self.sleeping_waits.load(Ordering::Relaxed);
-        if left == 0 {
-            return false;
-        }
-        self.sleeping_waits.store(left - 1, Ordering::Relaxed);
-        true
+/// What is known of strangers on our processors: how many waits shall sleep at once. Threads may lose each other's
+/// counts, which is harmless.
+#[derive(Debug)]
+struct Strangers {
+    /// Waits that sleep because of one of them, at most.
+    most: u32,
+    /// Waits that sleep because of the last one.
+    sleeping: AtomicU32,
+    /// How many of these are still to come.
+    left: AtomicU32,
+    /// Waits that have yielded since.
+    yielding: AtomicU32,
+}
+
+/// Waits that sleep because of a stranger that is not known yet.
+const FIRST_SLEEPING: u32 = 32;
+
+impl Strangers {
+    fn new(most: u32) -> Strangers {
+        let zero = || AtomicU32::new(0);
+        Strangers { most, sleeping: zero(), left: zero(), yielding: zero() }
+    }
+
+    /// A yield was slow. If that comes sooner than the time we slept for the last one, it is the same that stays.
+    fn met_one(&self) {
+        let before = self.sleeping.load(Ordering::Relaxed);
+        let stays = self.yielding.load(Ordering::Relaxed) <= before;
+        let sleeping = if stays { before.saturating_mul(2) } else { 0 };
+        let sleeping = sleeping.max(FIRST_SLEEPING).min(self.most);
+        self.sleeping.store(sleeping, Ordering::Relaxed);
+        self.left.store(sleeping, Ordering::Relaxed);
+        self.yielding.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a wait shall sleep without yields; counts it.
+    fn shall_sleep(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        let count = if left > 0 { &self.left } else { &self.yielding };
+        let counted =
+            if left > 0 { left - 1 } else { self.yielding.load(Ordering::Relaxed).saturating_add(1) };
+        count.store(counted, Ordering::Relaxed);
+        left > 0
     }
 }
 
@@ -239,5 +274,37 @@ impl Bell {
     #[inline]
     pub fn ring(&self) {
         self.segment.door_word().ring(self.kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Meets a stranger after so many yielding waits, and says how many waits sleep because of it.
+    fn sleep_after(strangers: &Strangers, yielding: u32) -> u32 {
+        for _ in 0..yielding {
+            assert!(!strangers.shall_sleep());
+        }
+        strangers.met_one();
+        (0..).find(|_| !strangers.shall_sleep()).expect("it ends")
+    }
+
+    #[test]
+    fn a_stranger_that_stays_is_remembered_longer_and_longer() {
+        let strangers = Strangers::new(1000);
+        // One more wait has yielded than is said here: the one that ended the count before.
+        let slept: Vec<u32> = (0..8).map(|_| sleep_after(&strangers, 3)).collect();
+        assert_eq!(slept, [32, 64, 128, 256, 512, 1000, 1000, 1000]);
+        assert_eq!(sleep_after(&strangers, 999), 1000);
+        assert_eq!(sleep_after(&strangers, 1000), 32, "a new one");
+        assert_eq!(sleep_after(&strangers, 100), 32, "another new one");
+    }
+
+    #[test]
+    fn no_wait_sleeps_if_none_shall() {
+        let strangers = Strangers::new(0);
+        assert_eq!([0, 1, 100].map(|yielding| sleep_after(&strangers, yielding)), [0; 3]);
+        assert_eq!(sleep_after(&Strangers::new(5), 0), 5);
     }
 }

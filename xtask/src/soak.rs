@@ -1,0 +1,78 @@
+//! `cargo xtask soak`: what finds rare defects, for as long as one likes to wait. Each run plays other seeds, and says
+//! which.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::install::install;
+use crate::root;
+use crate::run::{Failure, Run};
+
+/// Worlds that the simulator plays between two looks at the clock.
+const WORLDS: u64 = 5000;
+
+/// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
+/// fifth of it.
+const WAYS: [(u32, &[&str]); 7] = [
+    (4, &[]),
+    (1, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
+    (2, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
+    (4, &["--mca", "single_copy", "off"]),
+    (4, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"]),
+    (
+        4,
+        &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0", "--mca", "wait_yields", "0"],
+    ),
+    (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
+];
+
+/// Soaks: each of the parts takes about `seconds`.
+pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000;
+    threads(seconds, seed)?;
+    worlds(Duration::from_secs(seconds), seed)?;
+    // One time over takes about two seconds.
+    Run::cargo()
+        .args(["test", "--locked", "--quiet", "-p", "oxmpi-os", "--test", "stress"])
+        .env("OXMPI_STRESS_TIMES", (seconds / 2).max(1).to_string())
+        .show()
+}
+
+/// Four threads a rank do everything at once.
+fn threads(seconds: u64, seed: u64) -> Result<(), Failure> {
+    let prefix = root().join("target/soak");
+    install(&prefix, true)?;
+    let program = prefix.join("thread_stress");
+    Run::new(prefix.join("bin/mpicc"))
+        .args(["-O1", "-g", "-pthread"])
+        .arg(root().join("tests/c/thread_stress.c"))
+        .arg("-o")
+        .arg(&program)
+        .show()?;
+    for (way, (ranks, options)) in WAYS.iter().enumerate() {
+        let seconds = if way == 0 { seconds } else { seconds.div_ceil(5) };
+        Run::new(prefix.join("bin/mpirun"))
+            .args(["-n", &ranks.to_string(), "--timeout", &(seconds + 90).to_string()])
+            .args(*options)
+            .arg(&program)
+            .args([seconds.to_string(), seed.to_string()])
+            .show()?;
+    }
+    Ok(())
+}
+
+/// The simulated world, with seeds of its own.
+fn worlds(time: Duration, seed: u64) -> Result<(), Failure> {
+    let start = Instant::now();
+    for part in 0.. {
+        Run::cargo()
+            .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "sim", "random_programs"])
+            .env("OXMPI_SIM_BASE", (seed + part * WORLDS).to_string())
+            .env("OXMPI_SIM_COUNT", WORLDS.to_string())
+            .show()?;
+        if start.elapsed() >= time {
+            println!("{} worlds from seed {seed}", (part + 1) * WORLDS);
+            break;
+        }
+    }
+    Ok(())
+}
