@@ -70,7 +70,7 @@ impl Default for Settings {
         Settings {
             eager_limit: 64 << 10,
             ring_after: 2,
-            pool_from: 2049,
+            pool_from: 512,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             single_copy: true,
             patience_ns: 10_000,

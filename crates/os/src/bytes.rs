@@ -17,9 +17,6 @@ pub enum CopyKind {
     Streaming,
 }
 
-/// How many bytes [`Bytes::copy_in_steps_to`] copies by one call of the C library.
-const COPY_STEP: usize = 2 << 10;
-
 /// Readable memory of `len` bytes that stays mapped for `'a`. Its content may change at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
@@ -114,22 +111,6 @@ impl<'a> Bytes<'a> {
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
         // a program may send from and receive into overlapping memory, which is its error, not ours.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
-    }
-
-    /// As [`Bytes::copy_to`] for bytes that most likely lie in a cache. From some length on the C library takes the
-    /// processor's string instruction, which spares the memory but starts slowly: between caches 8 KiB take it half as
-    /// long again as in short steps.
-    ///
-    /// # Panics
-    /// If the lengths differ.
-    #[inline]
-    pub fn copy_in_steps_to(&self, mut to: BytesMut<'_>) {
-        let mut done = 0;
-        while self.len - done > COPY_STEP {
-            self.slice(done, COPY_STEP).copy_any(to.slice(done, COPY_STEP));
-            done += COPY_STEP;
-        }
-        self.slice(done, self.len - done).copy_to(to.slice(done, self.len - done));
     }
 
     /// Copies all bytes to `to` with stores that do not fetch the lines they write into the cache, on processors that

@@ -6,27 +6,31 @@
 //! destinations, memory does not grow with their number. The *slots* of a message that lies in the pool go through the
 //! receiver's ring as always: see the pool chunk of [`ring`](crate::ring).
 //!
-//! The pool is a ring of *blocks*. Positions in it are bytes counted from the start of all time, in 32 bits, and wrap.
+//! The pool is a ring of *blocks*. Each has some bytes more than its size says, the *gap*: a processor that reads a
+//! block to its end fetches a few lines beyond it in advance, and what lies there should not be what the sender writes
+//! next. So plain copies leave the gap alone. Streaming ones (see [`CopyKind`](crate::bytes::CopyKind)) fill it in longer
+//! messages, because then all is read from memory and that fetching helps.
 //!
 //! ```text
-//! states  for each block 32 bits: the position after its last byte when it was freed last
-//! data    the blocks, on pages of their own
+//! states    for each block 32 bits: the position after it when it was freed last
+//! data      on a page of their own, the blocks, each with its gap
+//! position  number of the block since the start of all time | offset in it (1 + log2 of the size bits); 32 bits, wraps
 //! ```
 //!
 //! Rules
 //! 1. *One writer.* The segment's owner alone, through its one [`Pool`], writes data; only receivers, through their
 //!    [`PoolView`]s, write states. All memory is zero at the start.
-//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that lies
-//!    `pool size` or more after `tail`. Nothing is touched before its first use, so a pool that is never used takes no
-//!    memory.
+//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
+//!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
+//!    never used takes no memory.
 //! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, whose
 //!    publication (release) and observation (acquire) order the copies of both sides. A piece never crosses a block. Only
 //!    the destination reads a block.
 //! 4. *Free.* After its last look at a block the receiver stores the position after the block to the block's state
-//!    (release). It has taken the last piece in a block if that piece ends the block, or the message.
+//!    (release). The slot of the last piece in a block says so.
 //! 5. *Reclaim.* When the sender is short of room it moves `tail` over all blocks at whose state it finds (acquire) the
-//!    position after the block. A state holds the position of another lap until then: the position returns only after
-//!    2^32 bytes, several laps.
+//!    position after the block. A state holds the position of another lap until then: a position returns only after
+//!    several laps.
 //! 6. *Nobody waits for the pool.* Blocks are freed in any order but reclaimed in that of the ring, so that one slow
 //!    receiver can make the pool look full for all. A sender without room uses the destination's data ring, or
 //!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
@@ -35,12 +39,12 @@
 
 mod choice;
 
-pub(crate) use choice::SLOW_IN_A_ROW;
+pub(crate) use choice::Spell;
 pub use choice::{CopyChoice, SHORTEST_MEASURED};
 
 use crate::{
     bytes::{Bytes, BytesMut},
-    line::{Keep, LINE_BYTES, Touch, Watched, heap_data},
+    line::{Keep, Touch, Watched, heap_data},
     sync::{AtomicU32, Ordering},
 };
 use std::{ptr::NonNull, sync::Arc};
@@ -48,11 +52,14 @@ use std::{ptr::NonNull, sync::Arc};
 /// The sizes of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Bytes of data: a power of two to 1 GiB; 0: there is no pool.
+    /// Bytes of data, without gaps: a power of two from 4 KiB to 1 GiB; 0: there is no pool.
     pub bytes: u32,
-    /// Bytes of a block: a power of two, 64 to a quarter of the pool.
+    /// Bytes of a block, without its gap: a power of two, 1 KiB to a quarter of the pool.
     pub block_bytes: u32,
 }
+
+/// The smallest block in bytes.
+const SMALLEST: u32 = 1 << 10;
 
 /// States and data begin on pages of their own.
 const PAGE: usize = 4096;
@@ -64,14 +71,14 @@ impl PoolShape {
         if bytes == 0 {
             return Ok(());
         }
-        if !bytes.is_power_of_two() || !(1 << 10..=1 << 30).contains(&bytes) {
+        if !bytes.is_power_of_two() || !(4 * SMALLEST..=1 << 30).contains(&bytes) {
             return Err(format!(
-                "a pool of {bytes} bytes: the number must be 0 or a power of two from 1024 to 2^30"
+                "a pool of {bytes} bytes: the number must be 0 or a power of two from 4096 to 2^30"
             ));
         }
-        if !block_bytes.is_power_of_two() || !(LINE_BYTES as u32..=bytes / 4).contains(&block_bytes) {
+        if !block_bytes.is_power_of_two() || !(SMALLEST..=bytes / 4).contains(&block_bytes) {
             return Err(format!(
-                "pool blocks of {block_bytes} bytes: the number must be a power of two from {LINE_BYTES} to {} (a quarter of the pool)",
+                "pool blocks of {block_bytes} bytes: the number must be a power of two from {SMALLEST} to {} (a quarter of the pool)",
                 bytes / 4
             ));
         }
@@ -86,7 +93,22 @@ impl PoolShape {
 
     /// Bytes of memory a pool takes.
     pub const fn area_bytes(&self) -> usize {
-        self.data_offset() + self.bytes as usize
+        self.data_offset() + self.data_bytes().next_multiple_of(PAGE)
+    }
+
+    /// Bytes from one block to the next, which are also those that it has with its gap. The gap is half a block: 512
+    /// bytes would do for plain copies, but streaming ones are faster from the start of a page.
+    pub(crate) const fn pitch(&self) -> u32 {
+        self.block_bytes + self.block_bytes / 2
+    }
+
+    /// How far the positions of two neighbouring blocks are apart.
+    pub(crate) const fn span(&self) -> u32 {
+        2 * self.block_bytes
+    }
+
+    const fn data_bytes(&self) -> usize {
+        self.blocks() * self.pitch() as usize
     }
 
     const fn blocks(&self) -> usize {
@@ -125,12 +147,12 @@ impl PoolArea {
         }
         assert!(shape.bytes > 0, "a pool of no bytes");
         let states: Arc<[AtomicU32]> = (0..shape.blocks()).map(|_| AtomicU32::new(0)).collect();
-        let data = heap_data(shape.bytes as usize);
+        let data = heap_data(shape.data_bytes());
         PoolArea {
             states: NonNull::from(&states[0]),
             data: NonNull::from(&data[..]).cast(),
             shape,
-            watched: Watched::new(shape.bytes as usize),
+            watched: Watched::new(shape.data_bytes()),
             _keep: Arc::new((states, data)),
         }
     }
@@ -145,7 +167,7 @@ impl PoolArea {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
         // SAFETY: the data lie inside the `area_bytes()` which the caller vouches for.
         let data = unsafe { at.add(shape.data_offset()) };
-        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.bytes as usize), _keep: keep }
+        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.data_bytes()), _keep: keep }
     }
 
     /// The pool's sizes.
@@ -156,13 +178,20 @@ impl PoolArea {
     /// Where `position` lies in the data.
     #[inline(always)]
     const fn at(&self, position: u32) -> usize {
-        (position & (self.shape.bytes - 1)) as usize
+        self.block(position) * self.shape.pitch() as usize + self.offset(position)
+    }
+
+    /// Where `position` lies in its block.
+    #[inline(always)]
+    const fn offset(&self, position: u32) -> usize {
+        (position & (self.shape.span() - 1)) as usize
     }
 
     /// The number of the block in which `position` lies.
     #[inline(always)]
     const fn block(&self, position: u32) -> usize {
-        self.at(position) >> self.shape.block_bytes.trailing_zeros()
+        // A lap of positions is twice as long as the data.
+        ((position & (2 * self.shape.bytes - 1)) >> self.shape.span().trailing_zeros()) as usize
     }
 
     /// The state of that block.
@@ -176,7 +205,7 @@ impl PoolArea {
     /// The position after the block in which `position` lies.
     #[inline(always)]
     const fn block_end(&self, position: u32) -> u32 {
-        (position | (self.shape.block_bytes - 1)).wrapping_add(1)
+        (position | (self.shape.span() - 1)).wrapping_add(1)
     }
 }
 
@@ -237,32 +266,28 @@ impl Pool {
     }
 
     fn known_free(&self) -> usize {
-        (self.area.shape.bytes - self.head.wrapping_sub(self.tail)) as usize
+        (self.area.shape.bytes - self.head.wrapping_sub(self.tail) / 2) as usize
     }
 
-    /// Takes blocks for `len` bytes for process `to`, for which there must be room; the position of the first (rule 2).
+    /// Takes some blocks for process `to`, for which there must be room; the position of the first (rule 2).
     #[inline]
-    pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
+    pub(crate) fn take(&mut self, blocks: u32, to: u32) -> u32 {
         let start = self.head;
-        loop {
+        for _ in 0..blocks {
             debug_assert!(self.known_free() > 0);
             let block = self.area.block(self.head);
             self.destinations[block] = Some(to);
             self.head = self.area.block_end(self.head);
-            self.is_warm |= self.area.at(self.head) == 0;
-            if self.head.wrapping_sub(start) as usize >= len {
-                return start;
-            }
+            self.is_warm |= self.area.block(self.head) == 0;
         }
+        start
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
         let at = self.area.at(position);
-        debug_assert!(
-            at % self.area.shape.block_bytes as usize + len <= self.area.shape.block_bytes as usize
-        );
+        debug_assert!(self.area.offset(position) + len <= self.area.shape.pitch() as usize);
         self.area.watched.touch(at, len, Touch::Write);
         // SAFETY: inside the data, as a piece never crosses a block, and mapped while `area` lives. Nobody else uses
         // these bytes: their last reader has freed the block (rule 5), the next one knows of them only by the slot.
@@ -270,6 +295,7 @@ impl Pool {
     }
 
     /// Whether the time of a copy says something about the caches: not while pages are made.
+    #[cfg(not(loom))]
     #[inline]
     pub(crate) const fn is_warm(&self) -> bool {
         self.is_warm
@@ -291,19 +317,15 @@ impl PoolView {
     /// The `len` bytes of a piece at `position`; none if they do not lie within one block.
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
-        let (at, block) = (self.area.at(position), self.area.shape.block_bytes as usize);
-        if len > block - (at & (block - 1)) {
+        // Not every number is a position: its offset may lie beyond the gap.
+        let left = (self.area.shape.pitch() as usize).checked_sub(self.area.offset(position))?;
+        if len > left {
             return None;
         }
+        let at = self.area.at(position);
         self.area.watched.touch(at, len, Touch::Read);
         // SAFETY: inside the block and so inside the data, mapped while `area` lives.
         Some(unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at), len) })
-    }
-
-    /// Whether a piece of `len` bytes at `position` ends its block.
-    #[inline]
-    pub(crate) const fn ends_block(&self, position: u32, len: usize) -> bool {
-        (position.wrapping_add(len as u32)) & (self.area.shape.block_bytes - 1) == 0 && len > 0
     }
 
     /// Frees the block in which `position` lies (rule 4).
@@ -317,7 +339,7 @@ impl PoolView {
 mod tests {
     use super::*;
 
-    const SHAPE: PoolShape = PoolShape { bytes: 4096, block_bytes: 512 };
+    const SHAPE: PoolShape = PoolShape { bytes: 8192, block_bytes: 1024 };
 
     fn pool() -> (Pool, PoolView) {
         let area = PoolArea::on_heap(SHAPE);
@@ -327,52 +349,53 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_are_refused_with_their_values() {
         let wrong = |bytes, block_bytes| PoolShape { bytes, block_bytes }.check().unwrap_err();
-        assert!(wrong(1000, 64).contains("1000 bytes"));
-        assert!(wrong(1 << 31, 64).contains("2147483648 bytes"));
-        assert!(wrong(4096, 2048).contains("blocks of 2048 bytes"));
-        assert!(wrong(4096, 0).contains("blocks of 0 bytes"));
+        assert!(wrong(6000, 1024).contains("6000 bytes"));
+        assert!(wrong(1 << 31, 1024).contains("2147483648 bytes"));
+        assert!(wrong(8192, 4096).contains("blocks of 4096 bytes"));
+        assert!(wrong(8192, 512).contains("blocks of 512 bytes"));
         assert_eq!(PoolShape { bytes: 0, block_bytes: 0 }.check(), Ok(()));
-        assert_eq!(SHAPE.area_bytes(), 4096 + 4096);
+        assert_eq!(SHAPE.area_bytes(), 4096 + 12288, "each block has a gap");
     }
 
     #[test]
     fn rule_5_blocks_are_reclaimed_in_order_for_ever() {
         let (mut pool, view) = pool();
-        // As if 2^32 bytes were nearly through.
-        (pool.head, pool.tail) = (u32::MAX - 4095, u32::MAX - 4095);
+        // As if the positions were nearly through.
+        (pool.head, pool.tail) = (u32::MAX - 16383, u32::MAX - 16383);
         for _ in 0..20 {
-            assert_eq!(pool.free_bytes(), 4096);
-            let starts = [1500, 512, 0].map(|len| pool.take(len, 7));
-            assert_eq!(pool.free_bytes(), 4096 - 5 * 512);
+            assert_eq!(pool.free_bytes(), 8192);
+            let starts = [3, 1, 1].map(|blocks| pool.take(blocks, 7));
+            assert_eq!(pool.free_bytes(), 8192 - 5 * 1024);
             view.free(starts[1]);
             view.free(starts[2].wrapping_add(100));
-            assert_eq!(pool.free_bytes(), 4096 - 5 * 512, "the first block is not free");
-            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 512)));
+            assert_eq!(pool.free_bytes(), 8192 - 5 * 1024, "the first block is not free");
+            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 2048)));
         }
     }
 
     #[test]
     fn rules_2_and_7_room_and_the_dead() {
         let (mut pool, view) = pool();
-        assert!(pool.room_for(2048) && !pool.room_for(2049), "half of the pool is the limit");
-        pool.take(2048, 1);
+        assert!(pool.room_for(4096) && !pool.room_for(4097), "half of the pool is the limit");
+        pool.take(4, 1);
         pool.take(1, 2);
-        pool.take(1024, 1);
-        assert!(pool.room_for(512) && !pool.room_for(513));
+        pool.take(2, 1);
+        assert!(pool.room_for(1024) && !pool.room_for(1025));
         pool.forget(1);
-        assert_eq!(pool.free_bytes(), 4096 - 3 * 512, "the message for 2 lies in between");
-        view.free(2048);
-        assert_eq!(pool.free_bytes(), 4096);
+        assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
+        view.free(8192);
+        assert_eq!(pool.free_bytes(), 8192);
     }
 
     #[test]
     fn rule_3_a_piece_that_crosses_its_block_is_none() {
         let (_, view) = pool();
-        assert_eq!(view.bytes(u32::MAX - 511, 512).map(|bytes| bytes.len()), Some(512));
-        assert!(
-            view.bytes(1, 512).is_none() && view.bytes(511, 2).is_none() && view.bytes(0, 4096).is_none()
+        let len = |position, len| view.bytes(position, len).map(|bytes| bytes.len());
+        assert_eq!(
+            (len(u32::MAX - 2047, 1536), len(511, 1025), len(1535, 1)),
+            (Some(1536), Some(1025), Some(1))
         );
-        assert!(view.bytes(0, usize::MAX).is_none());
-        assert!(view.ends_block(0, 512) && view.ends_block(511, 1) && !view.ends_block(512, 0));
+        assert_eq!((len(1, 1536), len(1535, 2), len(0, 4096), len(0, usize::MAX)), (None, None, None, None));
+        assert_eq!((len(1536, 0), len(1537, 0), len(u32::MAX, 1)), (Some(0), None, None), "beyond the gap");
     }
 }

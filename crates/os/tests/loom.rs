@@ -166,26 +166,38 @@ fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) ->
     })
 }
 
+/// Receives what [`send_pooled`] has sent, in all its pieces.
+fn receive_pooled(receiver: &mut RingReceiver, tag: u8, len: usize) {
+    let mut have = Vec::new();
+    while have.len() < len {
+        let (its_tag, bytes) = receive(receiver);
+        assert_eq!(its_tag, i32::from(tag));
+        have.extend(bytes);
+    }
+    assert_eq!(have, vec![tag; len]);
+}
+
 #[test]
 fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
-        // Two blocks each: the pool is full, and what follows is written over what the receiver reads.
-        assert!(send_pooled(&mut sender, &mut pool, 10, 512) && send_pooled(&mut sender, &mut pool, 11, 257));
+        // Two blocks each: the pool is full, and what follows is written over what the receiver reads. Odd tags are
+        // streamed, into the gaps as well.
+        assert!(
+            send_pooled(&mut sender, &mut pool, 10, 2048) && send_pooled(&mut sender, &mut pool, 11, 1537)
+        );
         assert!(!send_pooled(&mut sender, &mut pool, 12, 0));
         let thread = thread::spawn(move || {
-            for (tag, len) in [(12, 300), (13, 257), (14, 1)] {
+            for (tag, len) in [(12, 1025), (13, 1537), (14, 1)] {
                 while !send_pooled(&mut sender, &mut pool, tag, len) {
                     thread::yield_now();
                 }
             }
         });
-        let halves =
-            [(10, 256), (10, 256), (11, 256), (11, 1), (12, 256), (12, 44), (13, 256), (13, 1), (14, 1)];
-        for (tag, len) in halves {
-            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
+        for (tag, len) in [(10, 2048), (11, 1537), (12, 1025), (13, 1537), (14, 1)] {
+            receive_pooled(&mut receiver, tag, len);
         }
         thread.join().unwrap();
     });
@@ -194,29 +206,30 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 #[test]
 fn pool_rules_4_and_5_two_receivers() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let mut pool = Pool::new(area.clone());
         let ([mut first, mut second], receivers) = {
             let ((a, b), (c, d)) = (ring_with(&area), ring_with(&area));
             ([a, c], [b, d])
         };
-        assert!(send_pooled(&mut first, &mut pool, 20, 512) && send_pooled(&mut second, &mut pool, 21, 512));
-        let threads = receivers.map(|mut receiver| {
+        assert!(
+            send_pooled(&mut first, &mut pool, 20, 2048) && send_pooled(&mut second, &mut pool, 22, 2048)
+        );
+        let threads = [20, 22].into_iter().zip(receivers).map(|(tag, mut receiver)| {
             thread::spawn(move || {
-                let (tag, bytes) = receive(&mut receiver);
-                assert_eq!(bytes, [tag as u8; 256]);
-                assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; 256]));
+                receive_pooled(&mut receiver, tag, 2048);
                 receiver
             })
         });
+        let threads: Vec<_> = threads.collect();
         // Only this thread waits: what it writes over is read, or has been.
-        for (sender, tag) in [(&mut first, 22), (&mut second, 23)] {
-            while !send_pooled(sender, &mut pool, tag, 512) {
+        for (sender, tag) in [(&mut first, 24), (&mut second, 26)] {
+            while !send_pooled(sender, &mut pool, tag, 2048) {
                 thread::yield_now();
             }
         }
-        for (thread, tag) in threads.into_iter().zip([22, 23]) {
-            assert_eq!(receive(&mut thread.join().unwrap()), (tag, vec![tag as u8; 256]));
+        for (thread, tag) in threads.into_iter().zip([24, 26]) {
+            receive_pooled(&mut thread.join().unwrap(), tag, 2048);
         }
     });
 }
@@ -224,7 +237,7 @@ fn pool_rules_4_and_5_two_receivers() {
 #[test]
 fn ring_rule_10_a_body_follows_its_frame() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 1024, block_bytes: 256 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let thread = thread::spawn(move || {
             let mut pool = Pool::new(area);

@@ -192,12 +192,12 @@ parameters! {
                used.",
     }
     shm_pool_from_bytes: usize {
-        unit: Unit::Bytes, default: 2049, limits: 57..=1073741824, power_of_two: false,
+        unit: Unit::Bytes, default: 512, limits: 57..=1073741824, power_of_two: false,
         aliases: [], level: Tune,
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 110, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
         help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. \
                The next ones then go past the caches.",

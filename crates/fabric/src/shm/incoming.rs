@@ -1,6 +1,5 @@
 //! What comes from one peer by its ring.
 
-use super::outgoing::IN_CACHE;
 use super::{BURST, Link};
 use crate::{Sink, Taken, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -95,7 +94,7 @@ impl Link {
                 if total > into.len() {
                     return (Taken::Other, false);
                 }
-                copy(total, bytes, into.slice(0, bytes.len()));
+                bytes.copy_to(into.slice(0, bytes.len()));
                 (tag, total, bytes.len())
             }
         };
@@ -113,19 +112,13 @@ impl Link {
                 std::hint::spin_loop();
                 continue;
             };
-            copy(total, bytes, into.slice(offset, bytes.len()));
+            bytes.copy_to(into.slice(offset, bytes.len()));
             stored += bytes.len();
             credits_wanted |= receiver.release();
             patience = PATIENCE;
         }
         (Taken::Message { tag: its_tag, len: total }, credits_wanted)
     }
-}
-
-/// Copies a chunk of a message of `total` bytes.
-#[inline]
-fn copy(total: usize, chunk: Bytes<'_>, to: BytesMut<'_>) {
-    if total <= IN_CACHE { chunk.copy_in_steps_to(to) } else { chunk.copy_to(to) }
 }
 
 /// How many looks for the next chunk of a message that has begun before others get their turn.

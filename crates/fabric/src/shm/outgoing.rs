@@ -165,20 +165,11 @@ fn send_framed(
         && ring.try_send_frame_with_body(frame, len, None, |at, piece, kind| fill(body, at, piece, kind))
 }
 
-/// Messages up to this length, bytes, most likely lie in a cache on either side.
-pub(super) const IN_CACHE: usize = 64 << 10;
-
 /// Copies a part of a body into shared memory.
 #[inline]
 fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     match body {
-        Body::Bytes(all) => {
-            let bytes = all.slice(at, piece.len());
-            match kind {
-                CopyKind::Plain if all.len() <= IN_CACHE => bytes.copy_in_steps_to(piece),
-                _ => bytes.copy_by(kind, piece),
-            }
-        }
+        Body::Bytes(bytes) => bytes.slice(at, piece.len()).copy_by(kind, piece),
         Body::Packed { .. } => body.fill(at, piece),
     }
 }

@@ -11,12 +11,39 @@ use crate::bytes::CopyKind;
 /// much.
 pub const SHORTEST_MEASURED: usize = 4 << 10;
 
-/// How many plain copies in a row must be slow. One alone may have met an interrupt, or cold memory of the user.
-pub(crate) const SLOW_IN_A_ROW: u8 = 12;
-
 /// Each time that a new attempt with plain copies has failed, the next one is made after twice as many pieces, up to
-/// as many times the first number. Each fast copy halves it again.
+/// as many times the first number.
 const LONGEST_PAUSE: u32 = 16;
+
+/// A new attempt has failed if slow copies prevail before so many were made.
+const ATTEMPT: u32 = 64;
+
+/// Whether slow copies prevail. One alone may have met an interrupt, or cold memory of the user.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spell {
+    /// How many more were slow than fast.
+    excess: u8,
+}
+
+impl Spell {
+    /// How many more must be slow.
+    pub(crate) const PREVAILS: u8 = 8;
+
+    /// Notes a copy. `true`: slow ones prevail; the count begins anew.
+    #[inline]
+    pub(crate) const fn note(&mut self, is_slow: bool) -> bool {
+        if !is_slow {
+            self.excess = self.excess.saturating_sub(1);
+            return false;
+        }
+        self.excess += 1;
+        let prevails = self.excess == Spell::PREVAILS;
+        if prevails {
+            self.excess = 0;
+        }
+        prevails
+    }
+}
 
 /// Says how the next piece is to be copied, from how long earlier ones took. It reads no clock.
 #[derive(Clone, Debug)]
@@ -28,17 +55,18 @@ pub struct CopyChoice {
     pause: u32,
     /// Pieces still to be streamed; 0: copies are plain.
     streaming_left: u32,
-    /// Plain copies that were slow, in a row.
-    slow: u8,
+    /// Plain copies since the last streamed one, and whether they were slow.
+    plain: u32,
+    spell: Spell,
 }
 
 impl CopyChoice {
     /// How many pieces are streamed before plain copies are tried again, if nobody says otherwise.
     pub const PAUSE: u32 = 256;
 
-    /// The usual limit for plain copies, in nanoseconds for a KiB: 8 GB/s. Between cores that share a cache 99 of 100
+    /// The usual limit for plain copies, in nanoseconds for a KiB: 9 GB/s. Between cores that share a cache 99 of 100
     /// copies were measured to be faster, between others 9 of 10 slower.
-    pub const SLOW_NS_PER_KIB: u64 = 120;
+    pub const SLOW_NS_PER_KIB: u64 = 110;
 
     /// Plain copies until several in a row take more than `slow_ticks_per_kib` ticks per KiB; then streaming ones for
     /// `pause` pieces, then plain ones again.
@@ -50,9 +78,11 @@ impl CopyChoice {
         CopyChoice {
             slow_ticks_per_kib: Some(slow_ticks_per_kib),
             first_pause: pause,
-            pause,
+            // The first attempt is made before there was any.
+            pause: pause.div_ceil(2),
             streaming_left: 0,
-            slow: 0,
+            plain: 0,
+            spell: Spell { excess: 0 },
         }
     }
 
@@ -63,7 +93,8 @@ impl CopyChoice {
             first_pause: 1,
             pause: 1,
             streaming_left: matches!(kind, CopyKind::Streaming) as u32,
-            slow: 0,
+            plain: 0,
+            spell: Spell { excess: 0 },
         }
     }
 
@@ -86,13 +117,8 @@ impl CopyChoice {
         if bytes < SHORTEST_MEASURED {
             return;
         }
-        if ticks.saturating_mul(1024) <= limit.saturating_mul(bytes as u64) {
-            self.slow = 0;
-            self.pause = (self.pause / 2).max(self.first_pause);
-            return;
-        }
-        self.slow += 1;
-        if self.slow == SLOW_IN_A_ROW {
+        self.plain = self.plain.saturating_add(1);
+        if self.spell.note(ticks.saturating_mul(1024) > limit.saturating_mul(bytes as u64)) {
             self.stream();
         }
     }
@@ -106,9 +132,12 @@ impl CopyChoice {
     }
 
     fn stream(&mut self) {
-        self.slow = 0;
+        let longest = self.first_pause.saturating_mul(LONGEST_PAUSE);
+        self.pause =
+            if self.plain < ATTEMPT { self.pause.saturating_mul(2).min(longest) } else { self.first_pause };
         self.streaming_left = self.pause;
-        self.pause = self.pause.saturating_mul(2).min(self.first_pause.saturating_mul(LONGEST_PAUSE));
+        self.plain = 0;
+        self.spell = Spell::default();
     }
 
     /// A piece was streamed.
@@ -152,16 +181,20 @@ mod tests {
     }
 
     #[test]
-    fn only_slow_copies_in_a_row_count() {
+    fn slow_copies_count_if_they_prevail() {
         let mut choice = choice();
         for _ in 0..100 {
-            slow(&mut choice, usize::from(SLOW_IN_A_ROW) - 1);
-            choice.plain_took(8192, 800);
+            slow(&mut choice, usize::from(Spell::PREVAILS) - 1);
+            (0..Spell::PREVAILS).for_each(|_| choice.plain_took(8192, 800));
         }
         // Too short to say anything.
         (0..100).for_each(|_| choice.plain_took(4095, 1 << 40));
         assert_eq!(choice.kind(), CopyKind::Plain);
-        slow(&mut choice, usize::from(SLOW_IN_A_ROW));
+        // Two of three.
+        for _ in 0..Spell::PREVAILS {
+            slow(&mut choice, 2);
+            choice.plain_took(8192, 0);
+        }
         assert_eq!(choice.kind(), CopyKind::Streaming);
         assert!(!choice.wants_time(8192));
     }
@@ -170,12 +203,16 @@ mod tests {
     fn plain_copies_are_tried_again_ever_more_seldom() {
         let mut choice = choice();
         for pause in [10, 20, 40, 80, 160, 160] {
-            slow(&mut choice, usize::from(SLOW_IN_A_ROW));
+            slow(&mut choice, usize::from(Spell::PREVAILS));
             assert_eq!(stream(&mut choice), pause);
         }
-        // Fast again: one slow spell later is like the first one.
-        (0..4).for_each(|_| choice.plain_took(8192, 0));
-        slow(&mut choice, usize::from(SLOW_IN_A_ROW));
+        // A reader that complains is as good.
+        choice.reader_was_slow();
+        choice.reader_was_slow();
+        assert_eq!(stream(&mut choice), 160);
+        // Fast for a while: the next slow spell is like the first one.
+        (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0));
+        slow(&mut choice, usize::from(Spell::PREVAILS));
         assert_eq!(stream(&mut choice), 10);
     }
 

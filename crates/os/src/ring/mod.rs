@@ -37,19 +37,22 @@
 //! 8. *No deadlock.* The receiver holds back less than a quarter of slots and data; a message needs at most half, and
 //!    one slot more if it has a frame.
 //! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
-//!    holds as well. What was copied by streaming stores is fenced before its slot is published. The receiver frees a block
-//!    of the pool (rule 4 of [`pool`](crate::pool)) when it releases the slot of the last piece in it.
+//!    holds as well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published.
+//!    The length in the header is 1 if the piece is the last one in its block, and then the receiver frees the block
+//!    (rule 4 of [`pool`](crate::pool)) when it releases the slot.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
-//! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often several pool chunks in a row took it
-//!     long to copy out. The sender looks at it (relaxed) before each message that goes through the pool, and then
+//! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it
+//!     long to copy most of the last pool chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then
 //!     copies otherwise for a while. Nothing else depends on it.
 
+mod pooled;
 mod receiver;
 mod sender;
 
+pub use pooled::Pooling;
 pub use receiver::{RingReceiver, Slot};
-pub use sender::{Pooling, RingSender};
+pub use sender::RingSender;
 
 use crate::{
     barrier::BarrierKind,

@@ -2,11 +2,11 @@
 
 use super::{RingArea, form, header as header_of, whole_lines};
 #[cfg(not(loom))]
-use crate::pool::{SHORTEST_MEASURED, SLOW_IN_A_ROW};
+use crate::pool::SHORTEST_MEASURED;
 use crate::{
     bytes::Bytes,
     line::{Line, Touch},
-    pool::PoolView,
+    pool::{PoolView, Spell},
     sync::Ordering,
 };
 
@@ -68,8 +68,8 @@ pub struct RingReceiver {
     pool: Option<PoolView>,
     /// A pool chunk whose copy takes longer is slow; `None`: nobody asks.
     slow_ticks_per_kib: Option<u64>,
-    /// Slow ones in a row.
-    slow: u8,
+    /// Whether slow ones prevail.
+    spell: Spell,
     complaints: u64,
     area: RingArea,
     #[cfg(loom)]
@@ -97,7 +97,7 @@ impl RingReceiver {
             pooled: None,
             pool: None,
             slow_ticks_per_kib: None,
-            slow: 0,
+            spell: Spell::default(),
             complaints: 0,
             area,
             #[cfg(loom)]
@@ -165,7 +165,7 @@ impl RingReceiver {
         let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
             form::CHUNK => self.chunk(tag, context),
-            form::POOLED => self.pool_chunk(tag, context),
+            form::POOLED => self.pool_chunk(tag, context, header_len(header) == 1),
             _ => Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize },
         }
     }
@@ -205,13 +205,7 @@ impl RingReceiver {
             && pooled.len as usize >= SHORTEST_MEASURED
         {
             let took = crate::clock::ticks().wrapping_sub(pooled.since);
-            self.slow = if took.saturating_mul(1024) > limit.saturating_mul(u64::from(pooled.len)) {
-                self.slow + 1
-            } else {
-                0
-            };
-            if self.slow == SLOW_IN_A_ROW {
-                self.slow = 0;
+            if self.spell.note(took.saturating_mul(1024) > limit.saturating_mul(u64::from(pooled.len))) {
                 self.complaints += 1;
                 self.area.complaints_word().store(self.complaints, Ordering::Relaxed);
             }
@@ -277,7 +271,7 @@ impl RingReceiver {
 
     /// Rule 9: a chunk in the sender's pool.
     #[inline(always)]
-    fn pool_chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
+    fn pool_chunk(&mut self, tag: i32, context: u16, ends_block: bool) -> Slot<'_> {
         let Chunk { total, len, position, offset } = self.words();
         let Some(pool) = &self.pool else {
             panic!("broken ring: {len} bytes in a pool, from a sender that has told of none")
@@ -288,11 +282,10 @@ impl RingReceiver {
                 "broken ring: a chunk of {len} bytes at {position} of a pool, bytes {offset}.. of a message of {total}"
             )
         };
-        let is_last = offset + len == total || pool.ends_block(position, len as usize);
         self.pooled = Some(Pooled {
             position,
             len,
-            is_last,
+            is_last: ends_block,
             #[cfg(not(loom))]
             since: if self.slow_ticks_per_kib.is_some() { crate::clock::ticks() } else { 0 },
         });

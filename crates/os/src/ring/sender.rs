@@ -2,32 +2,11 @@
 
 use super::{INLINE_MAX, RingArea, form, header, whole_lines};
 use crate::{
-    bytes::{Bytes, BytesMut, CopyKind},
-    hint::{prefetch_to_write, store_fence},
+    bytes::{Bytes, BytesMut},
+    hint::prefetch_to_write,
     line::{LINE_BYTES, LINE_WORDS, Line, Touch},
-    pool::{CopyChoice, Pool, PoolShape},
     sync::{AtomicU64, Ordering},
 };
-
-/// The longest piece of a message in the pool, in bytes. Each piece has a price of its own (its slot goes from core to
-/// core, the receiver misses its first lines), which shorter ones were measured not to earn back by starting the
-/// receiver earlier.
-const LONG_PIECE: u32 = 8 << 10;
-/// Streaming stores are slower, so that for messages up to `SHORT_MESSAGE` shorter pieces do.
-const SHORT_MESSAGE: u32 = 16 << 10;
-const SHORT_STREAMING_PIECE: u32 = 4 << 10;
-
-/// The sender's pool, for one message.
-#[derive(Debug)]
-pub struct Pooling<'a> {
-    /// The pool.
-    pub pool: &'a mut Pool,
-    /// The process at the other end of the ring, for [`Pool::forget`].
-    pub to: u32,
-    /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
-    /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
-    pub copies: &'a mut CopyChoice,
-}
 
 /// The sending side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
 ///
@@ -37,9 +16,9 @@ pub struct RingSender {
     /// The next slot to fill.
     slot: *const Line,
     /// The lap it gets (rule 3).
-    lap: u8,
+    pub(super) lap: u8,
     /// Slots that may be filled, by the credit word last seen.
-    free: u32,
+    pub(super) free: u32,
     first: *const Line,
     end: *const Line,
     /// The credit word last seen.
@@ -48,8 +27,8 @@ pub struct RingSender {
     /// Where the next chunk goes (rule 5).
     data_tail: u32,
     /// The receiver's complaints last seen (rule 11).
-    complaints: u64,
-    area: RingArea,
+    pub(super) complaints: u64,
+    pub(super) area: RingArea,
 }
 
 // SAFETY: `slot`, `first` and `end` point into the area, which may move between threads.
@@ -125,78 +104,9 @@ impl RingSender {
         true
     }
 
-    /// The longest message in bytes that may be sent on this ring through a pool of this shape: half of the pool, and
-    /// no more pieces than half the slots (rule 8).
-    pub fn max_pooled(&self, pool: &PoolShape) -> usize {
-        let by_slots = self.area.shape.slots as usize / 2 * pool.block_bytes.min(LONG_PIECE) as usize;
-        pool.max_message().min(by_slots)
-    }
-
-    /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
-    /// called for each piece in turn and writes the message's bytes from `offset` on to it, all of them. If `kind` is
-    /// streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring or in the
-    /// pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for the
-    /// pool.
-    ///
-    /// # Panics
-    /// If `total` is more than [`RingSender::max_pooled`].
-    pub fn try_send_pooled(
-        &mut self,
-        tag: i32,
-        context: u16,
-        total: usize,
-        pooling: Pooling<'_>,
-        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
-    ) -> bool {
-        let Some(piece) = self.room_for_pooled(total, &mut *pooling.pool, pooling.copies.kind(), 0) else {
-            return false;
-        };
-        self.send_pieces(tag, context, total, piece, pooling, &mut fill);
-        true
-    }
-
-    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 10): through
-    /// the pool if one is given, else through the data ring with plain copies. `fill` as for
-    /// [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not called.
-    ///
-    /// # Panics
-    /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
-    /// [`RingSender::max_data`].
-    pub fn try_send_frame_with_body(
-        &mut self,
-        frame: Bytes<'_>,
-        body_len: usize,
-        pooling: Option<Pooling<'_>>,
-        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
-    ) -> bool {
-        let tag = body_len as u32 as i32;
-        match pooling {
-            _ if body_len == 0 => self.try_send_frame(frame),
-            None => {
-                let gone = self.room_for_data(body_len, 1) && self.send_slot(tag, 0, form::FRAME, frame);
-                if gone {
-                    let mut plain = |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
-                    self.send_chunks(0, 0, body_len, &mut plain);
-                }
-                gone
-            }
-            Some(pooling) => {
-                let kind = pooling.copies.kind();
-                let Some(piece) = self.room_for_pooled(body_len, &mut *pooling.pool, kind, 1) else {
-                    return false;
-                };
-                let gone = self.send_slot(tag, 0, form::FRAME, frame);
-                if gone {
-                    self.send_pieces(0, 0, body_len, piece, pooling, &mut fill);
-                }
-                gone
-            }
-        }
-    }
-
     /// Copies and publishes a message for whose chunks there is room (rules 5 and 6).
     #[inline]
-    fn send_chunks(
+    pub(super) fn send_chunks(
         &mut self,
         tag: i32,
         context: u16,
@@ -237,47 +147,12 @@ impl RingSender {
         }
     }
 
-    /// Copies and publishes a message for whose pieces there is room (rules 6 and 9).
-    #[inline]
-    fn send_pieces(
-        &mut self,
-        tag: i32,
-        context: u16,
-        total: usize,
-        longest: u32,
-        pooling: Pooling<'_>,
-        fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
-    ) {
-        let Pooling { pool, to, copies } = pooling;
-        let complaints = self.area.complaints_word().load(Ordering::Relaxed);
-        if std::mem::replace(&mut self.complaints, complaints) != complaints {
-            copies.reader_was_slow();
-        }
-        let start = pool.take(total, to);
-        let total = total as u32;
-        let mut offset = 0;
-        loop {
-            let len = longest.min(total - offset);
-            let position = start.wrapping_add(offset);
-            copy_piece(pool, position, len as usize, copies, |piece, kind| {
-                fill(offset as usize, piece, kind)
-            });
-            // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
-            unsafe { self.fill_chunk_words(total, len, position, offset) };
-            self.publish(header(tag, context, form::POOLED, 16, self.lap));
-            offset += len;
-            if offset == total {
-                return;
-            }
-        }
-    }
-
     /// Words 1 and 2 of a chunk.
     ///
     /// # Safety
     /// There must be a free slot.
     #[inline(always)]
-    unsafe fn fill_chunk_words(&self, total: u32, len: u32, position: u32, offset: u32) {
+    pub(super) unsafe fn fill_chunk_words(&self, total: u32, len: u32, position: u32, offset: u32) {
         // SAFETY: `slot` is inside the area, and free by the caller.
         let words = unsafe { &(*self.slot).words };
         words[1].store(u64::from(total) | u64::from(len) << 32, Ordering::Relaxed);
@@ -297,7 +172,7 @@ impl RingSender {
     }
 
     #[inline(always)]
-    fn send_slot(&mut self, tag: i32, context: u16, form: u8, bytes: Bytes<'_>) -> bool {
+    pub(super) fn send_slot(&mut self, tag: i32, context: u16, form: u8, bytes: Bytes<'_>) -> bool {
         assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
         if self.free == 0 && self.look_for_credits() == 0 {
             return false;
@@ -310,7 +185,7 @@ impl RingSender {
     /// Rule 2: the release store; then on to the next slot. The next slot is *not* fetched in advance: that was
     /// measured to cost a tenth of the latency of a small message, though it helps with data (`try_send_data`).
     #[inline(always)]
-    fn publish(&mut self, header: u64) {
+    pub(super) fn publish(&mut self, header: u64) {
         debug_assert!(self.free > 0);
         // SAFETY: `slot` is always inside the area.
         unsafe { &*self.slot }.words[0].store(header, Ordering::Release);
@@ -339,7 +214,7 @@ impl RingSender {
     }
 
     /// Whether there is room for `more` slots, and a message in chunks behind them.
-    fn room_for_data(&mut self, total: usize, more: u32) -> bool {
+    pub(super) fn room_for_data(&mut self, total: usize, more: u32) -> bool {
         let shape = self.area.shape;
         assert!(
             total <= shape.max_data(),
@@ -362,34 +237,9 @@ impl RingSender {
         }
     }
 
-    /// If there is room for `more` slots and a message in the pool behind them: the length of its pieces.
-    fn room_for_pooled(&mut self, total: usize, pool: &mut Pool, kind: CopyKind, more: u32) -> Option<u32> {
-        let shape = pool.shape();
-        let longest = self.max_pooled(&shape);
-        assert!(
-            total <= longest,
-            "a message of {total} bytes does not fit this pool, which takes {longest} at most"
-        );
-        let total = total as u32;
-        let mut piece = match kind {
-            CopyKind::Streaming if total <= SHORT_MESSAGE => SHORT_STREAMING_PIECE,
-            CopyKind::Plain if total <= SHORT_MESSAGE => 8 << 10,
-
-            _ => LONG_PIECE,
-        }
-        .min(shape.block_bytes);
-        // All these are powers of two, so that a piece never crosses a block; whole blocks are long enough.
-        while total.div_ceil(piece) > self.area.shape.slots / 2 {
-            piece *= 2;
-        }
-        let slots = total.div_ceil(piece).max(1) + more;
-        let fits = slots <= self.free || slots <= self.look_for_credits();
-        (fits && pool.room_for(total as usize)).then_some(piece)
-    }
-
     /// Loads the credit word (rule 4), and says how many slots are free.
     #[cold]
-    fn look_for_credits(&mut self) -> u32 {
+    pub(super) fn look_for_credits(&mut self) -> u32 {
         let credit = self.area.credit_word().load(Ordering::Acquire);
         let slots_taken = credit as u32;
         self.free += slots_taken.wrapping_sub(self.slots_taken);
@@ -428,32 +278,5 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
             u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
         };
         words[1 + whole].store(last, Ordering::Relaxed);
-    }
-}
-
-/// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.
-#[inline]
-fn copy_piece(
-    pool: &mut Pool,
-    position: u32,
-    len: usize,
-    copies: &mut CopyChoice,
-    fill: impl FnOnce(BytesMut<'_>, CopyKind),
-) {
-    let kind = copies.kind();
-    if kind == CopyKind::Streaming {
-        fill(pool.piece(position, len), kind);
-        // Rule 9.
-        store_fence();
-        copies.streamed();
-        return;
-    }
-    let piece = pool.piece(position, len);
-    #[cfg(not(loom))]
-    let before = copies.wants_time(len).then(crate::clock::ticks);
-    fill(piece, kind);
-    #[cfg(not(loom))]
-    if let Some(before) = before.filter(|_| pool.is_warm()) {
-        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before));
     }
 }

@@ -1,0 +1,224 @@
+//! Sending through the pool, and frames with a body (rules 9 and 10).
+
+use super::{RingSender, form, header};
+use crate::{
+    bytes::{Bytes, BytesMut, CopyKind},
+    hint::{prefetch_to_write, store_fence},
+    line::LINE_BYTES,
+    pool::{CopyChoice, Pool, PoolShape},
+    sync::Ordering,
+};
+
+/// Plain copies go by whole blocks: each piece has a price of its own (its slot goes from core to core, the receiver
+/// misses its first lines), which shorter ones were measured not to earn back by having the receiver begin earlier.
+/// Streaming ones are slower, so that it pays for messages of at most so many bytes: in pieces of 4 KiB, and in halves
+/// of a block.
+const STREAMED_IN_4_KIB: u32 = 16 << 10;
+const STREAMED_IN_HALVES: u32 = 64 << 10;
+
+/// The sender's pool, for one message.
+#[derive(Debug)]
+pub struct Pooling<'a> {
+    /// The pool.
+    pub pool: &'a mut Pool,
+    /// The process at the other end of the ring, for [`Pool::forget`].
+    pub to: u32,
+    /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
+    /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
+    pub copies: &'a mut CopyChoice,
+}
+
+impl RingSender {
+    /// The longest message in bytes that may be sent on this ring through a pool of this shape: half of the pool, and
+    /// no more pieces than half the slots (rule 8).
+    pub fn max_pooled(&self, pool: &PoolShape) -> usize {
+        let by_slots = self.area.shape.slots as usize / 2 * pool.block_bytes as usize;
+        pool.max_message().min(by_slots)
+    }
+
+    /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
+    /// called for each piece in turn and writes the message's bytes from `offset` on to it, all of them. If `kind` is
+    /// streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring or in the
+    /// pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for the
+    /// pool.
+    ///
+    /// # Panics
+    /// If `total` is more than [`RingSender::max_pooled`].
+    pub fn try_send_pooled(
+        &mut self,
+        tag: i32,
+        context: u16,
+        total: usize,
+        pooling: Pooling<'_>,
+        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) -> bool {
+        let Some(pieces) = self.room_for_pooled(total, &mut *pooling.pool, pooling.copies.kind(), 0) else {
+            return false;
+        };
+        self.send_pieces(tag, context, total, pieces, pooling, &mut fill);
+        true
+    }
+
+    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 10): through
+    /// the pool if one is given, else through the data ring with plain copies. `fill` as for
+    /// [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not called.
+    ///
+    /// # Panics
+    /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
+    /// [`RingSender::max_data`].
+    pub fn try_send_frame_with_body(
+        &mut self,
+        frame: Bytes<'_>,
+        body_len: usize,
+        pooling: Option<Pooling<'_>>,
+        mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) -> bool {
+        let tag = body_len as u32 as i32;
+        match pooling {
+            _ if body_len == 0 => self.try_send_frame(frame),
+            None => {
+                let gone = self.room_for_data(body_len, 1) && self.send_slot(tag, 0, form::FRAME, frame);
+                if gone {
+                    let mut plain = |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
+                    self.send_chunks(0, 0, body_len, &mut plain);
+                }
+                gone
+            }
+            Some(pooling) => {
+                let kind = pooling.copies.kind();
+                let Some(pieces) = self.room_for_pooled(body_len, &mut *pooling.pool, kind, 1) else {
+                    return false;
+                };
+                let gone = self.send_slot(tag, 0, form::FRAME, frame);
+                if gone {
+                    self.send_pieces(0, 0, body_len, pieces, pooling, &mut fill);
+                }
+                gone
+            }
+        }
+    }
+
+    /// Copies and publishes a message for whose pieces there is room (rules 6 and 9).
+    #[inline]
+    fn send_pieces(
+        &mut self,
+        tag: i32,
+        context: u16,
+        total: usize,
+        pieces: Pieces,
+        pooling: Pooling<'_>,
+        fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
+    ) {
+        let Pooling { pool, to, copies } = pooling;
+        let complaints = self.area.complaints_word().load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.complaints, complaints) != complaints {
+            copies.reader_was_slow();
+        }
+        let total = total as u32;
+        let mut block = pool.take(pieces.blocks(total), to);
+        let (mut offset, mut in_block) = (0, 0);
+        loop {
+            let len = pieces.longest.min(total - offset);
+            let position = block.wrapping_add(in_block);
+            copy_piece(pool, position, len as usize, copies, |piece, kind| {
+                fill(offset as usize, piece, kind)
+            });
+            // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
+            unsafe { self.fill_chunk_words(total, len, position, offset) };
+            offset += len;
+            in_block += len;
+            let ends_block = in_block == pieces.in_block || offset == total;
+            self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
+            if offset == total {
+                return;
+            }
+            if ends_block {
+                (block, in_block) = (block.wrapping_add(pool.shape().span()), 0);
+            }
+        }
+    }
+
+    /// If there is room for `more` slots and a message in the pool behind them: how it is cut.
+    fn room_for_pooled(
+        &mut self,
+        total: usize,
+        pool: &mut Pool,
+        kind: CopyKind,
+        more: u32,
+    ) -> Option<Pieces> {
+        let shape = pool.shape();
+        let longest = self.max_pooled(&shape);
+        assert!(
+            total <= longest,
+            "a message of {total} bytes does not fit this pool, which takes {longest} at most"
+        );
+        let total = total as u32;
+        let pieces = Pieces::of(total, &shape, kind, self.area.shape.slots / 2);
+        let slots = total.div_ceil(pieces.longest).max(1) + more;
+        let fits = slots <= self.free || slots <= self.look_for_credits();
+        (fits && pool.room_for(total as usize)).then_some(pieces)
+    }
+}
+
+/// How a message is cut in the pool.
+#[derive(Clone, Copy)]
+struct Pieces {
+    /// The length of all pieces but the last, in bytes.
+    longest: u32,
+    /// The bytes in each block but the last: a number of pieces, and not less than the size of a block.
+    in_block: u32,
+}
+
+impl Pieces {
+    /// Cuts a message into at most so many pieces; if each is a block that must be possible.
+    fn of(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
+        if kind == CopyKind::Plain {
+            return Pieces { longest: shape.block_bytes, in_block: shape.block_bytes };
+        }
+        let in_block = shape.pitch();
+        let longest = if total <= STREAMED_IN_4_KIB {
+            // A power of two that divides half a block, and so block and gap together.
+            (4 << 10).min(shape.block_bytes / 2)
+        } else if total <= STREAMED_IN_HALVES {
+            in_block / 2
+        } else {
+            in_block
+        };
+        Pieces { longest: if total.div_ceil(longest) <= most { longest } else { in_block }, in_block }
+    }
+
+    /// How many blocks that takes.
+    const fn blocks(&self, total: u32) -> u32 {
+        if total == 0 { 1 } else { total.div_ceil(self.in_block) }
+    }
+}
+
+/// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.
+#[inline]
+fn copy_piece(
+    pool: &mut Pool,
+    position: u32,
+    len: usize,
+    copies: &mut CopyChoice,
+    fill: impl FnOnce(BytesMut<'_>, CopyKind),
+) {
+    let kind = copies.kind();
+    if kind == CopyKind::Streaming {
+        fill(pool.piece(position, len), kind);
+        // Rule 9.
+        store_fence();
+        copies.streamed();
+        return;
+    }
+    let mut piece = pool.piece(position, len);
+    #[cfg(not(loom))]
+    let before = copies.wants_time(len).then(crate::clock::ticks);
+    for line in (0..len).step_by(LINE_BYTES) {
+        prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));
+    }
+    fill(piece, kind);
+    #[cfg(not(loom))]
+    if let Some(before) = before.filter(|_| pool.is_warm()) {
+        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before));
+    }
+}
