@@ -17,6 +17,7 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::plain_size;
+use oxmpi_os::ring::INLINE_MAX;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -80,6 +81,7 @@ fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     if is_short(mode)
         && let Some((library, comm)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
+        && buf.len() <= INLINE_MAX
     {
         return library.process.home_send_short_now(comm, buf.bytes(), s.dest, s.tag);
     }
