@@ -3,6 +3,7 @@
 use crate::errors::{end_job, end_jobs_through, on_comm, on_none, outcome, put_string};
 use crate::export;
 use crate::library::{self, Running, put, running};
+use crate::memory::OrdinaryMemory;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
@@ -51,6 +52,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         level,
         main_thread: std::thread::current().id(),
         attached: AtomicUsize::new(0),
+        ordinary_memory: OrdinaryMemory::default(),
     });
     let status = library.client.segment().status();
     export::note_calls_in(status.last_call_cell());

@@ -32,6 +32,7 @@ mod datatypes;
 mod environment;
 mod errors;
 mod library;
+mod memory;
 mod operations;
 mod p2p;
 mod requests;

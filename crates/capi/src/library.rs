@@ -3,6 +3,7 @@
 //! There is one [`Running`] between MPI_Init and MPI_Finalize. A call finds it with one load; a null pointer means
 //! that MPI is not initialised, or not any more. It is never freed: threads may still be on their way out.
 
+use crate::memory::OrdinaryMemory;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Op as OpHandle};
 use oxmpi_core::{Communicator, Process};
@@ -34,6 +35,8 @@ pub(crate) struct Running {
     pub(crate) main_thread: ThreadId,
     /// Address of the buffer that the program attached.
     pub(crate) attached: AtomicUsize,
+    /// What MPI_Alloc_mem gave when the heap had no room.
+    pub(crate) ordinary_memory: OrdinaryMemory,
 }
 
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());

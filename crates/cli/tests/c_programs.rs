@@ -100,6 +100,7 @@ macro_rules! programs {
 }
 
 programs! {
+    alloc_mem
     coll_alltoall
     coll_basic
     coll_exscan

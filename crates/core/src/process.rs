@@ -9,6 +9,7 @@ use oxmpi_engine::{Completion, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team}
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
+use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LaneLock;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Process<F> {
     own: Arc<Communicator>,
     /// Bytes of the attached buffer for buffered sends, or `NO_BUFFER`.
     pub(crate) attached: AtomicUsize,
+    /// Memory that peers can read, for the program; none in the virtual world.
+    heap: Option<Arc<Heap>>,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -170,7 +173,18 @@ impl<F: Fabric> Process<F> {
             world,
             own,
             attached: AtomicUsize::new(NO_BUFFER),
+            heap: None,
         }
+    }
+
+    /// The process with this heap, which peers can read over its fabric.
+    pub fn with_heap(self, heap: Heap) -> Process<F> {
+        Process { heap: Some(Arc::new(heap)), ..self }
+    }
+
+    /// Memory from which peers copy messages by themselves, if this process has such.
+    pub fn heap(&self) -> Option<&Arc<Heap>> {
+        self.heap.as_ref()
     }
 
     /// The communicator of all processes of the job (MPI_COMM_WORLD).

@@ -3,6 +3,7 @@
 use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_os::door::{Door, Policy};
+use oxmpi_os::heap::Heap;
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory};
 use std::fmt;
@@ -53,10 +54,13 @@ pub fn start() -> Result<Started, StartError> {
     // Registers for asymmetric barriers, before any peer's segment is mapped.
     let door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
     own.advertise();
+    let opener = client.clone();
+    let heap = Heap::new(own.clone(), Box::new(move || opener.segment_fd().try_clone_to_owned()));
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let fabric = Shm::new(own, door.kind(), settings(&params), open);
-    Ok(Started { process: Process::new(boot.rank, boot.size, fabric, Some(door)), client })
+    let process = Process::new(boot.rank, boot.size, fabric, Some(door)).with_heap(heap);
+    Ok(Started { process, client })
 }
 
 fn policy(params: &Params, oversubscribed: bool) -> Policy {

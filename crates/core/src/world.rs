@@ -21,6 +21,7 @@ use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
+use oxmpi_os::heap::Heap;
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use std::os::fd::OwnedFd;
@@ -118,6 +119,7 @@ fn process(rank: u32, size: u32, directory: Arc<ThreadDirectory>, options: &Opti
     own.advertise();
     let door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
-    let fabric = Shm::new(own, door.kind(), options.settings.clone(), open);
-    Process::new(rank, size, fabric, Some(door))
+    let fabric = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
+    let heap = Heap::new(own, Box::new(move || fd.try_clone()));
+    Process::new(rank, size, fabric, Some(door)).with_heap(heap)
 }

@@ -17,6 +17,8 @@
 //! 5. Chunks lie in the sender's pool if they are many and the pool has room, else in the data ring. So a receiver maps
 //!    the peer's segment before it grants a ring.
 //! 6. After each publication the sender rings the peer's bell.
+//! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
+//!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
 
 mod incoming;
 mod outgoing;
@@ -118,6 +120,8 @@ struct Link {
     /// The ring in our segment that it was granted.
     ring_in: Option<RingIn>,
     can_read: Option<bool>,
+    /// Its heap cannot be mapped.
+    is_heap_refused: bool,
 }
 
 /// What is kept about a peer; made if there is nothing yet.
@@ -232,6 +236,23 @@ impl Shm {
         out.pid = pid;
         self.link(peer).can_read = Some(readable);
         readable
+    }
+
+    /// Whether these bytes lie in the peer's heap, and that is mapped here (rule 7).
+    fn is_in_heap(&mut self, peer: u32, address: u64, len: usize) -> bool {
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
+            return false;
+        }
+        let Some(Some(link)) = self.links.get_mut(peer as usize) else { return false };
+        let Some(Out { segment, .. }) = &link.out else { return false };
+        if !segment.is_in_heap(address, len) || link.is_heap_refused {
+            return false;
+        }
+        if !segment.has_heap() {
+            let mapped = (self.open)(peer).is_ok_and(|fd| segment.map_heap(fd).is_ok());
+            link.is_heap_refused = !mapped;
+        }
+        !link.is_heap_refused
     }
 
     /// Sends a frame of the path itself.
@@ -431,8 +452,14 @@ impl Fabric for Shm {
         self.inbox.is_empty() && self.grants.is_empty()
     }
 
-    fn fetching(&mut self, from: u32, address: u64, _len: usize) -> Fetching {
-        if address == 0 || !self.can_read(from) {
+    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+        if address == 0 {
+            return Fetching::Ask;
+        }
+        if self.is_in_heap(from, address, len) {
+            return Fetching::Read;
+        }
+        if !self.can_read(from) {
             return Fetching::Ask;
         }
         if self.own.boot().oversubscribed {
@@ -462,6 +489,13 @@ impl Fabric for Shm {
         let Some(out) = self.out(peer) else {
             return Err(Unreachable { peer, why: "no contact was made yet".into() });
         };
+        if let Some(bytes) = out.segment.heap_bytes(address, into.len()) {
+            bytes.copy_to(into);
+            return Ok(());
+        }
+        if out.pid == 0 {
+            return Err(Unreachable { peer, why: "its memory may not be read".into() });
+        }
         RemoteProcess { pid: out.pid }
             .read(address, into)
             .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })

@@ -6,6 +6,7 @@
 //! - [`ring`]s, one for each peer that talks often: the fast way,
 //! - a [`pool`], through which the owner sends longer messages: their slots lie in the receiver's ring,
 //! - lines of [`share`]d copies: which side copies which part of a long message,
+//! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
@@ -37,6 +38,8 @@ pub mod clock;
 pub mod cpus;
 #[cfg(not(loom))]
 pub mod fdpass;
+#[cfg(not(loom))]
+pub mod heap;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]

@@ -13,7 +13,11 @@
 //! then, each on a page of its own, `max_rings` rings               ring/mod.rs
 //! then, likewise, the control sections                             control_section.rs
 //! then the pool through which the owner sends: states, data        pool.rs
+//! then, on 2 MiB, the heap: memory that the owner's program uses   heap.rs
 //! ```
+//!
+//! All but the heap is one mapping. The heap is long, and most programs never ask for it: each process maps it by itself
+//! when it first needs it.
 //!
 //! Rules
 //! 1. The boot record is written by the creator before the descriptor is handed to anybody, and never again.
@@ -21,6 +25,10 @@
 //!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
 //! 3. Which peer gets which ring is decided by the owner; see the fabric.
 
+mod heap;
+
+pub use self::heap::HUGE_PAGE;
+use self::heap::HeapMapping;
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
@@ -38,14 +46,14 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -69,6 +77,8 @@ pub struct SegmentConfig {
     pub pool_bytes: u32,
     /// Bytes of a block of the pool: a power of two.
     pub pool_block_bytes: u32,
+    /// Bytes of the heap, of which whole pages are used; 0: there is none.
+    pub heap_bytes: u64,
 }
 
 impl Default for SegmentConfig {
@@ -83,6 +93,7 @@ impl Default for SegmentConfig {
             control_section_ranks: 64,
             pool_bytes: 2 << 20,
             pool_block_bytes: 8 << 10,
+            heap_bytes: 1 << 30,
         }
     }
 }
@@ -116,12 +127,39 @@ impl SegmentConfig {
                 self.control_sections, self.control_section_ranks
             ));
         }
+        if self.heap_bytes > HEAP_MOST {
+            return Err(format!("a heap of {} bytes: at most {HEAP_MOST} fit a segment", self.heap_bytes));
+        }
         Ok(())
     }
 
     /// Bytes of a whole segment.
     pub const fn bytes(&self) -> usize {
+        self.heap_offset() + self.heap_len()
+    }
+
+    /// Bytes of all that is mapped at once: the segment without the heap.
+    const fn mapped_bytes(&self) -> usize {
         self.pool_offset() + self.pool_shape().area_bytes()
+    }
+
+    /// Bytes of the heap that are used: whole pages.
+    pub const fn heap_len(&self) -> usize {
+        self.heap_bytes as usize & !(PAGE - 1)
+    }
+
+    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes.
+    fn within(&self, limit: u64) -> SegmentConfig {
+        let room = limit.saturating_sub(self.heap_offset() as u64);
+        SegmentConfig { heap_bytes: self.heap_bytes.min(room), ..*self }
+    }
+
+    /// Where the heap begins: where a huge page can.
+    const fn heap_offset(&self) -> usize {
+        match self.heap_len() {
+            0 => self.mapped_bytes(),
+            _ => self.mapped_bytes().next_multiple_of(HUGE_PAGE),
+        }
     }
 
     const fn pool_offset(&self) -> usize {
@@ -138,6 +176,9 @@ impl SegmentConfig {
             + index as usize * whole_pages(self.ring_shape().bytes())
     }
 }
+
+/// The longest heap, bytes.
+const HEAP_MOST: u64 = 1 << 42;
 
 const fn whole_pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE)
@@ -189,6 +230,8 @@ pub struct Status {
     last_call: AtomicU16,
     /// Where the owner has mapped this segment, 0 if it has not said.
     mapped_at: AtomicU64,
+    /// Where the owner has mapped the heap, 0 if it has not.
+    heap_at: AtomicU64,
 }
 
 impl Status {
@@ -254,6 +297,7 @@ struct Header {
     header_bytes: u32,
     segment_bytes: u64,
     job_id: u64,
+    heap_bytes: u64,
     rank: u32,
     size: u32,
     local_rank: u32,
@@ -338,6 +382,7 @@ pub enum SegmentError {
 pub struct Segment {
     base: NonNull<u8>,
     boot: Boot,
+    heap: OnceLock<HeapMapping>,
 }
 
 // SAFETY: what can be reached through a segment is atomics, or areas with their own protocols.
@@ -346,25 +391,28 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Creates a segment and writes its boot record. The descriptor is close-on-exec.
+    /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If this process may not make so long
+    /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter.
     ///
     /// # Errors
     /// `InvalidInput` if the sizes are impossible; else what memfd_create(2) or ftruncate(2) says.
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
         use rustix::fs::{MemfdFlags, SealFlags};
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
-        let bytes = boot.config.bytes();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let config = boot.config.within(limit.unwrap_or(u64::MAX));
+        let bytes = config.bytes();
         let fd = rustix::fs::memfd_create("oxmpi", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         // Nobody can shrink it and so have its peers die of SIGBUS.
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let config = boot.config;
         let header = Header {
             magic: MAGIC,
             version: LAYOUT_VERSION,
             header_bytes: size_of::<Header>() as u32,
             segment_bytes: bytes as u64,
             job_id: boot.job_id,
+            heap_bytes: config.heap_bytes,
             rank: boot.rank,
             size: boot.size,
             local_rank: boot.local_rank,
@@ -418,10 +466,11 @@ impl Segment {
         }
         let boot = header.boot();
         boot.config.check().map_err(|wrong| SegmentError::Config { rank: boot.rank, wrong })?;
-        let bytes = boot.config.bytes();
-        if found != bytes as u64 || header.segment_bytes != found {
-            return Err(SegmentError::Size { rank: boot.rank, found, expected: bytes as u64 });
+        let expected = boot.config.bytes() as u64;
+        if found != expected || header.segment_bytes != found {
+            return Err(SegmentError::Size { rank: boot.rank, found, expected });
         }
+        let bytes = boot.config.mapped_bytes();
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe {
@@ -437,7 +486,7 @@ impl Segment {
         .map_err(kernel("map", bytes))?;
         let base =
             NonNull::new(base.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
-        Ok(Arc::new(Segment { base, boot }))
+        Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
     }
 
     /// Says where the caller, who must be the owner, has mapped its segment, so that others can find out whether they
@@ -551,8 +600,8 @@ impl Segment {
     /// The pool through which the owner sends, if it has one.
     pub fn pool(self: &Arc<Self>) -> Option<PoolArea> {
         let config = &self.boot.config;
-        // SAFETY: the pool is the last in the mapping, which has `config.bytes()` bytes, and begins with a page; `map`
-        // has checked the shape.
+        // SAFETY: the pool is the last in the mapping, which has `config.mapped_bytes()` bytes, and begins with a page;
+        // `map` has checked the shape.
         (config.pool_bytes > 0).then(|| unsafe {
             PoolArea::from_raw(self.base.add(config.pool_offset()), config.pool_shape(), self.clone())
         })
@@ -567,7 +616,8 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: we mapped as many bytes there; all areas hold an `Arc` of us, so nobody uses them any more.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.bytes()) };
+        let unmapped =
+            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
         debug_assert!(unmapped.is_ok());
     }
 }
@@ -592,6 +642,7 @@ impl Header {
                 control_section_ranks: self.control_section_ranks,
                 pool_bytes: self.pool_bytes,
                 pool_block_bytes: self.pool_block_bytes,
+                heap_bytes: self.heap_bytes,
             },
         }
     }

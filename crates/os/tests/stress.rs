@@ -474,7 +474,7 @@ fn what_is_no_segment_is_refused_with_its_values() {
     assert!(matches!(refused(&fd), SegmentError::Version { found: 99 }));
 
     let fd = Segment::create(&boot(false, false, SegmentConfig::default())).unwrap();
-    rustix::io::pwrite(&fd, &5u32.to_ne_bytes(), 72).unwrap();
+    rustix::io::pwrite(&fd, &500u32.to_ne_bytes(), 80).unwrap();
     let error = refused(&fd).to_string();
     assert!(error.contains("rank 3"), "{error}");
 

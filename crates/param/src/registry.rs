@@ -202,6 +202,13 @@ parameters! {
         help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. \
                The next ones then go past the caches.",
     }
+    shm_heap_bytes: u64 {
+        unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "How many bytes of MPI_Alloc_mem a rank has in its segment, where receivers copy long messages \
+               straight from; 0: none. They take memory only as they are used. What finds no room there is \
+               ordinary memory.",
+    }
     shm_ring_slots: usize {
         unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
         aliases: [], level: Tune,

@@ -238,7 +238,7 @@ impl Directory for ThreadDirectory {
 pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     let pool_bytes = params.shm_pool_bytes() as u32;
     let least = 4 * SegmentConfig::default().pool_block_bytes;
-    // The registry's limits keep all of them below 2^32.
+    // The registry's limits keep those of 32 bits below 2^32.
     SegmentConfig {
         inbox_cells: params.shm_inbox_cells() as u32,
         ring_slots: params.shm_ring_slots() as u32,
@@ -249,6 +249,7 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
             _ if oversubscribed => (pool_bytes / 4).max(least),
             _ => pool_bytes,
         },
+        heap_bytes: params.shm_heap_bytes(),
         ..SegmentConfig::default()
     }
 }

@@ -1,0 +1,110 @@
+//! Memory from the library (MPI-5.0 section 9.2).
+//!
+//! It comes from the heap in this process's segment, where receivers copy long messages straight from. If there is no room
+//! it is ordinary memory, which is as right and only slower.
+
+use crate::errors::on_none;
+use crate::library::{Running, null, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Aint, Info};
+use oxmpi_objects::error::{MpiError, Result};
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The alignment of ordinary memory, bytes: no two allocations share a cache line.
+const LINE: usize = 64;
+
+/// What did not fit the heap: by address.
+#[derive(Debug, Default)]
+pub(crate) struct OrdinaryMemory(Mutex<HashMap<usize, Layout>>);
+
+impl OrdinaryMemory {
+    fn allocate(&self, bytes: usize, align: usize) -> Option<usize> {
+        let layout = Layout::from_size_align(bytes.max(1), align.max(LINE)).ok()?;
+        // SAFETY: the layout has a size.
+        let address = unsafe { alloc(layout) }.expose_provenance();
+        (address != 0).then(|| {
+            self.all().insert(address, layout);
+            address
+        })
+    }
+
+    /// Gives back what [`OrdinaryMemory::allocate`] gave. `false`: it gave nothing there.
+    ///
+    /// # Safety
+    /// Nobody may use the memory any more.
+    unsafe fn free(&self, address: usize) -> bool {
+        let Some(layout) = self.all().remove(&address) else { return false };
+        // SAFETY: it was allocated with this layout, is taken out of the table and so freed once, and nobody uses it.
+        unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
+        true
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<usize, Layout>> {
+        // The table's own operations do not panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The alignment that an info asks for (its key mpi_minimum_memory_alignment), bytes. Programs cannot make infos yet, and
+/// those that are predefined do not have the key.
+fn alignment(info: Info) -> Result<usize> {
+    match info {
+        abi::MPI_INFO_NULL | abi::MPI_INFO_ENV => Ok(1),
+        other => Err(MpiError::new(abi::MPI_ERR_INFO, format!("info {other:#x} is no info object"))),
+    }
+}
+
+/// The address of new memory.
+fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
+    let bytes = usize::try_from(size)
+        .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative")))?;
+    let align = alignment(info)?;
+    let from_heap = library.process.heap().and_then(|heap| heap.allocate(bytes, align));
+    from_heap
+        .map(|at| at.as_ptr().expose_provenance())
+        .or_else(|| library.ordinary_memory.allocate(bytes, align))
+        .ok_or_else(|| {
+            MpiError::new(
+                abi::MPI_ERR_NO_MEM,
+                format!("there is no memory for {bytes} bytes aligned to {align}"),
+            )
+        })
+}
+
+mpi! {
+    /// MPI-5.0 section 9.2. `baseptr` is the address of a pointer. Memory of size 0 has an address of its own, to be freed
+    /// like any other. Test: tests/c/alloc_mem.c.
+    fn MPI_Alloc_mem(size: Aint, info: Info, baseptr: *mut c_void) -> c_int {
+        on_none(FuncId::MPI_Alloc_mem, |library| {
+            if baseptr.is_null() {
+                return Err(null("baseptr"));
+            }
+            let address = allocate(library, size, info)?;
+            let memory: *mut c_void = std::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: the C program passes the address of a pointer.
+            unsafe { put(baseptr.cast::<*mut c_void>(), memory, "baseptr") }
+        })
+    }
+
+    /// MPI-5.0 section 9.2. A null pointer was never allocated, so it is as wrong as any other such address. Test:
+    /// tests/c/alloc_mem.c.
+    fn MPI_Free_mem(base: *mut c_void) -> c_int {
+        on_none(FuncId::MPI_Free_mem, |library| {
+            let address = base.addr();
+            // SAFETY: the C program does not use the memory any more.
+            let freed = unsafe {
+                library.process.heap().is_some_and(|heap| heap.free(address))
+                    || library.ordinary_memory.free(address)
+            };
+            if freed {
+                return Ok(());
+            }
+            let text = format!("base is {base:p}, which MPI_Alloc_mem did not return, or which was freed before");
+            Err(MpiError::new(abi::MPI_ERR_BASE, text))
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Which announced messages a receiver copies from the sender's heap by itself.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::{Fabric, Fetching};
+use oxmpi_os::barrier::BarrierKind;
+use oxmpi_os::bytes::BytesMut;
+use oxmpi_os::heap::Heap;
+use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const HEAP: usize = 1 << 20;
+
+fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
+    Segment::create(&Boot {
+        job_id: 3,
+        rank,
+        size: 2,
+        local_rank: rank,
+        local_size: 2,
+        oversubscribed,
+        asymmetric: false,
+        config: SegmentConfig { heap_bytes: HEAP as u64, ..SegmentConfig::default() },
+    })
+    .unwrap()
+}
+
+/// A receiver that may not read the memory of process 1, and how often it has opened its segment.
+fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
+    let own = Segment::map(created(0, oversubscribed)).unwrap();
+    let settings = Settings { single_copy: false, ..Settings::default() };
+    let (of, opened) = (of.try_clone().unwrap(), Arc::new(AtomicU32::new(0)));
+    let count = opened.clone();
+    let open = Box::new(move |peer| {
+        assert_eq!(peer, 1);
+        count.fetch_add(1, Ordering::Relaxed);
+        of.try_clone().map_err(|e| e.to_string())
+    });
+    (Shm::new(own, BarrierKind::Symmetric, settings, open), opened)
+}
+
+#[test]
+fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
+    for oversubscribed in [false, true] {
+        let fd = created(1, oversubscribed);
+        let own = fd.try_clone().unwrap();
+        let heap = Arc::new(Heap::new(Segment::map(&fd).unwrap(), Box::new(move || own.try_clone())));
+        let (mut shm, opened) = receiver(&fd, oversubscribed);
+        let elsewhere = [7u8; 100];
+        assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100), Fetching::Ask, "there is no heap yet");
+
+        let mut block = heap.block(HEAP).unwrap();
+        block.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
+        let at = block.as_ptr() as u64;
+        let mut into = [0u8; 5];
+        assert!(shm.read(1, at, BytesMut::from(&mut into[..])).is_err(), "nobody has asked whether it may");
+        assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100), Fetching::Ask);
+        assert_eq!(opened.load(Ordering::Relaxed), 1, "the heap is mapped when it is needed");
+        for (start, len) in [(0, HEAP), (1, 1), (HEAP - 5, 5), (HEAP, 0)] {
+            assert_eq!(shm.fetching(1, at + start as u64, len), Fetching::Read, "{len} bytes from {start}");
+        }
+        assert_eq!(opened.load(Ordering::Relaxed), 2, "and only once");
+        let end = at + HEAP as u64;
+        for (address, len) in [
+            (0, 5),
+            (at - 1, 5),
+            (end - 4, 5),
+            (end + 1, 0),
+            (at, HEAP + 1),
+            (at, usize::MAX),
+            (u64::MAX, 5),
+            (u64::MAX - 2, usize::MAX),
+        ] {
+            assert_eq!(shm.fetching(1, address, len), Fetching::Ask, "{len} bytes at {address:#x}");
+        }
+
+        shm.read(1, end - 5, BytesMut::from(&mut into[..])).unwrap();
+        assert_eq!(into, block[HEAP - 5..]);
+        for address in [at - 1, end - 4, end, u64::MAX, 0] {
+            assert!(shm.read(1, address, BytesMut::from(&mut into[..])).is_err(), "{address:#x}");
+        }
+        assert_eq!(into, block[HEAP - 5..], "nothing else was read");
+    }
+}
