@@ -273,11 +273,18 @@ mpi! {
             }
             let mut failures = Vec::new();
             let mut at = 0;
+            let mut is_checked = false;
             while at < count {
                 // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
                 unsafe {
                     at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
                     if at < count {
+                        if !is_checked {
+                            // Before anything is waited for: a call that names what is no request shall not wait.
+                            let left = std::slice::from_raw_parts(requests.add(at), count - at);
+                            library.process.check_requests(left.iter().map(|request| *request as u64))?;
+                            is_checked = true;
+                        }
                         let done = library.process.wait_raw(requests.add(at).read() as u64)?;
                         if finish_of_many(requests, at, status_at(statuses, at), &done) {
                             failures.push((at, done));

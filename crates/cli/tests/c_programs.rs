@@ -123,6 +123,7 @@ programs! {
     p2p_derived
     p2p_flood
     p2p_large
+    p2p_secret
     p2p_order
     p2p_probe
     p2p_procnull

@@ -130,6 +130,15 @@ impl<F: Fabric> Process<F> {
         self.look(|domain| peek(domain, request))
     }
 
+    /// Checks that all are requests.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn check_requests(&self, requests: impl IntoIterator<Item = u64>) -> Result<()> {
+        let domain = self.domain.lock();
+        requests.into_iter().try_for_each(|request| peek(&domain, request).map(drop))
+    }
+
     /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
     ///
     /// # Errors

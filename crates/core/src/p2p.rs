@@ -160,13 +160,18 @@ impl<F: Fabric> Process<F> {
             return Ok(Started::Complete(Completion::EMPTY));
         }
         let to = comm.process(dest, "dest")?;
-        self.enter(|domain| {
+        let (started, look) = self.enter(|domain| {
             if mode == Mode::Buffered {
                 self.check_attached(buffer.packed_len(), domain.lane.buffered_bytes())?;
             }
             let context = comm.team.point_to_point;
-            domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)
-        })
+            let started = domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)?;
+            Ok((started, domain.lane.is_look_due(1)))
+        })?;
+        if look {
+            self.look_now_and_then();
+        }
+        Ok(started)
     }
 
     /// Whether a buffered send of `len` bytes fits the attached buffer (MPI-5.0 section 3.6).

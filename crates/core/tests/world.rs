@@ -151,6 +151,53 @@ fn more_long_messages_at_a_time_than_may_be_shared() {
 }
 
 #[test]
+fn receives_that_are_given_up_while_they_wait_for_their_turn_hold_up_nobody() {
+    const LEN: usize = 200_000;
+    const COUNT: usize = 64;
+    let matched = AtomicBool::new(false);
+    world(2, |p| {
+        let comm = p.world().clone();
+        if comm.rank() == 0 {
+            receive(p, &comm, 1, 1, 0);
+            send(p, &comm, Mode::Standard, &[1], 1, 0);
+            let sends: Vec<_> = (0..COUNT)
+                .map(|n| {
+                    let buffer = Owned::new(pattern(0, n, LEN)).buf();
+                    p.isend(&comm, Mode::Standard, buffer, 1, n as i32).unwrap()
+                })
+                .collect();
+            send(p, &comm, Mode::Standard, &[1], 1, 1000);
+            while !matched.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for send in sends {
+                p.wait(send).unwrap();
+            }
+        } else {
+            send(p, &comm, Mode::Standard, &[1], 0, 0);
+            receive(p, &comm, 1, 0, 0);
+            // Behind all announcements: so each receive is matched when it is posted, and most wait for their turn.
+            while p.iprobe(&comm, 0, 1000).unwrap().is_none() {}
+            let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
+            let receives: Vec<_> = rooms
+                .iter()
+                .zip(0..)
+                .map(|(room, tag)| p.irecv(&comm, room.buf(), 0, tag).unwrap())
+                .collect();
+            receives[..COUNT - 1].iter().skip(16).for_each(|receive| p.abandon(receive.raw()));
+            matched.store(true, Ordering::Release);
+            p.wait(receives[COUNT - 1]).unwrap();
+            receive(p, &comm, 1, 0, 1000);
+            for receive in &receives[..16] {
+                p.wait(*receive).unwrap();
+            }
+            let last = rooms.into_iter().next_back().unwrap();
+            assert!(last.into_vec().ok() == Some(pattern(0, COUNT - 1, LEN)));
+        }
+    });
+}
+
+#[test]
 fn a_flood_with_one_tag_keeps_its_order() {
     const MESSAGES: usize = 5000;
     world(3, |p| {

@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) nonsense: u64,
     /// Memory for the data of unexpected messages.
     pub(crate) spare: Spare,
+    /// The shared receive for which data came last.
+    pub(crate) shared_came: Option<RequestId>,
 }
 
 /// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
@@ -219,6 +221,9 @@ impl State {
         if room > 0 {
             work.buffer.unpack(at, data.slice(0, room));
             work.stored += room;
+        }
+        if work.shared {
+            self.shared_came = Some(receive);
         }
         if work.stored == work.expected {
             self.finish_receive(receive);

@@ -80,6 +80,7 @@ impl<F: Fabric> Lane<F> {
             lost: Vec::new(),
             nonsense: 0,
             spare: Spare::default(),
+            shared_came: None,
         };
         Lane {
             fabric,
@@ -175,6 +176,9 @@ impl<F: Fabric> Lane<F> {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
         }
+        if !self.shares.is_empty() {
+            self.share();
+        }
         came
     }
 
@@ -186,7 +190,7 @@ impl<F: Fabric> Lane<F> {
             self.work();
         }
         if !self.shares.is_empty() {
-            self.share(came);
+            self.share();
         }
         came
     }

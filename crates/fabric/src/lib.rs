@@ -163,6 +163,11 @@ pub trait Fabric {
     /// Longest body of one [`Frame::Data`] to a peer, bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
+    /// Whether a frame with a body of `len` bytes would leave now for sure.
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        len <= self.piece_limit(to)
+    }
+
     /// Sends a message, or says that it cannot now.
     ///
     /// # Errors

@@ -213,10 +213,20 @@ impl Shm {
         match &mut self.pool {
             Some(pool) if wanted > ring.max_data() => {
                 let pooled = wanted.min(ring.max_pooled(&pool.shape()));
-                if pool.room_for(pooled) { pooled } else { ring.max_data() }
+                if pooled > ring.max_data() && pool.room_for(pooled) { pooled } else { ring.max_data() }
             }
             _ => ring.max_data(),
         }
+    }
+
+    /// Whether a peer can send pieces of a message of `len` bytes that is shared: by its ring, and through its pool.
+    fn may_give(&mut self, peer: u32, len: usize) -> bool {
+        let slots = self.own.boot().config.ring_slots;
+        let Some(Some(link)) = self.links.get(peer as usize) else { return false };
+        let (Some(_), Some(out)) = (&link.ring_in, &link.out) else { return false };
+        let pool = out.segment.boot().config.pool_shape();
+        let by_slots = slots as usize / 2 * pool.block_bytes as usize / 2;
+        pool.max_message().min(by_slots) >= len.min(PIECE)
     }
 
     /// Whether this process may read the peer's memory: found out by a real read between the two.
@@ -363,6 +373,13 @@ impl Fabric for Shm {
         self.longest_body(to, PIECE)
     }
 
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        match (out_of(&mut self.links, to), &mut self.pool) {
+            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool),
+            _ => false,
+        }
+    }
+
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         if self.out(to).is_none() {
             self.connect(to)?;
@@ -462,8 +479,8 @@ impl Fabric for Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        if self.own.boot().oversubscribed {
-            // The sender would have to run, and perhaps it is this one's processor that it needs.
+        if self.own.boot().oversubscribed || !self.may_give(from, len) {
+            // The sender would have to run, and perhaps it is this one's processor that it needs; or it gives nothing.
             return Fetching::Read;
         }
         match self.shares.open(&self.own, clock::ticks()) {

@@ -217,7 +217,8 @@ parameters! {
     shm_ring_data_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 32768..=16777216, power_of_two: true,
         aliases: [], level: Tune,
-        help: "Bytes of the data ring that carries messages of 57 bytes to the eager limit between two ranks.",
+        help: "Bytes of the data ring between two ranks. It carries messages of 57 bytes and more that do not go through \
+               the sender's pool (shm_pool_from_bytes), or find no room there.",
     }
     shm_max_rings: usize {
         unit: Unit::Count, default: 16, limits: 0..=1024, power_of_two: false,

@@ -301,7 +301,16 @@ impl<F: Fabric> Lane<F> {
         let mut asked = 0;
         if let Fetching::Share { share } = fetching {
             work.shared = true;
-            self.shares.push(Share { receive, from, request, address, wanted, share, is_exhausted: false });
+            self.shares.push(Share {
+                receive,
+                from,
+                request,
+                address,
+                wanted,
+                share,
+                is_readable: false,
+                is_exhausted: false,
+            });
             asked = share;
         }
         let pull = Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, share: asked };

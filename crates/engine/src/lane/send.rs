@@ -294,8 +294,8 @@ impl<F: Fabric> Lane<F> {
         let room = self.fabric.piece_limit(to);
         let (from, end) = if claimed.0 < claimed.1 {
             claimed
-        } else if room < SHARED_PIECE.min(wanted) {
-            // The receiver waits for what is claimed, so that is for who can copy it now.
+        } else if !self.fabric.has_room(to, SHARED_PIECE.min(wanted)) {
+            // The receiver waits for what is claimed, so nothing is claimed that cannot leave now.
             return false;
         } else if let Some(piece) = self.fabric.claim(to, share, pieces_of(wanted)) {
             let from = piece as usize * SHARED_PIECE;

@@ -6,7 +6,7 @@
 //! memory. It says when it has all ([`oxmpi_wire::Frame::Fin`]): until then the sender's buffer is in use.
 
 use super::Lane;
-use crate::request::RequestId;
+use crate::request::{Completion, Fault, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::Frame;
 
@@ -31,16 +31,21 @@ pub(super) struct Share {
     pub(super) wanted: usize,
     /// The fabric's name for the share.
     pub(super) share: u64,
-    /// Whether all pieces are claimed, by whomever.
+    /// Whether this side has read both ends of the message.
+    pub(super) is_readable: bool,
+    /// Whether all pieces are claimed, by whomever, or this side cannot read them.
     pub(super) is_exhausted: bool,
 }
 
 impl<F: Fabric> Lane<F> {
-    /// Reads a piece of the oldest message that is shared and not exhausted, if nothing has come for long enough.
+    /// Reads a piece of the oldest message that is shared and not exhausted, if none of its data have come for long
+    /// enough.
     #[cold]
-    pub(super) fn share(&mut self, came: bool) {
+    pub(super) fn share(&mut self) {
+        let came = self.state.shared_came.take();
         let Some(at) = self.shares.iter().position(|share| !share.is_exhausted) else { return };
-        if self.fabric.is_stalled(self.shares[at].share, came) {
+        let Share { receive, share, .. } = self.shares[at];
+        if self.fabric.is_stalled(share, came == Some(receive)) {
             // Having begun it goes on, until something comes.
             self.read_piece(at);
         }
@@ -55,23 +60,36 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    /// Claims and reads a piece. `false`: there was none.
+    /// Claims and reads a piece. `false`: there was none that this side can read.
     fn read_piece(&mut self, at: usize) -> bool {
         let Share { receive, from, address, wanted, share, .. } = self.shares[at];
         let me = self.state.me;
-        let claimed = self.fabric.claim(me, share, pieces_of(wanted));
-        let (Some(piece), Some(work)) = (claimed, self.state.requests.receive_mut(receive)) else {
+        let Some(work) = self.state.requests.receive_mut(receive) else {
+            self.shares[at].is_exhausted = true;
+            return false;
+        };
+        let buffer = work.buffer.clone();
+        let Some(mut into) = buffer.as_contiguous_mut() else { return false };
+        if !self.shares[at].is_readable {
+            // What was found out of the process need not hold for all its memory. Both ends are tried before anything is
+            // claimed: if they cannot be read the sender gives all.
+            let last = wanted - 1;
+            let readable = self.fabric.read(from, address, into.slice(0, 1)).is_ok()
+                && self.fabric.read(from, address + last as u64, into.slice(last, 1)).is_ok();
+            self.shares[at].is_readable = readable;
+            self.shares[at].is_exhausted = !readable;
+            if !readable {
+                return false;
+            }
+        }
+        let Some(piece) = self.fabric.claim(me, share, pieces_of(wanted)) else {
             self.shares[at].is_exhausted = true;
             return false;
         };
         let start = piece as usize * SHARED_PIECE;
         let len = SHARED_PIECE.min(wanted - start);
-        let buffer = work.buffer.clone();
-        let read = match buffer.as_contiguous_mut() {
-            Some(mut into) => self.fabric.read(from, address + start as u64, into.slice(start, len)),
-            None => return false,
-        };
-        match read {
+        let Some(work) = self.state.requests.receive_mut(receive) else { return false };
+        match self.fabric.read(from, address + start as u64, into.slice(start, len)) {
             Ok(()) => {
                 work.stored += len;
                 if work.stored == work.expected {
@@ -79,18 +97,32 @@ impl<F: Fabric> Lane<F> {
                     self.work();
                 }
             }
-            // The memory was readable a moment ago: the process is gone.
-            Err(_) => self.state.lose(from),
+            // The ends can be read, and this not: the memory has a hole, or the process is going. Nobody else will
+            // copy the piece.
+            Err(_) => {
+                self.state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
+                self.unshare(receive);
+            }
         }
         true
     }
 
     /// Ends the share of a receive, if it has one: nobody claims a piece any more, and the sender has its buffer back.
+    /// The next one has its turn, and those that waited for a share get one.
     pub(super) fn unshare(&mut self, receive: RequestId) {
-        if let Some(at) = self.shares.iter().position(|share| share.receive == receive) {
-            let Share { from, request, share, .. } = self.shares.swap_remove(at);
-            self.fabric.end_share(share);
-            self.answer(from, Frame::Fin { request });
+        let Some(at) = self.shares.iter().position(|share| share.receive == receive) else { return };
+        let Share { from, request, share, .. } = self.shares.remove(at);
+        self.fabric.end_share(share);
+        self.answer(from, Frame::Fin { request });
+        if let Some(next) = self.shares.iter().find(|share| !share.is_exhausted) {
+            self.fabric.is_stalled(next.share, true);
+        }
+        // Some may have been given up meanwhile and open none.
+        let open = self.shares.len();
+        for _ in 0..self.deferred.len() {
+            if self.shares.len() > open {
+                break;
+            }
             if let Some(fetch) = self.deferred.pop_front() {
                 self.fetch(fetch);
             }

@@ -36,6 +36,21 @@ impl RingSender {
         pool.max_message().min(by_slots)
     }
 
+    /// Whether a frame with a body of `len` bytes could be sent through the pool now, however its pieces are copied.
+    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool) -> bool {
+        let shape = pool.shape();
+        if len > self.max_pooled(&shape) {
+            return false;
+        }
+        let most = self.area.shape.slots / 2;
+        let slots = [CopyKind::Plain, CopyKind::Streaming]
+            .map(|kind| (len as u32).div_ceil(Pieces::of(len as u32, &shape, kind, most).longest))
+            .into_iter()
+            .fold(1, u32::max)
+            + 1;
+        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_for(len)
+    }
+
     /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
     /// called for each piece in turn and writes the message's bytes from `offset` on to it, all of them. If `kind` is
     /// streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring or in the
