@@ -39,8 +39,8 @@
 
 mod choice;
 
-pub(crate) use choice::Spell;
 pub use choice::{CopyChoice, SHORTEST_MEASURED};
+pub(crate) use choice::{Spell, is_slow};
 
 use crate::{
     bytes::{Bytes, BytesMut},

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Rules
-//! 1. *Open.* The segment's owner alone opens a share: it stores a new number with piece 0. It tells the sender number
+//! 1. *Open.* The segment's owner alone opens a share: it gives the word a new number and piece 0, by a compare-exchange. It tells the sender number
 //!    and line in the frame with which it asks for the data.
 //! 2. *Claim.* Both sides claim the next piece by a compare-exchange that adds 1, if the number is the one they know and
 //!    the piece exists. The word orders nothing but the claims.
-//! 3. *Close.* The owner stores the next number, which no frame has named: a claim that comes later fails.
+//! 3. *Close.* The owner gives it the next number, which no frame has named: a claim that comes later fails.
 
 use crate::{
     line::{Keep, Line, heap_lines},
@@ -59,9 +59,20 @@ impl ShareLine {
 
     /// Opens a new share and says its number. For the owner, when no share is open here (rule 1).
     pub fn open(&self) -> u32 {
-        let number = ((self.word().load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
-        self.word().store(u64::from(number) << 32, Ordering::Release);
-        number
+        self.renew(0)
+    }
+
+    /// Gives the line the next number. By compare-exchange, because a claim may come between.
+    fn renew(&self, next_piece: u64) -> u32 {
+        let mut word = self.word().load(Ordering::Acquire);
+        loop {
+            let number = ((word >> 32) as u32).wrapping_add(1);
+            let renewed = u64::from(number) << 32 | next_piece;
+            match self.word().compare_exchange(word, renewed, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return number,
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Claims the next of `pieces` pieces of share `number`. `None`: all are claimed, or the share is closed (rule 2).
@@ -81,8 +92,7 @@ impl ShareLine {
 
     /// Closes the share that is open. For the owner (rule 3).
     pub fn close(&self) {
-        let number = ((self.word().load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
-        self.word().store(u64::from(number) << 32 | NEXT_MASK, Ordering::Release);
+        self.renew(NEXT_MASK);
     }
 }
 

@@ -197,9 +197,9 @@ parameters! {
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 110, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 67, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "A copy into the pool that takes more nanoseconds per KiB is slow: cores that share no cache. \
+        help: "A copy into the pool that takes more nanoseconds per KiB, and 180 more, is slow: cores that share no cache. \
                The next ones then go past the caches.",
     }
     shm_heap_bytes: u64 {

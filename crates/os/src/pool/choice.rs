@@ -18,6 +18,15 @@ const LONGEST_PAUSE: u32 = 16;
 /// A new attempt has failed if slow copies prevail before so many were made.
 const ATTEMPT: u32 = 64;
 
+/// What a piece costs beside its bytes (its first lines are missed, the clock is read), as so many bytes more.
+const START_BYTES: u64 = 2752;
+
+/// Whether a copy of `bytes` bytes that took so many ticks was slow.
+#[inline]
+pub(crate) const fn is_slow(ticks_per_kib: u64, bytes: usize, ticks: u64) -> bool {
+    ticks.saturating_mul(1024) > ticks_per_kib.saturating_mul(bytes as u64 + START_BYTES)
+}
+
 /// Whether slow copies prevail. One alone may have met an interrupt, or cold memory of the user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spell {
@@ -64,9 +73,10 @@ impl CopyChoice {
     /// How many pieces are streamed before plain copies are tried again, if nobody says otherwise.
     pub const PAUSE: u32 = 256;
 
-    /// The usual limit for plain copies, in nanoseconds for a KiB: 9 GB/s. Between cores that share a cache 99 of 100
-    /// copies were measured to be faster, between others 9 of 10 slower.
-    pub const SLOW_NS_PER_KIB: u64 = 110;
+    /// The usual limit for plain copies, in nanoseconds for a KiB; what each piece costs beside is added. A block of 8 KiB is
+    /// slow from 0.7 us on: between cores that share a cache it was measured to take half of that, between others 0.75 to
+    /// 3 us.
+    pub const SLOW_NS_PER_KIB: u64 = 67;
 
     /// Plain copies until several in a row take more than `slow_ticks_per_kib` ticks per KiB; then streaming ones for
     /// `pause` pieces, then plain ones again.
@@ -118,7 +128,7 @@ impl CopyChoice {
             return;
         }
         self.plain = self.plain.saturating_add(1);
-        if self.spell.note(ticks.saturating_mul(1024) > limit.saturating_mul(bytes as u64)) {
+        if self.spell.note(is_slow(limit, bytes, ticks)) {
             self.stream();
         }
     }
@@ -159,7 +169,7 @@ mod tests {
     }
 
     fn slow(choice: &mut CopyChoice, times: usize) {
-        (0..times).for_each(|_| choice.plain_took(4096, 401));
+        (0..times).for_each(|_| choice.plain_took(4096, 669));
     }
 
     /// Streams until a plain copy is tried; how many pieces that were.
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn fast_copies_stay_plain() {
         let mut choice = choice();
-        (0..1000).for_each(|_| choice.plain_took(4096, 400));
+        (0..1000).for_each(|_| choice.plain_took(4096, 668));
         assert_eq!(choice.kind(), CopyKind::Plain);
         assert!(choice.wants_time(4096) && !choice.wants_time(4095));
     }

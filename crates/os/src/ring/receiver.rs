@@ -2,7 +2,7 @@
 
 use super::{RingArea, form, header as header_of, whole_lines};
 #[cfg(not(loom))]
-use crate::pool::SHORTEST_MEASURED;
+use crate::pool::{SHORTEST_MEASURED, is_slow};
 use crate::{
     bytes::Bytes,
     line::{Line, Touch},
@@ -216,7 +216,7 @@ impl RingReceiver {
             && pooled.len as usize >= SHORTEST_MEASURED
         {
             let took = crate::clock::ticks().wrapping_sub(pooled.since);
-            if self.spell.note(took.saturating_mul(1024) > limit.saturating_mul(u64::from(pooled.len))) {
+            if self.spell.note(is_slow(limit, pooled.len as usize, took)) {
                 self.complaints += 1;
                 self.area.complaints_word().store(self.complaints, Ordering::Relaxed);
             }
