@@ -46,6 +46,16 @@ fn plain_tags(tag: i32) -> Option<Tags> {
     }
 }
 
+/// The process and the tags of a receive from a named source; `None` if one of them is wrong or the source is no rank.
+#[inline(always)]
+fn named(comm: &Communicator, source: i32, tag: i32) -> Option<(u32, Tags)> {
+    let tags = plain_tags(tag)?;
+    if source < 0 {
+        return None;
+    }
+    Some((comm.team.map.process(source as u32)?, tags))
+}
+
 /// Where a receive or probe looks: `None` for MPI_PROC_NULL.
 fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
     match source {
@@ -234,11 +244,7 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<Received> {
-        let tags = plain_tags(tag)?;
-        if source < 0 {
-            return None;
-        }
-        let from = comm.team.map.process(source as u32)?;
+        let (from, tags) = named(comm, source, tag)?;
         let mut domain = self.domain.home()?;
         let context = comm.team.point_to_point;
         let received = domain.lane.receive_short_now(context, (from, source), tags, into)?;
@@ -259,11 +265,7 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<Received> {
-        let tags = plain_tags(tag)?;
-        if source < 0 {
-            return None;
-        }
-        let from = comm.team.map.process(source as u32)?;
+        let (from, tags) = named(comm, source, tag)?;
         let mut domain = self.domain.home()?;
         domain.lane.receive_unexpected_now(comm.team.point_to_point, (from, source), tags, into)
     }
@@ -284,8 +286,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Option<Completion>> {
         /// Looks into the one ring between two looks at everything.
         const LOOKS: u32 = 8;
-        let (Some(tags), Ok(rank)) = (plain_tags(tag), u32::try_from(source)) else { return Ok(None) };
-        let Some(from) = comm.team.map.process(rank) else { return Ok(None) };
+        let Some((from, tags)) = named(comm, source, tag) else { return Ok(None) };
         let context = comm.team.point_to_point;
         let mut wait = None;
         loop {

@@ -173,19 +173,19 @@ impl<F: Fabric> Lane<F> {
     pub fn progress_except(&mut self, peer: u32) -> bool {
         self.fast = 0;
         let came = self.fabric.poll_except(peer, &mut self.state);
-        if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
-            self.work();
-        }
-        if !self.shares.is_empty() {
-            self.share();
-        }
-        came
+        self.follow(came)
     }
 
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.
     pub fn progress(&mut self) -> bool {
         self.fast = 0;
         let came = self.fabric.poll(&mut self.state);
+        self.follow(came)
+    }
+
+    /// Does what follows from a poll, after which `came` says whether anything had come.
+    #[inline(always)]
+    fn follow(&mut self, came: bool) -> bool {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
         }
