@@ -14,7 +14,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_os::segment::RankState;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::AtomicUsize;
 
 /// Starts MPI with at most the wanted thread level; returns the one granted.
 fn initialize(wanted: c_int) -> Result<c_int> {
@@ -51,7 +50,6 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         operations,
         level,
         main_thread: std::thread::current().id(),
-        attached: AtomicUsize::new(0),
         ordinary_memory: OrdinaryMemory::default(),
     });
     let status = library.client.segment().status();

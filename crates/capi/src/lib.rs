@@ -26,15 +26,18 @@
 
 #[macro_use]
 mod export;
+mod buffered;
 mod collectives;
 mod communicators;
 mod datatypes;
 mod environment;
 mod errors;
 mod library;
+mod matched;
 mod memory;
 mod operations;
 mod p2p;
+mod persistent;
 mod requests;
 mod statuses;
 mod trivial;

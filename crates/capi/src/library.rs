@@ -18,7 +18,7 @@ use oxmpi_rt::client::Client;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::ThreadId;
 
 /// MPI between MPI_Init and MPI_Finalize.
@@ -33,8 +33,6 @@ pub(crate) struct Running {
     pub(crate) level: c_int,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
-    /// Address of the buffer that the program attached.
-    pub(crate) attached: AtomicUsize,
     /// What MPI_Alloc_mem gave when the heap had no room.
     pub(crate) ordinary_memory: OrdinaryMemory,
 }

@@ -4,14 +4,15 @@
 //! of contiguous bytes tries the low-latency path first; whatever that does not take, wrong arguments included,
 //! goes the full way.
 
-use crate::errors::{on_comm, on_none};
-use crate::library::{Running, check_count, null, put, running};
+use crate::errors::on_comm;
+use crate::library::{Running, null, put, running};
 use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::completion::error_of;
+use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Scratch;
@@ -19,7 +20,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::plain_size;
 use oxmpi_os::ring::INLINE_MAX;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
 
 /// What every send is given.
 #[derive(Clone, Copy)]
@@ -224,7 +224,7 @@ fn recv_fully(
 }
 
 /// Tells of a received message, also of one that failed: its status says where it came from.
-fn received(status: *mut Status, completion: Completion) -> Result<()> {
+pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()> {
     // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
     unsafe { put_status(status, &completion) };
     error_of(&completion).map_or(Ok(()), Err)
@@ -276,26 +276,50 @@ fn give(place: *mut Request, request: RequestId) -> Result<()> {
     unsafe { put(place, request.raw() as Request, "request") }
 }
 
-fn sendrecv(function: FuncId, s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+/// The two halves of a call that sends and receives. A receive from memory that is also sent from (`replaced`) finds it
+/// packed away first.
+fn halves(library: &Running, s: Sending, r: Receiving, replaced: bool) -> Result<(Outgoing, Incoming)> {
+    let receive = library.buffer(r.buf, r.count, r.datatype)?;
+    let send = if replaced {
+        let no_memory = |e| MpiError::new(abi::MPI_ERR_NO_MEM, format!("sendrecv_replace: {e}"));
+        let copy = Scratch::bytes(receive.packed_len()).map_err(no_memory)?.buf().clone();
+        copy.copy_from(0, &receive, 0, receive.packed_len());
+        copy
+    } else {
+        library.buffer(s.buf, s.count, s.datatype)?
+    };
+    let send = Outgoing { buffer: send, dest: s.dest, tag: s.tag };
+    Ok((send, Incoming { buffer: receive, source: r.source, tag: r.tag }))
+}
+
+fn sendrecv(
+    function: FuncId,
+    s: Sending,
+    r: Receiving,
+    replaced: bool,
+    comm: Comm,
+    status: *mut Status,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let send = library.buffer(s.buf, s.count, s.datatype)?;
-        let receive = library.buffer(r.buf, r.count, r.datatype)?;
-        let completion =
-            library.process.sendrecv(communicator, send, s.dest, s.tag, receive, r.source, r.tag)?;
-        received(status, completion)
+        let (send, receive) = halves(library, s, r, replaced)?;
+        received(status, library.process.sendrecv(communicator, send, receive)?)
     })
 }
 
-/// One buffer for both: what is sent is packed away first.
-fn sendrecv_replace(function: FuncId, s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+fn isendrecv(
+    function: FuncId,
+    s: Sending,
+    r: Receiving,
+    replaced: bool,
+    comm: Comm,
+    request: *mut Request,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let buffer = library.buffer(r.buf, r.count, r.datatype)?;
-        let no_memory = |e| MpiError::new(abi::MPI_ERR_NO_MEM, format!("sendrecv_replace: {e}"));
-        let copy = Scratch::bytes(buffer.packed_len()).map_err(no_memory)?.buf().clone();
-        copy.copy_from(0, &buffer, 0, buffer.packed_len());
-        let completion =
-            library.process.sendrecv(communicator, copy, s.dest, s.tag, buffer, r.source, r.tag)?;
-        received(status, completion)
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let (send, receive) = halves(library, s, r, replaced)?;
+        give(request, library.process.isendrecv(communicator, send, receive)?)
     })
 }
 
@@ -314,21 +338,6 @@ fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status:
     on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
         give_probed(flag, status, library.process.iprobe(communicator, source, tag)?)
     })
-}
-
-fn attach(library: &Running, buffer: *mut c_void, size: i64) -> Result<()> {
-    // With MPI_BUFFER_AUTOMATIC the library finds the space, which it does in any case.
-    let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
-    let size = if automatic { usize::MAX } else { check_count(size)? };
-    library.process.attach(size)?;
-    library.attached.store(buffer as usize, Ordering::Relaxed);
-    Ok(())
-}
-
-/// Waits for the buffered messages; then the program has its buffer again. Returns its address and size.
-fn detach(library: &Running) -> Result<(usize, usize)> {
-    let size = library.process.detach()?;
-    Ok((library.attached.swap(0, Ordering::Relaxed), size))
 }
 
 mpi! {
@@ -386,7 +395,7 @@ mpi! {
     fn MPI_Sendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let s = Sending { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
         let r = Receiving { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv, s, r, comm, status)
+        sendrecv(FuncId::MPI_Sendrecv, s, r, false, comm, status)
     }
 
     /// MPI-5.0 section 3.11.
@@ -394,27 +403,22 @@ mpi! {
         let count = i64::from(count);
         let s = Sending { buf, count, datatype, dest, tag: sendtag };
         let r = Receiving { buf, count, datatype, source, tag: recvtag };
-        sendrecv_replace(FuncId::MPI_Sendrecv_replace, s, r, comm, status)
+        sendrecv(FuncId::MPI_Sendrecv_replace, s, r, true, comm, status)
     }
 
-    /// MPI-5.0 section 3.6.
-    fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-        on_none(FuncId::MPI_Buffer_attach, |library| attach(library, buffer, i64::from(size)))
+    /// MPI-5.0 section 3.11.
+    fn MPI_Isendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let s = Sending { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
+        let r = Receiving { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
+        isendrecv(FuncId::MPI_Isendrecv, s, r, false, comm, request)
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
-    fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-        on_none(FuncId::MPI_Buffer_detach, |library| {
-            if buffer_addr.is_null() || size.is_null() {
-                return Err(null("buffer_addr or size"));
-            }
-            let (address, bytes) = detach(library)?;
-            // SAFETY: the C program passes the address of a pointer and a place for a number.
-            unsafe {
-                put(buffer_addr.cast::<*mut c_void>(), address as *mut c_void, "buffer_addr")?;
-                put(size, c_int::try_from(bytes).unwrap_or(c_int::MAX), "size")
-            }
-        })
+    /// MPI-5.0 section 3.11.
+    fn MPI_Isendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let count = i64::from(count);
+        let s = Sending { buf, count, datatype, dest, tag: sendtag };
+        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        isendrecv(FuncId::MPI_Isendrecv_replace, s, r, true, comm, request)
     }
 
     /// MPI-5.0 section 3.2.1.
@@ -471,34 +475,28 @@ mpi! {
     fn MPI_Sendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let s = Sending { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
         let r = Receiving { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
-        sendrecv(FuncId::MPI_Sendrecv_c, s, r, comm, status)
+        sendrecv(FuncId::MPI_Sendrecv_c, s, r, false, comm, status)
     }
 
     /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let s = Sending { buf, count, datatype, dest, tag: sendtag };
         let r = Receiving { buf, count, datatype, source, tag: recvtag };
-        sendrecv_replace(FuncId::MPI_Sendrecv_replace_c, s, r, comm, status)
+        sendrecv(FuncId::MPI_Sendrecv_replace_c, s, r, true, comm, status)
     }
 
-    /// MPI-5.0 section 3.6.
-    fn MPI_Buffer_attach_c(buffer: *mut c_void, size: Count) -> c_int {
-        on_none(FuncId::MPI_Buffer_attach_c, |library| attach(library, buffer, size))
+    /// MPI-5.0 section 3.11.
+    fn MPI_Isendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let s = Sending { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
+        let r = Receiving { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
+        isendrecv(FuncId::MPI_Isendrecv_c, s, r, false, comm, request)
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
-    fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
-        on_none(FuncId::MPI_Buffer_detach_c, |library| {
-            if buffer_addr.is_null() || size.is_null() {
-                return Err(null("buffer_addr or size"));
-            }
-            let (address, bytes) = detach(library)?;
-            // SAFETY: the C program passes the address of a pointer and a place for a number.
-            unsafe {
-                put(buffer_addr.cast::<*mut c_void>(), address as *mut c_void, "buffer_addr")?;
-                put(size, bytes as Count, "size")
-            }
-        })
+    /// MPI-5.0 section 3.11.
+    fn MPI_Isendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let s = Sending { buf, count, datatype, dest, tag: sendtag };
+        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        isendrecv(FuncId::MPI_Isendrecv_replace_c, s, r, true, comm, request)
     }
 
     /// MPI-5.0 section 3.8.1.

@@ -32,14 +32,16 @@ fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
 }
 
-/// Tells of one complete request of an array: its handle is gone, its status written.
+/// Tells of one complete request of an array: its handle is gone, unless it is persistent, its status written.
 ///
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish(requests: *mut Request, at: usize, status: *mut Status, done: &Completion) {
     // SAFETY: by the contract of this function.
     unsafe {
-        requests.add(at).write(abi::MPI_REQUEST_NULL);
+        if !done.stays {
+            requests.add(at).write(abi::MPI_REQUEST_NULL);
+        }
         put_status(status, done);
     }
 }
@@ -52,7 +54,9 @@ unsafe fn finish_of_many(requests: *mut Request, at: usize, status: *mut Status,
     let error = error_of(done).map_or(abi::MPI_SUCCESS, |e| e.class());
     // SAFETY: by the contract of this function.
     unsafe {
-        requests.add(at).write(abi::MPI_REQUEST_NULL);
+        if !done.stays {
+            requests.add(at).write(abi::MPI_REQUEST_NULL);
+        }
         put_status_of_many(status, done, error);
     }
     error != abi::MPI_SUCCESS
@@ -70,17 +74,18 @@ fn in_status(failures: &[(usize, Completion)], failed: &mut Option<Completion>) 
 }
 
 /// Runs a call on requests. If an operation failed, the error handler of its communicator counts.
-fn on_requests(
+pub(crate) fn on_requests(
     function: FuncId,
     call: impl FnOnce(&'static Running, &mut Option<Completion>) -> Result<()>,
 ) -> c_int {
     let mut failed = None;
     let result = library().and_then(|library| call(library, &mut failed));
-    let handler = match (running(), failed) {
-        (Some(library), Some(failed)) => library.process.errhandler_of(&failed),
-        _ => None,
-    };
-    outcome(function, handler.map(On::Handler), result)
+    outcome(function, failed_on(running(), failed), result)
+}
+
+/// Who is told of a failed operation: the error handler of its communicator.
+pub(crate) fn failed_on(library: Option<&Running>, failed: Option<Completion>) -> Option<On> {
+    library?.process.errhandler_of(&failed?).map(On::Handler)
 }
 
 /// What a request says that is complete without a fault, which most are when they are asked for. `None`: it is not

@@ -220,7 +220,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Message_fromint(message: c_int) -> Message {
-        from_int(message, none_yet)
+        from_int(message, |library, int| library.process.current_request(int))
     }
 
     /// As [`MPI_Comm_toint`].

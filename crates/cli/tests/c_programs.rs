@@ -120,11 +120,16 @@ programs! {
     ops
     p2p_basic
     p2p_bsend
+    p2p_buffers
     p2p_derived
     p2p_flood
+    p2p_isendrecv
     p2p_large
+    p2p_mprobe
+    p2p_mprobe_threads
     p2p_secret
     p2p_order
+    p2p_persistent
     p2p_probe
     p2p_procnull
     p2p_self

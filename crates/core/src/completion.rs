@@ -42,8 +42,19 @@ fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Comple
     domain.lane.test(RequestId::from_raw(request)).ok_or_else(|| stale(request))
 }
 
+/// Whether this is a request that goes on or is complete: no persistent one that was not started.
+fn counts<F: Fabric>(domain: &Domain<F>, request: u64) -> bool {
+    request != NULL && !domain.lane.is_inactive(RequestId::from_raw(request))
+}
+
+/// Whether any of these is a request that counts, of which a call for some of several can tell.
+fn any_counts<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<bool> {
+    check_all(domain, requests)?;
+    Ok(requests.iter().any(|request| counts(domain, *request)))
+}
+
 /// Whether a request is complete; it stays.
-fn peek<F: Fabric>(domain: &Domain<F>, request: u64) -> Result<Option<Completion>> {
+fn peek<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
     if request == NULL {
         return Ok(Some(Completion::EMPTY));
     }
@@ -53,7 +64,7 @@ fn peek<F: Fabric>(domain: &Domain<F>, request: u64) -> Result<Option<Completion
 /// The first complete request after `from`, which is then gone.
 fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
     for (at, &request) in requests.iter().enumerate() {
-        if request != NULL
+        if counts(domain, request)
             && let Some(completion) = take(domain, request)?
         {
             return Ok(Some((at, completion)));
@@ -66,14 +77,14 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        if request != NULL && !done.iter().any(|(before, _): &Indexed| requests[*before] == request) {
+        if counts(domain, request) && !done.iter().any(|(before, _): &Indexed| requests[*before] == request) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
         }
     }
     Ok(done)
 }
 
-fn check_all<F: Fabric>(domain: &Domain<F>, requests: &[u64]) -> Result<()> {
+fn check_all<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<()> {
     requests.iter().try_for_each(|request| peek(domain, *request).map(drop))
 }
 
@@ -135,8 +146,8 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn check_requests(&self, requests: impl IntoIterator<Item = u64>) -> Result<()> {
-        let domain = self.domain.lock();
-        requests.into_iter().try_for_each(|request| peek(&domain, request).map(drop))
+        let mut domain = self.domain.lock();
+        requests.into_iter().try_for_each(|request| peek(&mut domain, request).map(drop))
     }
 
     /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
@@ -144,7 +155,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none; then nothing was waited for.
     pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
-        check_all(&self.domain.lock(), requests)?;
+        check_all(&mut self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
             done(at, self.wait_raw(request)?);
         }
@@ -176,8 +187,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn wait_any(&self, requests: &[u64]) -> Result<Option<Indexed>> {
-        check_all(&self.domain.lock(), requests)?;
-        if requests.iter().all(|r| *r == NULL) {
+        if !any_counts(&mut self.domain.lock(), requests)? {
             return Ok(None);
         }
         self.wait_for(|domain| take_first(domain, requests).transpose()).map(Some)
@@ -188,8 +198,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
-        check_all(&self.domain.lock(), requests)?;
-        if requests.iter().all(|r| *r == NULL) {
+        if !any_counts(&mut self.domain.lock(), requests)? {
             return Ok(None);
         }
         self.look(|domain| take_first(domain, requests)).map(Some)
@@ -200,8 +209,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn wait_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
-        check_all(&self.domain.lock(), requests)?;
-        if requests.iter().all(|r| *r == NULL) {
+        if !any_counts(&mut self.domain.lock(), requests)? {
             return Ok(None);
         }
         let some = self.wait_for(|domain| match take_some(domain, requests) {
@@ -216,8 +224,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
-        check_all(&self.domain.lock(), requests)?;
-        if requests.iter().all(|r| *r == NULL) {
+        if !any_counts(&mut self.domain.lock(), requests)? {
             return Ok(None);
         }
         self.look(|domain| take_some(domain, requests)).map(Some)

@@ -12,18 +12,24 @@
 //! | [`process`] | bring-up, the waiting loop, finalize |
 //! | [`comm`] | communicators: dup, split, free |
 //! | [`p2p`] | sends, receives, probes |
+//! | [`matched`] | matched probes and receives |
+//! | [`persistent`] | persistent sends and receives |
+//! | [`buffered`] | buffers for buffered sends |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
 //! | [`start`] | a process from what the launcher has handed over |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
+pub mod buffered;
 pub mod collective;
 pub mod comm;
 pub mod completion;
 mod control;
 mod errors;
+pub mod matched;
 pub mod p2p;
+pub mod persistent;
 pub mod process;
 pub mod sim;
 pub mod start;

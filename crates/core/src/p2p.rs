@@ -3,7 +3,7 @@
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
-use crate::process::{Domain, NO_BUFFER, Process};
+use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -12,7 +12,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
-use std::sync::atomic::Ordering;
 
 /// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
 pub const NO_PROCESS: Completion = Completion { source: abi::MPI_PROC_NULL, ..Completion::EMPTY };
@@ -20,14 +19,14 @@ pub const NO_PROCESS: Completion = Completion { source: abi::MPI_PROC_NULL, ..Co
 /// The largest tag (the value of the attribute MPI_TAG_UB).
 pub const TAG_UB: i32 = i32::MAX;
 
-fn check_tag(tag: i32) -> Result<()> {
+pub(crate) fn check_tag(tag: i32) -> Result<()> {
     if tag >= 0 {
         return Ok(());
     }
     Err(MpiError::new(abi::MPI_ERR_TAG, format!("tag is {tag}; it must lie between 0 and {TAG_UB}")))
 }
 
-fn tag_match(tag: i32) -> Result<TagMatch> {
+pub(crate) fn tag_match(tag: i32) -> Result<TagMatch> {
     match tag {
         abi::MPI_ANY_TAG => Ok(TagMatch::Any),
         tag => check_tag(tag)
@@ -57,7 +56,7 @@ fn named(comm: &Communicator, source: i32, tag: i32) -> Option<(u32, Tags)> {
 }
 
 /// Where a receive or probe looks: `None` for MPI_PROC_NULL.
-fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
+pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
     match source {
         abi::MPI_ANY_SOURCE => Ok(Some(Source::Any)),
         abi::MPI_PROC_NULL => Ok(None),
@@ -170,11 +169,11 @@ impl<F: Fabric> Process<F> {
             return Ok(Started::Complete(Completion::EMPTY));
         }
         let to = comm.process(dest, "dest")?;
+        let context = comm.team.point_to_point;
         let (started, look) = self.enter(|domain| {
             if mode == Mode::Buffered {
-                self.check_attached(buffer.packed_len(), domain.lane.buffered_bytes())?;
+                domain.check_attached(context, buffer.packed_len())?;
             }
-            let context = comm.team.point_to_point;
             let started = domain.lane.start_send(context, mode, buffer, to, tag).map_err(of_fault)?;
             Ok((started, domain.lane.is_look_due(1)))
         })?;
@@ -182,55 +181,6 @@ impl<F: Fabric> Process<F> {
             self.look_now_and_then();
         }
         Ok(started)
-    }
-
-    /// Whether a buffered send of `len` bytes fits the attached buffer (MPI-5.0 section 3.6).
-    fn check_attached(&self, len: usize, used: usize) -> Result<()> {
-        let attached = self.attached.load(Ordering::Relaxed);
-        if attached == NO_BUFFER {
-            return Err(MpiError::new(
-                abi::MPI_ERR_BUFFER,
-                "a buffered send needs a buffer: none is attached (MPI_Buffer_attach)",
-            ));
-        }
-        let need = len.saturating_add(abi::MPI_BSEND_OVERHEAD as usize);
-        let free = attached.saturating_sub(used);
-        if need <= free {
-            return Ok(());
-        }
-        Err(MpiError::new(
-            abi::MPI_ERR_BUFFER,
-            format!(
-                "a buffered send of {len} bytes needs {need} bytes (with MPI_BSEND_OVERHEAD), the attached buffer of {attached} bytes has {free} free"
-            ),
-        ))
-    }
-
-    /// Allows buffered sends of so many bytes at a time (MPI_Buffer_attach).
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if a buffer is attached already.
-    pub fn attach(&self, bytes: usize) -> Result<()> {
-        let bytes = bytes.min(NO_BUFFER - 1);
-        match self.attached.compare_exchange(NO_BUFFER, bytes, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Ok(()),
-            Err(now) => Err(MpiError::new(
-                abi::MPI_ERR_BUFFER,
-                format!("a buffer of {now} bytes is attached already; detach it first"),
-            )),
-        }
-    }
-
-    /// Waits until all buffered messages are delivered, then allows no more (MPI_Buffer_detach).
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if no buffer is attached.
-    pub fn detach(&self) -> Result<usize> {
-        if self.attached.load(Ordering::Relaxed) == NO_BUFFER {
-            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "no buffer is attached"));
-        }
-        self.wait_for(|domain| (domain.lane.buffered_bytes() == 0).then_some(()));
-        Ok(self.attached.swap(NO_BUFFER, Ordering::Relaxed))
     }
 
     /// A blocking receive of a few bytes from a known source, straight from where they lie, if they lie there: the
@@ -398,14 +348,19 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<RequestId> {
-        match self.start_receive(comm, buffer, source, tag)? {
-            Started::Pending(request) => Ok(request),
+        let started = self.start_receive(comm, buffer, source, tag)?;
+        Ok(self.request_of(started))
+    }
+
+    /// The request of a receive. One that is complete has a status to tell, so it needs a request of its own.
+    pub(crate) fn request_of(&self, started: Started) -> RequestId {
+        match started {
+            Started::Pending(request) => request,
             Started::Complete(completion) => {
-                // It has a status to tell, so it needs a request of its own.
                 let mut domain = self.domain.lock();
                 let request = domain.lane.open_external();
                 domain.lane.complete_external(request, completion);
-                Ok(request)
+                request
             }
         }
     }
@@ -463,71 +418,68 @@ impl<F: Fabric> Process<F> {
         self.wait_for(|domain| domain.lane.probe(context, source, tag).transpose()).map_err(of_fault)
     }
 
-    /// Receives a message of unknown length: `room` makes the buffer when the message is there, knowing its length in
-    /// bytes. No other thread can take the message between the two (MPI_Mprobe and MPI_Mrecv in one call). `room` is
-    /// called with the lane locked: it may allocate, and must not call the library.
-    ///
-    /// # Errors
-    /// As [`Process::recv`], and those of `room`, after which the message is still there.
-    pub fn recv_sized(
-        &self,
-        comm: &Communicator,
-        source: i32,
-        tag: i32,
-        mut room: impl FnMut(u64) -> Result<UserBuf>,
-    ) -> Result<Completion> {
-        let tag = tag_match(tag)?;
-        let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
-        let context = comm.team.point_to_point;
-        let started = self.wait_for(|domain| {
-            let found = match domain.lane.probe(context, source, tag) {
-                Ok(found) => found?,
-                Err(fault) => return Some(Err(of_fault(fault))),
-            };
-            Some(comm.process(found.source, "source").and_then(|from| {
-                let buffer = room(found.bytes)?;
-                let exactly = (Source::Process(from), TagMatch::Is(found.tag));
-                domain.lane.start_receive(context, buffer, exactly.0, exactly.1).map_err(of_fault)
-            }))
-        })?;
-        match started {
-            Started::Complete(completion) => outcome(completion),
-            Started::Pending(request) => self.wait(request),
-        }
-    }
-
     /// Sends and receives at the same time (MPI_Sendrecv). As in [`Process::recv_whatever`], a received message that
     /// failed is no error here.
     ///
     /// # Errors
     /// As [`Process::send`] and [`Process::recv_whatever`].
-    #[allow(clippy::too_many_arguments)] // they are the call's
-    pub fn sendrecv(
-        &self,
-        comm: &Communicator,
-        send: UserBuf,
-        dest: i32,
-        send_tag: i32,
-        receive: UserBuf,
-        source: i32,
-        receive_tag: i32,
-    ) -> Result<Completion> {
-        // A call that is wrong takes no message: all arguments are checked before the receive may match one.
-        check_tag(send_tag)?;
-        if dest != abi::MPI_PROC_NULL {
-            comm.process(dest, "dest")?;
-        }
-        let received = self.irecv(comm, receive, source, receive_tag)?;
-        let sent = match self.isend(comm, Mode::Standard, send, dest, send_tag) {
-            Ok(sent) => sent,
-            Err(error) => {
-                // The buffer is the user's again when this call returns.
-                self.enter(|domain| domain.lane.abandon(received));
-                return Err(error);
-            }
-        };
+    pub fn sendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<Completion> {
+        let (sent, received) = self.start_both(comm, send, receive)?;
         let sent = self.wait(sent);
         let received = self.wait_raw(received.raw())?;
         sent.map(|_| received)
     }
+
+    /// Starts to send and to receive at the same time (MPI_Isendrecv): one request for both.
+    ///
+    /// # Errors
+    /// As [`Process::isend`] and [`Process::irecv`].
+    pub fn isendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<RequestId> {
+        let (sent, received) = self.start_both(comm, send, receive)?;
+        Ok(self.domain.lock().lane.open_pair(sent, received))
+    }
+
+    fn start_both(
+        &self,
+        comm: &Communicator,
+        send: Outgoing,
+        receive: Incoming,
+    ) -> Result<(RequestId, RequestId)> {
+        // A call that is wrong takes no message: all arguments are checked before the receive may match one.
+        check_tag(send.tag)?;
+        if send.dest != abi::MPI_PROC_NULL {
+            comm.process(send.dest, "dest")?;
+        }
+        let received = self.irecv(comm, receive.buffer, receive.source, receive.tag)?;
+        match self.isend(comm, Mode::Standard, send.buffer, send.dest, send.tag) {
+            Ok(sent) => Ok((sent, received)),
+            Err(error) => {
+                // The buffer is the user's again when this call returns.
+                self.enter(|domain| domain.lane.abandon(received));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// What is sent, where to.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The data.
+    pub buffer: UserBuf,
+    /// The rank, or MPI_PROC_NULL.
+    pub dest: i32,
+    /// The tag.
+    pub tag: i32,
+}
+
+/// What is received, from where.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Where the data go.
+    pub buffer: UserBuf,
+    /// The rank, MPI_ANY_SOURCE or MPI_PROC_NULL.
+    pub source: i32,
+    /// The tag, or MPI_ANY_TAG.
+    pub tag: i32,
 }

@@ -1,5 +1,6 @@
 //! One rank as a value.
 
+use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
 use crate::errors;
@@ -33,8 +34,6 @@ pub struct Process<F> {
     next_context: AtomicU32,
     world: Arc<Communicator>,
     own: Arc<Communicator>,
-    /// Bytes of the attached buffer for buffered sends, or `NO_BUFFER`.
-    pub(crate) attached: AtomicUsize,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
 }
@@ -44,9 +43,6 @@ impl<F> std::fmt::Debug for Process<F> {
         f.debug_struct("Process").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
     }
 }
-
-/// The value of `Process::attached` without a buffer.
-pub(crate) const NO_BUFFER: usize = usize::MAX;
 
 /// What the lane lock protects.
 #[derive(Debug)]
@@ -59,6 +55,8 @@ pub(crate) struct Domain<F> {
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
     /// freed: a request that failed may be asked for later.
     handlers: Vec<Option<Arc<AtomicUsize>>>,
+    /// The buffers for buffered sends.
+    pub(crate) attached: AttachedBuffers,
 }
 
 struct Active {
@@ -142,6 +140,7 @@ impl<F: Fabric> Domain<F> {
             // A collective may have no message under way at the moment and still have some to send.
             let busy = lane.is_busy(team) || runs.iter().any(|active| Arc::ptr_eq(active.run.team(), team));
             if !busy {
+                self.attached.forget(team.point_to_point);
                 lane.close_team(team);
             }
             busy
@@ -159,7 +158,13 @@ impl<F: Fabric> Process<F> {
         let errhandler = abi::MPI_ERRORS_ARE_FATAL;
         let world = Arc::new(Communicator::new(world, errhandler, Some(Control::new(0, 0, 0))));
         let own = Arc::new(Communicator::new(own, errhandler, None));
-        let mut domain = Domain { lane, runs: Vec::new(), closing: Vec::new(), handlers: Vec::new() };
+        let mut domain = Domain {
+            lane,
+            runs: Vec::new(),
+            closing: Vec::new(),
+            handlers: Vec::new(),
+            attached: AttachedBuffers::default(),
+        };
         domain.note_handler(&world);
         domain.note_handler(&own);
         Process {
@@ -172,7 +177,6 @@ impl<F: Fabric> Process<F> {
             next_context: AtomicU32::new(2),
             world,
             own,
-            attached: AtomicUsize::new(NO_BUFFER),
             heap: None,
         }
     }

@@ -3,6 +3,7 @@
 
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
@@ -281,7 +282,10 @@ fn a_wrong_sendrecv_takes_no_message() {
             for (dest, tag) in [(2, 0), (-7, 0), (0, -1)] {
                 let mut got = [0u8];
                 let wrong = lend_mut(&mut got, |into| {
-                    lend(&[1u8], |from| p.sendrecv(&comm, from, dest, tag, into, 0, 0))
+                    lend(&[1u8], |from| {
+                        let send = Outgoing { buffer: from, dest, tag };
+                        p.sendrecv(&comm, send, Incoming { buffer: into, source: 0, tag: 0 })
+                    })
                 });
                 assert!(wrong.is_err());
             }
@@ -298,14 +302,12 @@ fn a_message_of_unknown_length_gets_its_room_when_it_is_there() {
             if comm.rank() == 0 {
                 send(p, &comm, Mode::Standard, &pattern(0, n, len), 1, n as i32);
             } else {
-                let mut owned = None;
-                let done = p
-                    .recv_sized(&comm, MPI_ANY_SOURCE, MPI_ANY_TAG, |bytes| {
-                        Ok(owned.insert(Owned::new(vec![0u8; bytes as usize])).buf())
-                    })
-                    .unwrap();
+                let (message, found) = p.mprobe(&comm, MPI_ANY_SOURCE, MPI_ANY_TAG).unwrap();
+                let owned = Owned::new(vec![0u8; found.bytes as usize]);
+                let done = p.receive_matched(message, owned.buf()).unwrap();
+                assert!(p.mrecv(message, owned.buf()).is_err(), "it was received");
                 assert_eq!((done.source, done.tag, done.bytes), (0, n as i32, len as u64));
-                assert!(owned.unwrap().into_vec().ok().unwrap() == pattern(0, n, len), "length {len}");
+                assert!(owned.into_vec().ok().unwrap() == pattern(0, n, len), "length {len}");
             }
         }
     });

@@ -2,7 +2,7 @@
 
 use crate::matching::{Contexts, Message, Unexpected};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
-use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests};
+use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
@@ -271,6 +271,7 @@ impl State {
             self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
         }
         // What it announced and never sent cannot be received any more.
+        self.requests.break_messages_of(process);
         for context in self.contexts.iter_mut() {
             while let Some(key) = context.unexpected.find(|u| u.from == process && u.what.needs_sender())
                 && let Some(unexpected) = context.unexpected.get_mut(key)
@@ -501,6 +502,13 @@ impl Sink for State {
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
                 if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
+                    part.append_to(data);
+                }
+            }
+            Some(BodyTarget::Message(message)) => {
+                if let Some(Work::Message(matched)) = self.requests.work_mut(message)
+                    && let Message::Eager { data, .. } = &mut matched.message.what
+                {
                     part.append_to(data);
                 }
             }

@@ -22,7 +22,7 @@ const LOOK_EVERY: u32 = 64;
 #[derive(Debug)]
 pub struct Lane<F> {
     fabric: F,
-    state: State,
+    pub(crate) state: State,
     /// Peers for which something waits to leave.
     busy: Vec<u32>,
     /// Whether something could leave now: others only had their turn first.
@@ -222,15 +222,20 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.take(request) {
             Found::Stale => None,
-            Found::Active => match self.state.hopeless(request) {
-                None => Some(None),
-                Some(fault) => {
-                    self.abandon(request);
-                    Some(Some(Completion::failed(fault)))
-                }
-            },
+            Found::Active => Some(self.test_active(request)),
             Found::Complete(completion) => Some(Some(completion)),
         }
+    }
+
+    /// Asks for a request that goes on.
+    #[inline(never)]
+    fn test_active(&mut self, request: RequestId) -> Option<Completion> {
+        if let Some(completion) = self.ask_compound(request, false) {
+            return Some(completion);
+        }
+        let fault = self.state.hopeless(request)?;
+        self.abandon(request);
+        Some(Completion::failed(fault))
     }
 
     /// What a request says that went well; afterwards there is no such request. `None`: it is not like that, and
@@ -241,14 +246,16 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// As [`Lane::test`], but the request stays (MPI-5.0 section 3.7.6, MPI_Request_get_status).
-    #[inline]
-    pub fn peek(&self, request: RequestId) -> Option<Option<Completion>> {
+    pub fn peek(&mut self, request: RequestId) -> Option<Option<Completion>> {
         if request == RequestId::COMPLETE {
             return Some(Some(Completion::EMPTY));
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(self.state.hopeless(request).map(Completion::failed)),
+            Found::Active => Some(
+                self.ask_compound(request, true)
+                    .or_else(|| self.state.hopeless(request).map(Completion::failed)),
+            ),
             Found::Complete(completion) => Some(Some(completion)),
         }
     }
@@ -263,11 +270,27 @@ impl<F: Fabric> Lane<F> {
 
     /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.
     pub fn detach(&mut self, request: RequestId) -> bool {
+        if let Some(parts) = self.parts(request) {
+            for part in parts.into_iter().flatten() {
+                self.state.requests.detach(part);
+            }
+            self.state.requests.dissolve(request);
+            return true;
+        }
         request == RequestId::COMPLETE || self.state.requests.detach(request)
     }
 
     /// Cancels a receive that was not matched yet. Returns whether it was; it is then complete as cancelled.
     pub fn cancel_receive(&mut self, request: RequestId) -> bool {
+        if let Some(parts) = self.parts(request) {
+            // Only a persistent receive can be cancelled: of a pair, one half would be left.
+            return match parts {
+                [Some(part), None] if self.state.requests.persistent_mut(request).is_some() => {
+                    self.cancel_receive(part)
+                }
+                _ => false,
+            };
+        }
         let withdrawn = self.state.withdraw(request);
         if withdrawn {
             self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
@@ -277,6 +300,10 @@ impl<F: Fabric> Lane<F> {
 
     /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.
     pub fn abandon(&mut self, request: RequestId) {
+        if let Some(parts) = self.parts(request) {
+            parts.into_iter().flatten().for_each(|part| self.abandon(part));
+            return self.state.requests.dissolve(request);
+        }
         self.unshare(request);
         self.state.withdraw(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
@@ -311,8 +338,8 @@ impl<F: Fabric> Lane<F> {
             && self.shares.is_empty()
     }
 
-    /// Packed bytes that the lane keeps for buffered sends.
-    pub fn buffered_bytes(&self) -> usize {
+    /// Packed bytes that the lane keeps for buffered sends, by their contexts. A message without data counts one.
+    pub fn buffered(&self) -> impl Iterator<Item = (u32, usize)> {
         self.state.requests.buffered()
     }
 

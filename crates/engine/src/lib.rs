@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod arrive;
+mod compound;
 mod lane;
 mod list;
 mod matching;
@@ -26,6 +27,7 @@ mod peer;
 mod request;
 mod team;
 
+pub use compound::{Operation, StartFault};
 pub use lane::{Lane, Now, Posted, Rest};
 pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

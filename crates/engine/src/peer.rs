@@ -51,6 +51,8 @@ pub(crate) enum BodyTarget {
         /// Its key there.
         key: u32,
     },
+    /// Into a message that was matched by a probe.
+    Message(RequestId),
     /// Into a message that came before its turn, with this number.
     Early(u32),
     /// Nowhere: nobody wants it.

@@ -1,7 +1,10 @@
 //! Operations that are not complete yet, and what is known of them when they are.
 
+use crate::compound::{Persistent, Standing};
+use crate::matching::{Message, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::Bytes;
+use std::collections::HashMap;
 
 /// Mode of a send (MPI-5.0 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +81,8 @@ pub struct Completion {
     /// Where it went wrong: the index of the context, so that whoever opened it can say who is to be told.
     /// [`NO_CONTEXT`] if nothing did.
     pub context: u32,
+    /// Whether the request is still there: it is a persistent one, which is inactive now.
+    pub stays: bool,
 }
 
 /// What an operation that went well has to say, in two words of a register.
@@ -108,8 +113,15 @@ pub const NO_CONTEXT: u32 = u32::MAX;
 
 impl Completion {
     /// A send, or anything else that has nothing to say.
-    pub const EMPTY: Completion =
-        Completion { source: -1, tag: -2, bytes: 0, cancelled: false, fault: None, context: NO_CONTEXT };
+    pub const EMPTY: Completion = Completion {
+        source: -1,
+        tag: -2,
+        bytes: 0,
+        cancelled: false,
+        fault: None,
+        context: NO_CONTEXT,
+        stays: false,
+    };
 
     /// Nothing was done, because of `fault`.
     pub const fn failed(fault: Fault) -> Completion {
@@ -168,6 +180,29 @@ pub(crate) enum Work {
     Receive(ReceiveWork),
     /// Something above the lane, which will say when it is complete.
     External,
+    /// A message that was matched and waits to be received.
+    Message(MatchedMessage),
+    /// A send and a receive that are complete together.
+    Pair(Pair),
+    /// What can be started again and again.
+    Persistent(Box<Persistent>),
+    /// Waits until no data are kept for the buffered sends of these contexts.
+    Flush(Vec<u32>),
+}
+
+/// A message that was taken out of its context by a matched probe.
+#[derive(Debug)]
+pub(crate) struct MatchedMessage {
+    pub(crate) context: u32,
+    pub(crate) message: Unexpected,
+}
+
+/// A send and a receive; what is complete is no longer there.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) parts: [Option<RequestId>; 2],
+    /// What the receive says, and what went wrong.
+    pub(crate) said: Completion,
 }
 
 #[derive(Debug)]
@@ -241,7 +276,8 @@ impl Work {
         match self {
             Work::Send(w) => w.context,
             Work::Receive(w) => w.context,
-            Work::External | Work::None => NO_CONTEXT,
+            Work::Message(m) => m.context,
+            _ => NO_CONTEXT,
         }
     }
 
@@ -250,7 +286,7 @@ impl Work {
         match self {
             Work::Send(w) => Some(w.to),
             Work::Receive(w) => w.from,
-            Work::External | Work::None => None,
+            _ => None,
         }
     }
 }
@@ -361,7 +397,8 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     free: u32,
     active_sends: usize,
-    buffered: usize,
+    /// Packed bytes that are kept for the buffered sends of each context that has such.
+    buffered: HashMap<u32, usize>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
 }
@@ -375,7 +412,13 @@ pub(crate) enum Found {
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        let mut all = Requests { slots: Vec::new(), free: NONE, active_sends: 0, buffered: 0, news: false };
+        let mut all = Requests {
+            slots: Vec::new(),
+            free: NONE,
+            active_sends: 0,
+            buffered: HashMap::new(),
+            news: false,
+        };
         all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
         all
     }
@@ -572,10 +615,12 @@ impl Requests {
         }
         let kept = std::mem::take(&mut slot.kept);
         let detached = slot.detached;
-        let sends = matches!(slot.work, Work::Send(_));
+        let (sends, context) = (matches!(slot.work, Work::Send(_)), slot.work.context());
         slot.work = Work::None;
         self.news = true;
-        self.buffered -= kept;
+        if kept > 0 {
+            self.let_go(context, kept);
+        }
         self.active_sends -= usize::from(sends);
         if detached {
             self.release(index);
@@ -602,12 +647,25 @@ impl Requests {
         true
     }
 
-    /// Counts the bytes kept for a buffered send until it is complete.
+    /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts as one byte: it has to
+    /// be waited for as well.)
     pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
         if let Some((_, slot)) = self.slot_mut(id) {
-            slot.kept = bytes;
+            slot.kept = bytes.max(1);
             slot.detached = true;
-            self.buffered += bytes;
+            let (context, kept) = (slot.work.context(), slot.kept);
+            *self.buffered.entry(context).or_default() += kept;
+        }
+    }
+
+    /// Bytes that were kept for a buffered send are needed no more.
+    #[cold]
+    fn let_go(&mut self, context: u32, bytes: usize) {
+        if let Some(kept) = self.buffered.get_mut(&context) {
+            *kept -= bytes;
+            if *kept == 0 {
+                self.buffered.remove(&context);
+            }
         }
     }
 
@@ -645,9 +703,77 @@ impl Requests {
         self.active_sends
     }
 
-    /// Packed bytes that are kept for buffered sends.
-    pub(crate) fn buffered(&self) -> usize {
-        self.buffered
+    /// Packed bytes that are kept for the buffered sends of a context.
+    pub(crate) fn buffered_in(&self, context: u32) -> usize {
+        self.buffered.get(&context).copied().unwrap_or(0)
+    }
+
+    /// The contexts for whose buffered sends something is kept, and how many packed bytes.
+    pub(crate) fn buffered(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.buffered.iter().map(|(context, bytes)| (*context, *bytes))
+    }
+
+    /// The work of a request that goes on.
+    pub(crate) fn work_mut(&mut self, id: RequestId) -> Option<&mut Work> {
+        match self.slot_mut(id) {
+            Some((_, slot)) if slot.state == State::Active => Some(&mut slot.work),
+            _ => None,
+        }
+    }
+
+    /// A persistent request.
+    pub(crate) fn persistent_mut(&mut self, id: RequestId) -> Option<&mut Persistent> {
+        match self.work_mut(id)? {
+            Work::Persistent(persistent) => Some(persistent),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a request.
+    pub(crate) fn is_known(&self, id: RequestId) -> bool {
+        self.slot(id).is_some()
+    }
+
+    /// Whether this is a persistent request that was not started.
+    pub(crate) fn is_inactive(&self, id: RequestId) -> bool {
+        matches!(
+            self.slot(id),
+            Some(Slot { state: State::Active, work: Work::Persistent(p), .. }) if p.standing == Standing::Inactive
+        )
+    }
+
+    /// Takes a matched message; its request is gone.
+    pub(crate) fn take_message(&mut self, id: RequestId) -> Option<MatchedMessage> {
+        let (index, slot) = self.slot_mut(id)?;
+        if slot.state != State::Active || !matches!(slot.work, Work::Message(_)) {
+            return None;
+        }
+        let work = std::mem::replace(&mut slot.work, Work::None);
+        self.release(index);
+        match work {
+            Work::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The data of a matched message went down with their sender.
+    pub(crate) fn break_messages_of(&mut self, process: u32) {
+        for slot in &mut self.slots {
+            if let Slot { state: State::Active, work: Work::Message(matched), .. } = slot
+                && matched.message.from == process
+                && matched.message.what.needs_sender()
+            {
+                matched.message.what = Message::Broken { length: matched.message.what.length() };
+            }
+        }
+    }
+
+    /// Makes the slot of a request vacant whose parts are over or live on by themselves.
+    pub(crate) fn dissolve(&mut self, id: RequestId) {
+        if let Some((index, slot)) = self.slot_mut(id) {
+            slot.work = Work::None;
+            self.release(index);
+        }
     }
 
     /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.

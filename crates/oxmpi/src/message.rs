@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result, kept, settle};
 use crate::universe::Level;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::completion::error_of;
+use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode};
 use oxmpi_mem::memory::{Owned, Plain, lend, lend_mut, view, zeros};
 use oxmpi_objects::error::MpiError;
@@ -254,18 +255,28 @@ impl<L: Level> Communicator<'_, L> {
         tag: impl Into<TagMatch>,
     ) -> Result<(Vec<T>, Status)> {
         let (source, tag) = (source.into().raw(), tag.into().raw());
-        let mut owned = None;
-        let received = self.process.recv_sized(&self.core, source, tag, |bytes| {
+        let room = |bytes: u64| {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            let room = zeros::<T>(bytes.div_ceil(size_of_element::<T>()))
-                .map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))?;
-            Ok(owned.insert(Owned::new(room)).buf())
-        });
-        let status = whole::<T>("recv", Status::new(&settle("recv", received)?))?;
-        let data = match owned {
-            Some(owned) => owned.into_vec().map_err(|_| kept("recv"))?,
-            None => Vec::new(),
+            let room = zeros::<T>(bytes.div_ceil(size_of_element::<T>()));
+            room.map(Owned::new).map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))
         };
+        let (status, owned) = loop {
+            // The room is found before the message is taken: if there is none the message stays where it is.
+            let seen = settle("recv", self.process.probe(&self.core, source, tag))?;
+            let mut owned = settle("recv", room(seen.bytes))?;
+            // Another thread may have been quicker.
+            let Some((message, found)) = settle("recv", self.process.improbe(&self.core, source, tag))?
+            else {
+                continue;
+            };
+            if found.bytes > seen.bytes {
+                owned = settle("recv", room(found.bytes))?;
+            }
+            let received = self.process.receive_matched(message, owned.buf());
+            break (whole::<T>("recv", Status::new(&settle("recv", received)?))?, owned);
+        };
+        let mut data = owned.into_vec().map_err(|_| kept("recv"))?;
+        data.truncate(status.count::<T>().unwrap_or(0));
         Ok((data, status))
     }
 
@@ -320,7 +331,9 @@ impl<L: Level> Communicator<'_, L> {
         let (dest, source, receive_tag) = (dest.into().raw(), source.into().raw(), receive_tag.into().raw());
         let done = lend(data, |send| {
             lend_mut(buffer, |receive| {
-                self.process.sendrecv(&self.core, send, dest, send_tag, receive, source, receive_tag)
+                let send = Outgoing { buffer: send, dest, tag: send_tag };
+                let receive = Incoming { buffer: receive, source, tag: receive_tag };
+                self.process.sendrecv(&self.core, send, receive)
             })
         });
         let done = done.and_then(|done| error_of(&done).map_or(Ok(done), Err));

@@ -3,6 +3,7 @@
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_UNDEFINED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::Communicator;
+use oxmpi_core::buffered::Attached;
 use oxmpi_core::process::UserCall;
 use oxmpi_core::sim::Rank;
 use oxmpi_engine::{Completion, Mode, RequestId};
@@ -95,7 +96,7 @@ impl Program {
     }
 
     pub(crate) async fn run(self: Rc<Program>, rank: Rank) -> Result<()> {
-        rank.process().attach(self.room)?;
+        rank.process().attach(None, Attached { address: 0, bytes: self.room })?;
         let mut comm = rank.world();
         for (number, phase) in self.phases.iter().enumerate() {
             match phase {

@@ -5,7 +5,9 @@ use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Message as Waits, Unexpected, Wanted};
 use crate::peer::BodyTarget;
-use crate::request::{Completion, Fault, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work};
+use crate::request::{
+    Completion, Fault, MatchedMessage, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work,
+};
 use oxmpi_fabric::{Fabric, Fetching, Taken};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -208,12 +210,17 @@ impl<F: Fabric> Lane<F> {
 
     /// Gives an unexpected message to a receive.
     fn take_unexpected(&mut self, context: u32, key: u32, receive: RequestId) {
-        let state = &mut self.state;
-        let Some(Unexpected { from, tag, what }) =
-            state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
+        let Some(message) = self.state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
         else {
             return;
         };
+        self.give(message, BodyTarget::Unexpected { context, key }, receive);
+    }
+
+    /// Gives a message that has come to a receive. If parts of it are still coming, they are on their way to `body`.
+    fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
+        let Unexpected { from, tag, what } = message;
+        let state = &mut self.state;
         let wanted = state.note_match(receive, from, tag, what.length());
         match what {
             Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
@@ -221,7 +228,7 @@ impl<F: Fabric> Lane<F> {
                 if data.len() < total {
                     // The rest is still coming: it goes straight into the user's buffer.
                     let peer = state.peer(from);
-                    if peer.body == Some(BodyTarget::Unexpected { context, key }) {
+                    if peer.body == Some(body) {
                         peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
                     }
                 }
@@ -245,6 +252,45 @@ impl<F: Fabric> Lane<F> {
                 state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
             }
         }
+    }
+
+    /// Takes the message that a receive would get out of its context (matched probe, MPI-5.0 section 3.8.2): nobody else
+    /// can receive it. The request stands for it until [`Lane::receive_message`].
+    ///
+    /// # Errors
+    /// As [`Lane::probe`].
+    pub fn take_message(
+        &mut self,
+        context: u32,
+        source: Source,
+        tag: TagMatch,
+    ) -> Result<Option<(RequestId, Completion)>, Fault> {
+        let Some(found) = self.probe(context, source, tag)? else { return Ok(None) };
+        let state = &mut self.state;
+        let Some(own) = state.contexts.get_mut(context) else { return Ok(None) };
+        let Some(key) = own.find_unexpected(Wanted::new(source, tag)) else { return Ok(None) };
+        let Some(message) = own.unexpected.remove(key) else { return Ok(None) };
+        let from = message.from;
+        let request = state.requests.insert(Work::Message(MatchedMessage { context, message }));
+        let peer = state.peer(from);
+        if peer.body == Some(BodyTarget::Unexpected { context, key }) {
+            peer.body = Some(BodyTarget::Message(request));
+        }
+        Ok(Some((request, found)))
+    }
+
+    /// Receives a message that [`Lane::take_message`] took (MPI-5.0 section 3.8.3). `None`: there is no such message (any
+    /// more).
+    pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
+        let MatchedMessage { context, message: matched } = self.state.requests.take_message(message)?;
+        let work = ReceiveWork::new(buffer, context, Some(matched.from));
+        let receive = self.state.requests.insert(Work::Receive(work));
+        self.give(matched, BodyTarget::Message(message), receive);
+        self.work();
+        Some(match self.test(receive) {
+            Some(Some(completion)) => Started::Complete(completion),
+            _ => Started::Pending(receive),
+        })
     }
 
     /// Looks for a message that a receive would get: its source rank, tag and length.

@@ -1,0 +1,116 @@
+//! Matched probes and receives (MPI-5.0 sections 3.8.2 and 3.8.3).
+
+use crate::errors::{on_comm, outcome};
+use crate::library::{Running, fetch, library, null, put, running};
+use crate::p2p::received;
+use crate::requests::failed_on;
+use crate::statuses::put_status;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Count, Datatype, Message, Request, Status};
+use oxmpi_core::matched::Found;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::Result;
+use std::ffi::{c_int, c_void};
+
+fn give(message: *mut Message, status: *mut Status, (found, completion): Found) -> Result<()> {
+    // SAFETY: the C program passes a place for a handle, and a status or MPI_STATUS_IGNORE.
+    unsafe {
+        put_status(status, &completion);
+        put(message, found as Message, "message")
+    }
+}
+
+/// Where a matched receive puts its message.
+struct Room {
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+}
+
+/// The message that a call names, and the memory for it. The message is still there if these are wrong.
+fn named(library: &Running, room: Room, message: *mut Message) -> Result<(u64, UserBuf)> {
+    // SAFETY: the C program passes a place with a handle.
+    let handle = unsafe { fetch(message, "message") }?;
+    Ok((handle as u64, library.buffer(room.buf, room.count, room.datatype)?))
+}
+
+/// The message is received: its handle is gone.
+fn taken(message: *mut Message) -> Result<()> {
+    // SAFETY: as in `named`.
+    unsafe { put(message, abi::MPI_MESSAGE_NULL, "message") }
+}
+
+fn mrecv(function: FuncId, room: Room, message: *mut Message, status: *mut Status) -> c_int {
+    let mut failed = None;
+    let result = library().and_then(|library| {
+        let (handle, buffer) = named(library, room, message)?;
+        let completion = library.process.mrecv(handle, buffer)?;
+        taken(message)?;
+        failed = completion.fault.is_some().then_some(completion);
+        received(status, completion)
+    });
+    outcome(function, failed_on(running(), failed), result)
+}
+
+fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Request) -> c_int {
+    let result = library().and_then(|library| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let (handle, buffer) = named(library, room, message)?;
+        let started = library.process.imrecv(handle, buffer)?;
+        taken(message)?;
+        // SAFETY: the C program passes a place for a handle.
+        unsafe { put(request, started.raw() as Request, "request") }
+    });
+    outcome(function, None, result)
+}
+
+mpi! {
+    /// MPI-5.0 section 3.8.2.
+    fn MPI_Mprobe(source: c_int, tag: c_int, comm: Comm, message: *mut Message, status: *mut Status) -> c_int {
+        on_comm(FuncId::MPI_Mprobe, comm, |library, communicator| {
+            if message.is_null() {
+                return Err(null("message"));
+            }
+            give(message, status, library.process.mprobe(communicator, source, tag)?)
+        })
+    }
+
+    /// MPI-5.0 section 3.8.2.
+    fn MPI_Improbe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, message: *mut Message, status: *mut Status) -> c_int {
+        on_comm(FuncId::MPI_Improbe, comm, |library, communicator| {
+            if message.is_null() || flag.is_null() {
+                return Err(null("flag or message"));
+            }
+            let found = library.process.improbe(communicator, source, tag)?;
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(flag, c_int::from(found.is_some()), "flag") }?;
+            match found {
+                Some(found) => give(message, status, found),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// MPI-5.0 section 3.8.3.
+    fn MPI_Mrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, status: *mut Status) -> c_int {
+        mrecv(FuncId::MPI_Mrecv, Room { buf, count: i64::from(count), datatype }, message, status)
+    }
+
+    /// MPI-5.0 section 3.8.3.
+    fn MPI_Mrecv_c(buf: *mut c_void, count: Count, datatype: Datatype, message: *mut Message, status: *mut Status) -> c_int {
+        mrecv(FuncId::MPI_Mrecv_c, Room { buf, count, datatype }, message, status)
+    }
+
+    /// MPI-5.0 section 3.8.3.
+    fn MPI_Imrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, request: *mut Request) -> c_int {
+        imrecv(FuncId::MPI_Imrecv, Room { buf, count: i64::from(count), datatype }, message, request)
+    }
+
+    /// MPI-5.0 section 3.8.3.
+    fn MPI_Imrecv_c(buf: *mut c_void, count: Count, datatype: Datatype, message: *mut Message, request: *mut Request) -> c_int {
+        imrecv(FuncId::MPI_Imrecv_c, Room { buf, count, datatype }, message, request)
+    }
+}

@@ -1,0 +1,139 @@
+//! Persistent requests (MPI-5.0 section 3.9).
+
+use crate::errors::on_comm;
+use crate::library::{array, check_count, fetch, null, put};
+use crate::requests::on_requests;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Count, Datatype, Request};
+use oxmpi_engine::{Mode, RequestId};
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::{c_int, c_void};
+
+/// What every such send is given.
+struct Sending {
+    buf: *const c_void,
+    count: i64,
+    datatype: Datatype,
+    dest: c_int,
+    tag: c_int,
+}
+
+fn give(place: *mut Request, request: RequestId) -> Result<()> {
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { put(place, request.raw() as Request, "request") }
+}
+
+fn send_init(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let buffer = library.buffer(s.buf, s.count, s.datatype)?;
+        give(request, library.process.send_init(communicator, mode, buffer, s.dest, s.tag)?)
+    })
+}
+
+/// What every such receive is given.
+struct Receiving {
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    source: c_int,
+    tag: c_int,
+}
+
+fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let buffer = library.buffer(r.buf, r.count, r.datatype)?;
+        give(request, library.process.recv_init(communicator, buffer, r.source, r.tag)?)
+    })
+}
+
+/// MPI_REQUEST_NULL cannot be started.
+fn check_not_null(request: Request, what: &str) -> Result<()> {
+    if request == abi::MPI_REQUEST_NULL {
+        return Err(MpiError::new(abi::MPI_ERR_REQUEST, format!("{what} is MPI_REQUEST_NULL")));
+    }
+    Ok(())
+}
+
+mpi! {
+    /// MPI-5.0 section 3.9.
+    fn MPI_Start(request: *mut Request) -> c_int {
+        on_requests(FuncId::MPI_Start, |library, _| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(request, "request") }?;
+            check_not_null(handle, "request")?;
+            library.process.start_request(handle as u64)
+        })
+    }
+
+    /// MPI-5.0 section 3.9. If one of them cannot be started none is.
+    fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
+        on_requests(FuncId::MPI_Startall, |library, _| {
+            let count = check_count(i64::from(count))?;
+            // SAFETY: the C program passes an array of `count` handles.
+            let all = unsafe { array(array_of_requests, count, "array_of_requests") }?;
+            for (at, request) in all.iter().enumerate() {
+                check_not_null(*request, &format!("array_of_requests[{at}]"))?;
+            }
+            let all: Vec<u64> = all.iter().map(|request| *request as u64).collect();
+            library.process.check_startable(&all)?;
+            all.iter().try_for_each(|request| library.process.start_request(*request))
+        })
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Send_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Send_init, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Bsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Bsend_init, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Ssend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Ssend_init, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Rsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Rsend_init, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Recv_init(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        recv_init(FuncId::MPI_Recv_init, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Send_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Send_init_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Bsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Bsend_init_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Ssend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Ssend_init_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Rsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        send_init(FuncId::MPI_Rsend_init_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm, request)
+    }
+
+    /// MPI-5.0 section 3.9.
+    fn MPI_Recv_init_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
+        recv_init(FuncId::MPI_Recv_init_c, Receiving { buf, count, datatype, source, tag }, comm, request)
+    }
+}

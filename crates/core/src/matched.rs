@@ -1,0 +1,90 @@
+//! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): a message is taken out of its communicator when it is found, so that
+//! no other thread can receive it, and received later.
+
+use crate::comm::Communicator;
+use crate::completion::outcome;
+use crate::errors::of_fault;
+use crate::p2p::{NO_PROCESS, source_of, tag_match};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, RequestId, Started};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+
+/// The number that stands for no message.
+pub const NULL: u64 = abi::MPI_MESSAGE_NULL as u64;
+/// The number that stands for the message of MPI_PROC_NULL.
+pub const NO_PROC: u64 = abi::MPI_MESSAGE_NO_PROC as u64;
+
+/// A message that was found, as the user names it, and what a receive of it will say.
+pub type Found = (u64, Completion);
+
+impl<F: Fabric> Process<F> {
+    /// Takes the message that a receive would get, if it is there (MPI_Improbe).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed.
+    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Found>> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
+        let context = comm.team.point_to_point;
+        let found = self.look(|domain| domain.lane.take_message(context, source, tag)).map_err(of_fault)?;
+        Ok(found.map(|(message, completion)| (message.raw(), completion)))
+    }
+
+    /// Waits for a message and takes it (MPI_Mprobe).
+    ///
+    /// # Errors
+    /// Bad rank or tag; the peer has failed.
+    pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Found> {
+        let tag = tag_match(tag)?;
+        let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
+        let context = comm.team.point_to_point;
+        let found = self.wait_for(|domain| domain.lane.take_message(context, source, tag).transpose());
+        found.map(|(message, completion)| (message.raw(), completion)).map_err(of_fault)
+    }
+
+    /// Receives a message that was found (MPI_Mrecv). As in [`Process::recv_whatever`], a message that failed is no
+    /// error here.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if there is no such message.
+    pub fn mrecv(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
+        match self.start_matched(message, buffer)? {
+            Started::Complete(completion) => Ok(completion),
+            Started::Pending(request) => self.wait_raw(request.raw()),
+        }
+    }
+
+    /// Starts to receive a message that was found (MPI_Imrecv).
+    ///
+    /// # Errors
+    /// As [`Process::mrecv`].
+    pub fn imrecv(&self, message: u64, buffer: UserBuf) -> Result<RequestId> {
+        let started = self.start_matched(message, buffer)?;
+        Ok(self.request_of(started))
+    }
+
+    /// As [`Process::mrecv`] for callers who want the error of the message.
+    ///
+    /// # Errors
+    /// As [`Process::mrecv`]; the message was longer than the buffer; its sender has failed.
+    pub fn receive_matched(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
+        outcome(self.mrecv(message, buffer)?)
+    }
+
+    fn start_matched(&self, message: u64, buffer: UserBuf) -> Result<Started> {
+        if message == NO_PROC {
+            return Ok(Started::Complete(NO_PROCESS));
+        }
+        let started = self.enter(|domain| domain.lane.receive_message(RequestId::from_raw(message), buffer));
+        started.ok_or_else(|| {
+            let text = match message {
+                NULL => "the message is MPI_MESSAGE_NULL".to_string(),
+                other => format!("the message {other:#x} does not exist, or was received before"),
+            };
+            MpiError::new(abi::MPI_ERR_REQUEST, text)
+        })
+    }
+}

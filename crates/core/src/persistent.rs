@@ -1,0 +1,88 @@
+//! Persistent requests (MPI-5.0 section 3.9): what is to be done is said once, and started again and again.
+
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::p2p::{NO_PROCESS, check_tag, source_of, tag_match};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, Mode, Operation, RequestId, StartFault};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+
+fn of_start(request: u64, fault: StartFault) -> MpiError {
+    match fault {
+        StartFault::Fault(fault) => of_fault(fault),
+        other => MpiError::new(abi::MPI_ERR_REQUEST, format!("the request {request:#x}: {other}")),
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// A send to be started (MPI_Send_init and its kin).
+    ///
+    /// # Errors
+    /// Bad rank or tag.
+    pub fn send_init(
+        &self,
+        comm: &Communicator,
+        mode: Mode,
+        buffer: UserBuf,
+        dest: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        check_tag(tag)?;
+        let operation = if dest == abi::MPI_PROC_NULL {
+            Operation::Nothing(Completion::EMPTY)
+        } else {
+            let to = comm.process(dest, "dest")?;
+            Operation::Send { context: comm.team.point_to_point, mode, buffer, to, tag }
+        };
+        Ok(self.domain.lock().lane.open_persistent(operation))
+    }
+
+    /// A receive to be started (MPI_Recv_init).
+    ///
+    /// # Errors
+    /// Bad rank or tag.
+    pub fn recv_init(
+        &self,
+        comm: &Communicator,
+        buffer: UserBuf,
+        source: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        let tag = tag_match(tag)?;
+        let operation = match source_of(comm, source)? {
+            None => Operation::Nothing(NO_PROCESS),
+            Some(source) => Operation::Receive { context: comm.team.point_to_point, buffer, source, tag },
+        };
+        Ok(self.domain.lock().lane.open_persistent(operation))
+    }
+
+    /// Starts a persistent request (MPI_Start).
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if it is none or is active; what the operation itself may say.
+    pub fn start_request(&self, request: u64) -> Result<()> {
+        let id = RequestId::from_raw(request);
+        self.enter(|domain| {
+            let operation = domain.lane.startable(id).map_err(|fault| of_start(request, fault))?;
+            if let Operation::Send { mode: Mode::Buffered, context, buffer, .. } = operation {
+                let (context, len) = (*context, buffer.packed_len());
+                domain.check_attached(context, len)?;
+            }
+            domain.lane.start(id).map_err(|fault| of_start(request, fault))
+        })
+    }
+
+    /// Checks that all can be started (MPI_Startall starts all or none).
+    ///
+    /// # Errors
+    /// As [`Process::start_request`].
+    pub fn check_startable(&self, requests: &[u64]) -> Result<()> {
+        let mut domain = self.domain.lock();
+        requests.iter().try_for_each(|&request| {
+            domain.lane.startable(RequestId::from_raw(request)).map(drop).map_err(|f| of_start(request, f))
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Requests that are made of others: a send and a receive in one (MPI_Isendrecv), what can be started again and again
+//! (persistent requests, MPI-5.0 section 3.9), and the wait for buffered sends (MPI_Buffer_iflush).
+//!
+//! They do nothing by themselves. Their parts are ordinary requests that go on as such; how a compound one stands is
+//! found out when somebody asks ([`Lane::settle`]).
+
+use crate::lane::Lane;
+use crate::request::{Completion, Fault, Mode, Pair, RequestId, Source, Started, TagMatch, Work};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+
+/// What a persistent request does each time it is started.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Nothing: its peer is MPI_PROC_NULL. This is what it says.
+    Nothing(Completion),
+    /// Sends.
+    Send {
+        /// The context.
+        context: u32,
+        /// The mode.
+        mode: Mode,
+        /// The data.
+        buffer: UserBuf,
+        /// The process.
+        to: u32,
+        /// The tag.
+        tag: i32,
+    },
+    /// Receives.
+    Receive {
+        /// The context.
+        context: u32,
+        /// Where the data go.
+        buffer: UserBuf,
+        /// Whose messages.
+        source: Source,
+        /// Which tags.
+        tag: TagMatch,
+    },
+}
+
+/// What can be started again and again.
+#[derive(Debug)]
+pub(crate) struct Persistent {
+    pub(crate) operation: Operation,
+    pub(crate) standing: Standing,
+}
+
+/// How far a persistent request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It was not started, or is complete and was asked for.
+    Inactive,
+    /// This request does its work.
+    Active(RequestId),
+    /// It is complete; nobody has asked yet.
+    Complete(Completion),
+}
+
+/// Why a request could not be started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StartFault {
+    /// There is no such request.
+    #[error("it is no request of this process, or one that was freed before")]
+    Stale,
+    /// It is not persistent.
+    #[error("it is not persistent: only requests made by functions that end in _init can be started")]
+    NotPersistent,
+    /// It was started and not completed.
+    #[error("it is active: it was started before and is not completed")]
+    Active,
+    /// The operation could not begin.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl<F: Fabric> Lane<F> {
+    /// A request that can be started again and again.
+    pub fn open_persistent(&mut self, operation: Operation) -> RequestId {
+        let persistent = Persistent { operation, standing: Standing::Inactive };
+        self.state.requests.insert(Work::Persistent(Box::new(persistent)))
+    }
+
+    /// What a persistent request does, if it can be started now.
+    ///
+    /// # Errors
+    /// If it is no such request, or is active.
+    pub fn startable(&mut self, request: RequestId) -> Result<&Operation, StartFault> {
+        let requests = &mut self.state.requests;
+        if requests.persistent_mut(request).is_none() {
+            let known = request == RequestId::COMPLETE || requests.is_known(request);
+            return Err(if known { StartFault::NotPersistent } else { StartFault::Stale });
+        }
+        match requests.persistent_mut(request) {
+            Some(Persistent { operation, standing: Standing::Inactive }) => Ok(operation),
+            _ => Err(StartFault::Active),
+        }
+    }
+
+    /// Starts a persistent request.
+    ///
+    /// # Errors
+    /// As [`Lane::startable`], and those of the operation; it is inactive then.
+    pub fn start(&mut self, request: RequestId) -> Result<(), StartFault> {
+        let started = match self.startable(request)?.clone() {
+            Operation::Nothing(completion) => Started::Complete(completion),
+            Operation::Send { context, mode, buffer, to, tag } => {
+                self.start_send(context, mode, buffer, to, tag)?
+            }
+            Operation::Receive { context, buffer, source, tag } => {
+                self.start_receive(context, buffer, source, tag)?
+            }
+        };
+        if let Some(persistent) = self.state.requests.persistent_mut(request) {
+            persistent.standing = match started {
+                Started::Complete(completion) => Standing::Complete(completion),
+                Started::Pending(part) => Standing::Active(part),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether this is a persistent request that was not started.
+    pub fn is_inactive(&self, request: RequestId) -> bool {
+        self.state.requests.is_inactive(request)
+    }
+
+    /// A request that is complete when both of these are.
+    pub fn open_pair(&mut self, send: RequestId, receive: RequestId) -> RequestId {
+        let parts = [send, receive].map(|part| (part != RequestId::COMPLETE).then_some(part));
+        self.state.requests.insert(Work::Pair(Pair { parts, said: Completion::EMPTY }))
+    }
+
+    /// A request that is complete when no data are kept for the buffered sends of these contexts.
+    pub fn open_flush(&mut self, contexts: Vec<u32>) -> RequestId {
+        self.state.requests.insert(Work::Flush(contexts))
+    }
+
+    /// What a request says that goes on, if it is made of others and they are complete. `stays` leaves it as it is.
+    pub(crate) fn ask_compound(&mut self, request: RequestId, stays: bool) -> Option<Completion> {
+        match self.state.requests.work_mut(request)? {
+            Work::Persistent(persistent) => match persistent.standing {
+                Standing::Inactive => Some(Completion { stays: true, ..Completion::EMPTY }),
+                Standing::Active(part) => {
+                    // A part that is not there any more has nothing to say.
+                    let said = self.test(part).unwrap_or(Some(Completion::EMPTY))?;
+                    self.stand(request, said, stays)
+                }
+                Standing::Complete(said) => self.stand(request, said, stays),
+            },
+            Work::Pair(pair) => {
+                let parts = pair.parts;
+                for (at, part) in parts.into_iter().enumerate() {
+                    if let Some(part) = part
+                        && let Some(said) = self.test(part).unwrap_or(Some(Completion::EMPTY))
+                        && let Some(Work::Pair(pair)) = self.state.requests.work_mut(request)
+                    {
+                        pair.parts[at] = None;
+                        if at == 1 || said.fault.is_some() {
+                            pair.said = Completion { fault: said.fault.or(pair.said.fault), ..said };
+                        }
+                    }
+                }
+                match self.state.requests.work_mut(request)? {
+                    Work::Pair(Pair { parts: [None, None], said }) => {
+                        let said = *said;
+                        self.over(request, said, stays)
+                    }
+                    _ => None,
+                }
+            }
+            Work::Flush(contexts) => {
+                let contexts = std::mem::take(contexts);
+                let over = contexts.iter().all(|context| self.state.requests.buffered_in(*context) == 0);
+                if over {
+                    return self.over(request, Completion::EMPTY, stays);
+                }
+                if let Some(Work::Flush(place)) = self.state.requests.work_mut(request) {
+                    *place = contexts;
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A persistent request is complete: it says so once, then it is inactive.
+    fn stand(&mut self, request: RequestId, said: Completion, stays: bool) -> Option<Completion> {
+        let persistent = self.state.requests.persistent_mut(request)?;
+        persistent.standing = if stays { Standing::Complete(said) } else { Standing::Inactive };
+        Some(Completion { stays: true, ..said })
+    }
+
+    /// A compound request is over.
+    fn over(&mut self, request: RequestId, said: Completion, stays: bool) -> Option<Completion> {
+        match stays {
+            true => self.state.requests.complete(request, said),
+            false => self.state.requests.dissolve(request),
+        }
+        Some(said)
+    }
+
+    /// The parts of a compound request that go on by themselves; `None` if it is no compound one.
+    pub(crate) fn parts(&mut self, request: RequestId) -> Option<[Option<RequestId>; 2]> {
+        match self.state.requests.work_mut(request)? {
+            Work::Persistent(persistent) => Some(match persistent.standing {
+                Standing::Active(part) => [Some(part), None],
+                _ => [None, None],
+            }),
+            Work::Pair(pair) => Some(pair.parts),
+            Work::Flush(_) => Some([None, None]),
+            _ => None,
+        }
+    }
+}
