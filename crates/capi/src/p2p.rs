@@ -10,7 +10,6 @@ use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
-use oxmpi_core::Communicator;
 use oxmpi_core::completion::error_of;
 use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode, RequestId};
@@ -62,11 +61,10 @@ const _: () = assert!(abi::MPI_IN_PLACE == 1);
 /// So many elements of any predefined datatype have a length that fits the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
 
-/// The library and the world: what the fast ways need. Other communicators go the full way.
+/// The library, if a call is on the world: that is where the fast ways lead. Other communicators go the full way.
 #[inline(always)]
-fn at_hand(comm: Comm) -> Option<(&'static Running, &'static Communicator)> {
-    let library = running()?;
-    if comm == abi::MPI_COMM_WORLD { Some((library, library.process.world())) } else { None }
+fn at_hand(comm: Comm) -> Option<&'static Running> {
+    if comm == abi::MPI_COMM_WORLD { running() } else { None }
 }
 
 /// A send without a request. Synchronous and buffered sends have more to do.
@@ -79,11 +77,11 @@ fn is_short(mode: Mode) -> bool {
 fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     // No closures here: the compiler makes calls of them.
     if is_short(mode)
-        && let Some((library, comm)) = at_hand(comm)
+        && let Some(library) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
         && buf.len() <= INLINE_MAX
     {
-        return library.process.home_send_short_now(comm, buf.bytes(), s.dest, s.tag);
+        return library.process.home_send_short_now(buf.bytes(), s.dest, s.tag);
     }
     false
 }
@@ -164,9 +162,9 @@ fn isend_fully(
 
 #[inline(always)]
 fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
-    if let Some((library, comm)) = at_hand(comm)
+    if let Some(library) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(done) = library.process.home_recv_short_now(comm, into.bytes_mut(), r.source, r.tag)
+        && let Some(done) = library.process.home_recv_short_now(into.bytes_mut(), r.source, r.tag)
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };
@@ -188,9 +186,9 @@ fn recv_waiting(
     status: *mut Status,
     function: FuncId,
 ) -> c_int {
-    if let Some((library, comm)) = at_hand(comm)
+    if let Some(library) = at_hand(comm)
         && let Some(into) = plain(buf, count, datatype)
-        && let Some(done) = library.process.home_recv_unexpected_now(comm, &into, source, tag)
+        && let Some(done) = library.process.home_recv_unexpected_now(&into, source, tag)
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };
@@ -232,10 +230,10 @@ pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()
 
 #[inline(always)]
 fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
-    if let Some((library, comm)) = at_hand(comm)
+    if let Some(library) = at_hand(comm)
         && !request.is_null()
         && let Some(into) = plain(r.buf, r.count, r.datatype)
-        && let Some(posted) = library.process.home_irecv_plain(comm, into, r.source, r.tag)
+        && let Some(posted) = library.process.home_irecv_plain(into, r.source, r.tag)
     {
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(posted.raw() as Request) };
@@ -511,9 +509,9 @@ mpi! {
 
     /// MPI-5.0 section 3.8.1.
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
-        if let Some((library, world)) = at_hand(comm)
+        if let Some(library) = at_hand(comm)
             && !flag.is_null()
-            && library.process.home_has_none(world, source, tag)
+            && library.process.home_has_none(source, tag)
         {
             // SAFETY: not null; the C program passes a place for an integer.
             unsafe { flag.write(0) };

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a small collective is worth, in short messages, when it is counted how long nobody has looked at everything.
-const SMALL_COLLECTIVE: u32 = 16;
+const SMALL_COLLECTIVE: i32 = 16;
 
 /// The control section that a communicator was given.
 #[derive(Debug)]

@@ -5,7 +5,9 @@ use crate::completion::outcome;
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch};
+use oxmpi_engine::{
+    ANYBODY, Completion, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
+};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
@@ -65,16 +67,16 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 }
 
 impl<F: Fabric> Process<F> {
-    /// A blocking send of a few contiguous bytes without any request: the low-latency path, in one straight line.
-    /// `false`: it could not leave this way, use [`Process::send_now`]. With threads it is always `false`.
+    /// A blocking send of a few contiguous bytes to a rank of the world without any request: the low-latency path, in one
+    /// straight line. `false`: it could not leave this way, use [`Process::send_now`]. With threads it is always
+    /// `false`.
     #[inline(always)]
-    pub fn home_send_short_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        if (dest | tag) < 0 {
+    pub fn home_send_short_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        if tag < 0 || dest as u32 >= self.size {
             return false;
         }
-        let Some(to) = comm.team.map.process(dest as u32) else { return false };
         let Some(mut domain) = self.domain.home() else { return false };
-        if !domain.lane.send_short_now(comm.team.point_to_point, to, tag, bytes) {
+        if !domain.lane.send_short_now(dest as u32, tag, bytes) {
             return false;
         }
         let look = domain.lane.is_look_due(1);
@@ -183,41 +185,34 @@ impl<F: Fabric> Process<F> {
         Ok(started)
     }
 
-    /// A blocking receive of a few bytes from a known source, straight from where they lie, if they lie there: the
-    /// low-latency path, in one straight line. `None`: it did not come this way, use [`Process::recv_now`]. With threads
-    /// it is always `None`.
+    /// A blocking receive of a few bytes from a rank of the world, straight from where they lie, if they lie there: the
+    /// low-latency path, in one straight line. `None`: it did not come this way, use [`Process::recv_now`]. With threads it
+    /// is always `None`.
     #[inline(always)]
-    pub fn home_recv_short_now(
-        &self,
-        comm: &Communicator,
-        into: BytesMut<'_>,
-        source: i32,
-        tag: i32,
-    ) -> Option<Received> {
-        let (from, tags) = named(comm, source, tag)?;
+    pub fn home_recv_short_now(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        let tags = plain_tags(tag)?;
+        if source as u32 >= self.size {
+            return None;
+        }
         let mut domain = self.domain.home()?;
-        let context = comm.team.point_to_point;
-        let received = domain.lane.receive_short_now(context, (from, source), tags, into)?;
+        let received = domain.lane.receive_short_now(source as u32, tags, into)?;
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if look {
-            self.look_elsewhere(from);
+            self.look_elsewhere(source as u32);
         }
         Some(received)
     }
 
     /// As [`Process::home_recv_short_now`] for a message that waits among the unexpected ones.
     #[inline(always)]
-    pub fn home_recv_unexpected_now(
-        &self,
-        comm: &Communicator,
-        into: &PlainBuf,
-        source: i32,
-        tag: i32,
-    ) -> Option<Received> {
-        let (from, tags) = named(comm, source, tag)?;
+    pub fn home_recv_unexpected_now(&self, into: &PlainBuf, source: i32, tag: i32) -> Option<Received> {
+        let tags = plain_tags(tag)?;
+        if source as u32 >= self.size {
+            return None;
+        }
         let mut domain = self.domain.home()?;
-        domain.lane.receive_unexpected_now(comm.team.point_to_point, (from, source), tags, into)
+        domain.lane.receive_unexpected_now(WORLD, (source as u32, source), tags, into)
     }
 
     /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
@@ -274,43 +269,41 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Option<RequestId> {
-        self.posted_plain(self.domain.lock(), comm, into, source, tag)
+        let from = match source {
+            abi::MPI_ANY_SOURCE => ANYBODY,
+            0.. => comm.team.map.process(source as u32)?,
+            _ => return None,
+        };
+        self.posted_plain(self.domain.lock(), comm.team.point_to_point, (from, source), into, tag)
     }
 
-    /// As [`Process::irecv_plain`] for the only thread of a process. With threads it is always `None`.
+    /// As [`Process::irecv_plain`] from ranks of the world, for the only thread of a process. With threads it is always `None`.
     #[inline(always)]
-    pub fn home_irecv_plain(
-        &self,
-        comm: &Communicator,
-        into: PlainBuf,
-        source: i32,
-        tag: i32,
-    ) -> Option<RequestId> {
-        self.posted_plain(self.domain.home()?, comm, into, source, tag)
+    pub fn home_irecv_plain(&self, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
+        if source as u32 >= self.size && source != abi::MPI_ANY_SOURCE {
+            return None;
+        }
+        const { assert!(abi::MPI_ANY_SOURCE as u32 == ANYBODY) };
+        self.posted_plain(self.domain.home()?, WORLD, (source as u32, source), into, tag)
     }
 
     #[inline(always)]
     fn posted_plain(
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
-        comm: &Communicator,
+        context: u32,
+        from: (u32, i32),
         into: PlainBuf,
-        source: i32,
         tag: i32,
     ) -> Option<RequestId> {
         let tags = plain_tags(tag)?;
-        let from = match source {
-            abi::MPI_ANY_SOURCE => None,
-            0.. => Some((comm.team.map.process(source as u32)?, source)),
-            _ => return None,
-        };
-        match domain.lane.receive_plain(comm.team.point_to_point, from, tags, into)? {
+        match domain.lane.receive_plain(context, from, tags, into)? {
             Posted::Waits(request) => Some(request),
             Posted::Taken(request) => {
                 let look = domain.lane.is_look_due(1);
                 drop(domain);
-                if look && let Some((process, _)) = from {
-                    self.look_elsewhere(process);
+                if look {
+                    self.look_elsewhere(from.0);
                 }
                 Some(request)
             }
@@ -382,16 +375,17 @@ impl<F: Fabric> Process<F> {
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
     }
 
-    /// Whether there is certainly no message for a probe of this communicator, as a short look shows that does nothing.
-    /// With threads it is always `false`; then use [`Process::iprobe`], which also says what is wrong with the
-    /// arguments.
+    /// Whether there is certainly no message for a probe of the world, as a short look shows that does nothing. With
+    /// threads it is always `false`; then use [`Process::iprobe`], which also says what is wrong with the arguments.
     #[inline(always)]
-    pub fn home_has_none(&self, comm: &Communicator, source: i32, tag: i32) -> bool {
+    pub fn home_has_none(&self, source: i32, tag: i32) -> bool {
+        match tag {
+            0.. | abi::MPI_ANY_TAG => {}
+            _ => return false,
+        }
         let Some(domain) = self.domain.home() else { return false };
-        let source_is_right = source == abi::MPI_ANY_SOURCE || (0..comm.size()).contains(&source);
-        source_is_right
-            && (tag >= 0 || tag == abi::MPI_ANY_TAG)
-            && !domain.lane.has_unexpected(comm.team.point_to_point)
+        (source == abi::MPI_ANY_SOURCE || (source as u32) < self.size)
+            && !domain.lane.has_unexpected(WORLD)
             && domain.lane.is_calm()
             && !domain.has_collectives()
     }

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many short messages may go the fast way before everything is looked at.
-const LOOK_EVERY: u32 = 64;
+const LOOK_EVERY: i32 = 64;
 
 /// One matching domain of one process.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct Lane<F> {
     shares: Vec<Share>,
     /// Announced messages that were matched and wait until another share has ended.
     deferred: VecDeque<Fetch>,
-    /// What went the fast way since everything was looked at, in short messages.
-    fast: u32,
+    /// How much may go the fast way until everything is to be looked at, in short messages.
+    until_look: i32,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -89,7 +89,7 @@ impl<F: Fabric> Lane<F> {
             restless: false,
             shares: Vec::new(),
             deferred: VecDeque::new(),
-            fast: 0,
+            until_look: LOOK_EVERY,
         }
     }
 
@@ -103,7 +103,7 @@ impl<F: Fabric> Lane<F> {
         &mut self.fabric
     }
 
-    /// Opens the pair of contexts of a communicator. With `symmetric`, all its processes open it as the same
+    /// Opens the pair of contexts of a communicator; the first is the world's ([`WORLD`](crate::WORLD)). With `symmetric`, all its processes open it as the same
     /// indices (world and self, which are opened first); otherwise they learn each other's.
     ///
     /// Messages that came for it before are found in it.
@@ -141,9 +141,9 @@ impl<F: Fabric> Lane<F> {
     /// Notes that something was done without a look at everything; `weight` says how many short messages it is worth.
     /// Returns whether such a look is due, so that nothing starves behind the fast ways.
     #[inline(always)]
-    pub fn is_look_due(&mut self, weight: u32) -> bool {
-        self.fast += weight;
-        self.fast >= LOOK_EVERY
+    pub fn is_look_due(&mut self, weight: i32) -> bool {
+        self.until_look -= weight;
+        self.until_look <= 0
     }
 
     /// Whether something happened, since the last such question, for which a sleeping thread may wait: a request was
@@ -156,7 +156,8 @@ impl<F: Fabric> Lane<F> {
     /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
-        self.fabric.is_calm() && self.state.todo.is_empty() && self.busy.is_empty() && self.shares.is_empty()
+        // One comparison for all three.
+        self.fabric.is_calm() && self.state.todo.len() | self.busy.len() | self.shares.len() == 0
     }
 
     /// Whether a message may wait in a context that nobody has asked for.
@@ -171,14 +172,14 @@ impl<F: Fabric> Lane<F> {
     /// As [`Lane::progress`], without the messages of a peer that the caller takes itself, one after the other. (To
     /// take them here would make them unexpected and cost more.)
     pub fn progress_except(&mut self, peer: u32) -> bool {
-        self.fast = 0;
+        self.until_look = LOOK_EVERY;
         let came = self.fabric.poll_except(peer, &mut self.state);
         self.follow(came)
     }
 
     /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.
     pub fn progress(&mut self) -> bool {
-        self.fast = 0;
+        self.until_look = LOOK_EVERY;
         let came = self.fabric.poll(&mut self.state);
         self.follow(came)
     }

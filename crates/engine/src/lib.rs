@@ -29,5 +29,6 @@ mod team;
 
 pub use compound::{Operation, StartFault};
 pub use lane::{Lane, Now, Posted, Rest};
+pub use matching::{ANYBODY, WORLD};
 pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

@@ -102,13 +102,21 @@ impl<T> List<T> {
         Some(value)
     }
 
-    /// As [`List::remove`], without moving the element.
+    /// Takes out the first element, which owns nothing that would have to be dropped.
     #[inline(always)]
-    pub(crate) fn discard(&mut self, key: u32) {
-        if let Some(Node { value: value @ Some(_), .. }) = self.nodes.get_mut(key as usize) {
-            *value = None;
-            self.unlink(key);
+    pub(crate) fn forget_first(&mut self) {
+        let key = self.first;
+        let Some(node) = self.nodes.get_mut(key as usize) else { return };
+        std::mem::forget(node.value.take());
+        let after = node.after;
+        node.after = self.free;
+        self.free = key;
+        self.first = after;
+        match self.nodes.get_mut(after as usize) {
+            Some(node) => node.before = NONE,
+            None => self.last = NONE,
         }
+        self.len -= 1;
     }
 
     /// Takes a node out of the chain and makes it free.
@@ -151,12 +159,19 @@ mod tests {
         assert_eq!(list.remove(keys[2]), Some(2));
         assert_eq!(list.remove(keys[2]), None);
         assert_eq!(list.remove(keys[0]), Some(0));
-        list.discard(keys[4]);
-        list.discard(keys[4]);
+        assert_eq!(list.remove(keys[4]), Some(4));
         let again = list.push(7);
         assert_eq!(list.find(|v| *v > 3), Some(again));
         assert_eq!(list.len, 3);
-        assert_eq!(list.drain(), [1, 3, 7]);
+        list.forget_first();
+        assert_eq!(list.first(), Some(&3));
+        assert_eq!(list.drain(), [3, 7]);
         assert!(list.is_empty());
+        list.forget_first();
+        let only = list.push(9);
+        list.forget_first();
+        assert!(list.is_empty());
+        assert_eq!(list.push(10), only);
+        assert_eq!(list.drain(), [10]);
     }
 }

@@ -12,7 +12,8 @@ use oxmpi_wire::{Context as Name, ContextId, Tags};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-const ANYBODY: u32 = u32::MAX;
+/// In the place of a process: any. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
+pub const ANYBODY: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX;
 
 /// A receive that waits for its message.
@@ -52,18 +53,14 @@ impl Wanted {
         }
     }
 
-    /// As [`Wanted::new`]; `None` stands for anybody.
+    /// As [`Wanted::new`], from a process or [`ANYBODY`].
     #[inline(always)]
-    pub(crate) fn plain(from: Option<u32>, tags: Tags) -> Wanted {
-        let source = match from {
-            Some(process) => process,
-            None => ANYBODY,
-        };
+    pub(crate) fn plain(source: u32, tags: Tags) -> Wanted {
         Wanted { source, tag: tags.tag, mask: tags.mask }
     }
 
     #[inline(always)]
-    fn fits(&self, from: u32, tag: i32) -> bool {
+    pub(crate) fn fits(&self, from: u32, tag: i32) -> bool {
         (self.source == from || self.source == ANYBODY) && (self.tag ^ tag) & self.mask == 0
     }
 }
@@ -233,18 +230,7 @@ impl Context {
     }
 
     /// The first unexpected message that a receive wants.
-    #[inline(always)]
     pub(crate) fn find_unexpected(&self, wanted: Wanted) -> Option<u32> {
-        // The oldest one most often is it.
-        let oldest = self.unexpected.first()?;
-        if wanted.fits(oldest.from, oldest.tag) {
-            return self.unexpected.first_key();
-        }
-        self.find_later_unexpected(wanted)
-    }
-
-    #[inline(never)]
-    fn find_later_unexpected(&self, wanted: Wanted) -> Option<u32> {
         self.unexpected.find(|u| wanted.fits(u.from, u.tag))
     }
 
@@ -262,23 +248,54 @@ impl Context {
 /// How many freed indices are kept back, so that a late message to a freed communicator does not find a new one.
 const RETIRED: usize = 1024;
 
+/// The index of the context that a lane opens first: the point-to-point context of the world, which all processes call
+/// so.
+pub const WORLD: u32 = 0;
+
 /// All contexts of a lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Contexts {
-    all: Vec<Option<Context>>,
+    /// Context [`WORLD`]: here, so that the fast ways find it without a look-up. Until it is opened nobody names it.
+    world: Context,
+    /// The others, of which `WORLD + 1` is the first.
+    others: Vec<Option<Context>>,
+    is_world_open: bool,
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
+}
+
+impl Default for Contexts {
+    fn default() -> Contexts {
+        Contexts {
+            world: Context::new(ContextId(u64::MAX)),
+            others: Vec::new(),
+            is_world_open: false,
+            by_id: HashMap::new(),
+            retired: VecDeque::new(),
+        }
+    }
 }
 
 impl Contexts {
     #[inline(always)]
     pub(crate) fn get(&self, index: u32) -> Option<&Context> {
-        self.all.get(index as usize)?.as_ref()
+        match index.checked_sub(1) {
+            None => Some(&self.world),
+            Some(other) => self.others.get(other as usize)?.as_ref(),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Context> {
-        self.all.get_mut(index as usize)?.as_mut()
+        match index.checked_sub(1) {
+            None => Some(&mut self.world),
+            Some(other) => self.others.get_mut(other as usize)?.as_mut(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn world(&self) -> &Context {
+        &self.world
     }
 
     pub(crate) fn index_of(&self, id: ContextId) -> Option<u32> {
@@ -290,32 +307,37 @@ impl Contexts {
         if let Some(index) = self.index_of(id) {
             return index;
         }
-        let context = Some(Context::new(id));
-        let index = if self.retired.len() > RETIRED { self.retired.pop_front() } else { None };
-        let index = match index {
-            Some(index) => {
-                self.all[index as usize] = context;
-                index
-            }
-            None => {
-                self.all.push(context);
-                (self.all.len() - 1) as u32
-            }
+        let index = if !self.is_world_open {
+            self.is_world_open = true;
+            self.world = Context::new(id);
+            WORLD
+        } else {
+            let free = if self.retired.len() > RETIRED { self.retired.pop_front() } else { None };
+            let index = free.unwrap_or_else(|| {
+                self.others.push(None);
+                self.others.len() as u32
+            });
+            self.others[index as usize - 1] = Some(Context::new(id));
+            index
         };
         self.by_id.insert(id, index);
         index
     }
 
-    /// Forgets a context with all that is in it.
+    /// Forgets a context with all that is in it. The world's is emptied and stays.
     pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
-        let context = self.all.get_mut(index as usize)?.take()?;
+        let Some(other) = index.checked_sub(1) else {
+            let id = self.world.id;
+            return Some(std::mem::replace(&mut self.world, Context::new(id)));
+        };
+        let context = self.others.get_mut(other as usize)?.take()?;
         self.by_id.remove(&context.id);
         self.retired.push_back(index);
         Some(context)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Context> {
-        self.all.iter_mut().flatten()
+        std::iter::once(&mut self.world).chain(self.others.iter_mut().flatten())
     }
 }
 
@@ -340,6 +362,7 @@ mod tests {
     #[test]
     fn an_index_is_not_reused_soon() {
         let mut all = Contexts::default();
+        assert_eq!(all.adopt(ContextId::new(0, 0)), WORLD);
         let first = all.adopt(ContextId::new(0, 1));
         assert_eq!(all.adopt(ContextId::new(0, 1)), first);
         all.retire(first);

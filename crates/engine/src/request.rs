@@ -1,7 +1,7 @@
 //! Operations that are not complete yet, and what is known of them when they are.
 
 use crate::compound::{Persistent, Standing};
-use crate::matching::{Message, Unexpected};
+use crate::matching::{ANYBODY, Message, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::Bytes;
 use std::collections::HashMap;
@@ -297,10 +297,17 @@ impl Work {
 pub(crate) struct PlainReceive {
     pub(crate) into: PlainBuf,
     pub(crate) context: u32,
-    /// Process it shall come from; `None`: anybody.
-    pub(crate) from: Option<u32>,
+    /// Process it shall come from, or [`ANYBODY`].
+    pub(crate) from: u32,
     /// Key among the posted receives of the context.
     pub(crate) posted: u32,
+}
+
+impl PlainReceive {
+    /// Process it shall come from; `None`: anybody.
+    fn from(&self) -> Option<u32> {
+        (self.from != ANYBODY).then_some(self.from)
+    }
 }
 
 #[derive(Debug)]
@@ -532,7 +539,7 @@ impl Requests {
     /// Whether an active request waits as a posted receive for a message from anybody; its context.
     pub(crate) fn waits_for_anybody(&self, id: RequestId) -> Option<u32> {
         match self.slot(id)? {
-            Slot { state: State::Posted, plain, .. } if plain.from.is_none() => Some(plain.context),
+            Slot { state: State::Posted, plain, .. } if plain.from == ANYBODY => Some(plain.context),
             Slot { state: State::Active, work: Work::Receive(w), .. }
                 if w.posted.is_some() && w.from.is_none() =>
             {
@@ -553,12 +560,7 @@ impl Requests {
 
     /// A new posted receive into memory in one piece, and the place of its key among the posted ones.
     #[inline(always)]
-    pub(crate) fn insert_posted(
-        &mut self,
-        into: PlainBuf,
-        context: u32,
-        from: Option<u32>,
-    ) -> (RequestId, &mut u32) {
+    pub(crate) fn insert_posted(&mut self, into: PlainBuf, context: u32, from: u32) -> (RequestId, &mut u32) {
         let (id, slot) = self.vacant();
         slot.state = State::Posted;
         slot.plain = PlainReceive { into, context, from, posted: NONE };
@@ -779,7 +781,7 @@ impl Requests {
     /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.
     pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
         let mut concerned = |s: &Slot| match s.state {
-            State::Posted => wanted(s.plain.context, s.plain.from),
+            State::Posted => wanted(s.plain.context, s.plain.from()),
             State::Active => wanted(s.work.context(), s.work.peer()),
             State::Free | State::Good | State::Complete => false,
         };
@@ -794,7 +796,7 @@ impl Requests {
 
 impl From<PlainReceive> for ReceiveWork {
     fn from(plain: PlainReceive) -> ReceiveWork {
-        let mut work = ReceiveWork::new(plain.into.into(), plain.context, plain.from);
+        let mut work = ReceiveWork::new(plain.into.into(), plain.context, plain.from());
         work.posted = Some(plain.posted);
         work
     }
@@ -807,7 +809,7 @@ impl Slot {
             state: State::Free,
             detached: false,
             next_free: NONE,
-            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: None, posted: NONE },
+            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY, posted: NONE },
             received: Received::NOTHING,
             work: Work::None,
             completion: Completion::EMPTY,

@@ -420,6 +420,7 @@ impl Fabric for Shm {
     #[inline(always)]
     fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
+        let link = &mut **link;
         let Some(RingIn { receiver, .. }) = &mut link.ring_in else { return Taken::Other };
         if context > u32::from(u16::MAX) {
             return Taken::Other;

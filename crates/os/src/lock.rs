@@ -1,15 +1,16 @@
 //! The lane lock: it costs almost nothing while the process is single-threaded.
 //!
 //! A program that does not ask for threads shall not pay for them. Until [`LaneLock::set_threaded`] a lock belongs to
-//! the thread that takes it first (its *home*), and taking it is two loads, two predictable branches and a plain
+//! the thread that takes it first (its *home*), and taking it is a comparison, a predictable branch and a plain
 //! store. That this is sound does not hang on promises: another thread is recognised and refused, and so is a thread
 //! that has the lock already (a callback that calls back in), with or without threads.
 //!
 //! Rules
 //! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once (compare-exchange)
 //!    and from a token to `THREADED` once, by the home thread, when nobody holds the lock.
-//! 2. `holder` is 0 or the token of the holding thread. While `home` is a token only the home thread stores it;
-//!    afterwards only the thread that holds `mutex` does.
+//! 2. While `home` is a token, `open` is that token if the lock is free and 0 if it is held; only the home thread stores
+//!    it. Otherwise it is 0. When `home` is `THREADED` the lock is `mutex`, and `holder` is 0 or the token of the
+//!    thread that holds it, which alone stores it.
 //! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living threads share one.
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -26,6 +27,7 @@ const THREADED: usize = 1;
 /// A mutex around `T` whose locking is skipped in a single-threaded process.
 pub struct LaneLock<T> {
     home: AtomicUsize,
+    open: AtomicUsize,
     holder: AtomicUsize,
     mutex: Mutex<()>,
     value: UnsafeCell<T>,
@@ -55,6 +57,7 @@ impl<T> LaneLock<T> {
     pub fn new(value: T) -> LaneLock<T> {
         LaneLock {
             home: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             holder: AtomicUsize::new(0),
             mutex: Mutex::new(()),
             value: UnsafeCell::new(value),
@@ -82,23 +85,22 @@ impl<T> LaneLock<T> {
     #[inline]
     pub fn try_enter(&self) -> Result<LaneGuard<'_, T>, LockError> {
         let me = token();
-        if self.home.load(Ordering::Relaxed) == me {
-            return self.enter_home(me);
+        if self.open.load(Ordering::Relaxed) == me {
+            return Ok(self.enter_home(me));
         }
         self.enter_slowly(me)
     }
 
     /// Takes the lock if that needs no thought: the process is single-threaded, this is its thread, and it does not
-    /// have the lock already. Else use [`LaneLock::lock`]. Its guard knows of no mutex, so that the way of a short
-    /// message pays two loads, two branches and two stores.
+    /// have the lock already. Else use [`LaneLock::lock`]. Its guard knows of no mutex.
     #[inline(always)]
     pub fn home(&self) -> Option<HomeGuard<'_, T>> {
         let me = token();
-        if self.home.load(Ordering::Relaxed) != me || self.holder.load(Ordering::Relaxed) != 0 {
+        if self.open.load(Ordering::Relaxed) != me {
             return None;
         }
-        self.holder.store(me, Ordering::Relaxed);
-        Some(HomeGuard { lock: self, _here: PhantomData })
+        self.open.store(0, Ordering::Relaxed);
+        Some(HomeGuard { lock: self, me, _here: PhantomData })
     }
 
     /// From now on any thread may take the lock. Call it before a second thread does.
@@ -108,8 +110,9 @@ impl<T> LaneLock<T> {
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
-            // It ends here: afterwards `holder` is no longer ours to store (rule 2).
-            drop(guard);
+            self.touch();
+            // It stays shut as a home's (rule 2).
+            std::mem::forget(guard);
             // Release: who sees it sees what the home thread did with the value.
             self.home.store(THREADED, Ordering::Release);
         }
@@ -117,19 +120,16 @@ impl<T> LaneLock<T> {
     }
 
     #[inline(always)]
-    fn enter_home(&self, me: usize) -> Result<LaneGuard<'_, T>, LockError> {
-        if self.holder.load(Ordering::Relaxed) != 0 {
-            return Err(LockError::Reentered);
-        }
-        self.holder.store(me, Ordering::Relaxed);
+    fn enter_home(&self, me: usize) -> LaneGuard<'_, T> {
+        self.open.store(0, Ordering::Relaxed);
         self.touch();
-        Ok(LaneGuard { lock: self, held: None, _here: PhantomData })
+        LaneGuard { lock: self, me, held: None, _here: PhantomData }
     }
 
     #[cold]
     fn enter_slowly(&self, me: usize) -> Result<LaneGuard<'_, T>, LockError> {
         match self.home.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => self.enter_home(me),
+            Ok(_) => Ok(self.enter_home(me)),
             Err(THREADED) => {
                 // Only this thread stores its own token, so if it is there we have put it there.
                 if self.holder.load(Ordering::Relaxed) == me {
@@ -138,8 +138,10 @@ impl<T> LaneLock<T> {
                 let held = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 self.holder.store(me, Ordering::Relaxed);
                 self.touch();
-                Ok(LaneGuard { lock: self, held: Some(held), _here: PhantomData })
+                Ok(LaneGuard { lock: self, me, held: Some(held), _here: PhantomData })
             }
+            // At home, and not open.
+            Err(home) if home == me => Err(LockError::Reentered),
             Err(_) => Err(LockError::OtherThread),
         }
     }
@@ -168,6 +170,8 @@ impl<T: fmt::Debug> fmt::Debug for LaneLock<T> {
 /// The value, while the lock is held.
 pub struct LaneGuard<'a, T> {
     lock: &'a LaneLock<T>,
+    /// The holding thread.
+    me: usize,
     /// With threads: the mutex.
     held: Option<MutexGuard<'a, ()>>,
     /// The guard stays in its thread, so that it does not lend a `T` that is not `Sync` to others.
@@ -195,14 +199,19 @@ impl<T> Drop for LaneGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.touch();
-        // Before the mutex, which is dropped after this.
-        self.lock.holder.store(0, Ordering::Relaxed);
+        match self.held {
+            None => self.lock.open.store(self.me, Ordering::Relaxed),
+            // Before the mutex, which is dropped after this.
+            Some(_) => self.lock.holder.store(0, Ordering::Relaxed),
+        }
     }
 }
 
 /// The value, while the home thread of a single-threaded process holds the lock ([`LaneLock::home`]).
 pub struct HomeGuard<'a, T> {
     lock: &'a LaneLock<T>,
+    /// The holding thread.
+    me: usize,
     /// As in [`LaneGuard`].
     _here: PhantomData<*const T>,
 }
@@ -227,7 +236,7 @@ impl<T> DerefMut for HomeGuard<'_, T> {
 impl<T> Drop for HomeGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lock.holder.store(0, Ordering::Relaxed);
+        self.lock.open.store(self.me, Ordering::Relaxed);
     }
 }
 

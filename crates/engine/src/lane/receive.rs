@@ -3,7 +3,7 @@
 use super::share::Share;
 use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
-use crate::matching::{Message as Waits, Unexpected, Wanted};
+use crate::matching::{Message as Waits, Unexpected, WORLD, Wanted};
 use crate::peer::BodyTarget;
 use crate::request::{
     Completion, Fault, MatchedMessage, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work,
@@ -14,28 +14,31 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
-    /// Receives a message of a few bytes from process `from`, named `source` in the communicator, straight from where it
-    /// lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
+    /// Receives a message of a few bytes in the world's context from process `from`, which is its rank too, straight from where
+    /// it lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
     /// nothing of that peer has come by another way: no unexpected message here, none before its turn.
     #[inline(always)]
-    pub fn receive_short_now(
-        &mut self,
-        context: u32,
-        (from, source): (u32, i32),
-        tags: Tags,
-        into: BytesMut<'_>,
-    ) -> Option<Received> {
+    pub fn receive_short_now(&mut self, from: u32, tags: Tags, into: BytesMut<'_>) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
-        let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
-        let own = contexts.get(context)?;
-        if !own.is_quiet() || peer.lost || !peer.early.is_empty() {
+        if !contexts.world().is_quiet() {
             return None;
         }
-        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, context, tags, into) else {
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
+        let peer = &mut **peer;
+        if peer.lost || !peer.early.is_empty() {
+            return None;
+        }
+        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, WORLD, tags, into) else {
             return None;
         };
         peer.expected = peer.expected.wrapping_add(1);
-        Some(Received { source, tag, bytes: len as u64 })
+        Some(Received { source: from as i32, tag, bytes: len as u64 })
+    }
+
+    /// Whether a receive or a message waits in the world's context.
+    #[inline(always)]
+    pub fn is_world_quiet(&self) -> bool {
+        self.state.contexts.world().is_quiet()
     }
 
     /// As [`Lane::receive_short_now`] for messages of any length that are sent eagerly, also for one that waits among
@@ -92,36 +95,38 @@ impl<F: Fabric> Lane<F> {
         if !own.posted.is_empty() {
             return None;
         }
-        let key = own.find_unexpected(Wanted::plain(Some(from), tags))?;
-        let Unexpected { tag, what, .. } = own.unexpected.get(key)?;
-        let tag = *tag;
-        if let Waits::Short { len, data } = what {
-            let bytes = u64::from(*len);
-            if !Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.bytes_mut()) {
-                return None;
-            }
-            own.unexpected.discard(key);
-            return Some(Received { source, tag, bytes });
+        // The oldest one most often is it, and short.
+        let Unexpected { from: sender, tag, what } = own.unexpected.first()?;
+        if Wanted::plain(from, tags).fits(*sender, *tag)
+            && let Waits::Short { len, data } = what
+            && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.bytes_mut())
+        {
+            let received = Received { source, tag: *tag, bytes: u64::from(*len) };
+            own.unexpected.forget_first();
+            return Some(received);
         }
-        self.receive_longer_unexpected_now(context, source, key, into)
+        self.receive_any_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// As [`Lane::receive_unexpected_now`], for the message with this key.
-    fn receive_longer_unexpected_now(
+    /// As [`Lane::receive_unexpected_now`], wherever the message stands and whatever its length.
+    #[inline(never)]
+    fn receive_any_unexpected_now(
         &mut self,
         context: u32,
-        source: i32,
-        key: u32,
+        (from, source): (u32, i32),
+        tags: Tags,
         into: &PlainBuf,
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
-        let Unexpected { tag, what: Waits::Eager { data, total, sync: None }, .. } =
-            own.unexpected.get(key)?
-        else {
-            return None;
+        let key = own.find_unexpected(Wanted::plain(from, tags))?;
+        let Unexpected { tag, what, .. } = own.unexpected.get(key)?;
+        let (bytes, total) = match what {
+            Waits::Short { len, data } => (Bytes::from(data).slice(0, usize::from(*len)), usize::from(*len)),
+            Waits::Eager { data, total, sync: None } => (Bytes::from(&data[..]), *total),
+            _ => return None,
         };
-        let received = Received { source, tag: *tag, bytes: *total as u64 };
-        if data.len() < *total || !Bytes::from(&data[..]).copy_if_it_fits(into.bytes_mut()) {
+        let received = Received { source, tag: *tag, bytes: total as u64 };
+        if bytes.len() < total || !bytes.copy_if_it_fits(into.bytes_mut()) {
             return None;
         }
         if let Some(Unexpected { what: Waits::Eager { data, .. }, .. }) = own.unexpected.remove(key) {
@@ -130,15 +135,14 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// Starts to receive into memory in one piece, from process `from` with its rank (`None`: anybody) and with one of `tags`. If the
-    /// message lies there and nobody older wants it, it is received at once. `None`: something has to be looked at
-    /// first, and nothing happened; use [`Lane::start_receive`].
+    /// Starts to receive into memory in one piece, from process `from` whose rank is `source`, or from [`ANYBODY`](crate::ANYBODY), and with
+    /// one of `tags`. If the message lies there and nobody older wants it, it is received at once. `None`: something
+    /// has to be looked at first, and nothing happened; use [`Lane::start_receive`].
     #[inline(always)]
-    #[expect(clippy::manual_map, reason = "a closure would be called, not made part of the straight line")]
     pub fn receive_plain(
         &mut self,
         context: u32,
-        from: Option<(u32, i32)>,
+        (from, source): (u32, i32),
         tags: Tags,
         into: PlainBuf,
     ) -> Option<Posted> {
@@ -147,20 +151,17 @@ impl<F: Fabric> Lane<F> {
         if !own.unexpected.is_empty() || !lost.is_empty() {
             return None;
         }
+        // Nobody is no peer.
         if own.posted.is_empty()
-            && let Some((process, source)) = from
-            && let Some(Some(peer)) = peers.get_mut(process as usize)
+            && let Some(Some(peer)) = peers.get_mut(from as usize)
+            && let peer = &mut **peer
             && peer.early.is_empty()
             && let Taken::Message { tag, len } =
-                self.fabric.receive_short_now(process, context, tags, into.bytes_mut())
+                self.fabric.receive_short_now(from, context, tags, into.bytes_mut())
         {
             peer.expected = peer.expected.wrapping_add(1);
             return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
         }
-        let from = match from {
-            Some((process, _)) => Some(process),
-            None => None,
-        };
         let (request, key) = requests.insert_posted(into, context, from);
         *key = own.post(Wanted::plain(from, tags), request);
         Some(Posted::Waits(request))

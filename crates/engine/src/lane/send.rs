@@ -2,7 +2,7 @@
 
 use super::{Lane, SHARED_PIECE, pieces_of};
 use crate::arrive::State;
-use crate::matching::{Message as Waits, Unexpected};
+use crate::matching::{Message as Waits, Unexpected, WORLD};
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
@@ -15,22 +15,22 @@ use oxmpi_wire::{Context as Name, Frame};
 const PIECES_IN_A_ROW: usize = 8;
 
 impl<F: Fabric> Lane<F> {
-    /// Sends a contiguous message of a few bytes at once if that needs no thought: nothing older waits, the path is warm,
-    /// the receiver's index is known. `false`: nothing happened, use [`Lane::start_send`].
+    /// Sends a contiguous message of a few bytes in the world's context at once if that needs no thought: nothing older waits
+    /// and the path is warm. `false`: nothing happened, use [`Lane::start_send`].
     #[inline(always)]
-    pub fn send_short_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        self.gone::<true>(context, to, tag, bytes)
+    pub fn send_short_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return false };
+        let peer = &mut **peer;
+        if peer.listed | peer.lost || !self.fabric.send_short_now(to, WORLD, tag, bytes) {
+            return false;
+        }
+        peer.next_send = peer.next_send.wrapping_add(1);
+        true
     }
 
-    /// As [`Lane::send_short_now`] for eager messages of any length.
+    /// As [`Lane::send_short_now`] for eager messages of any length, in any context in which the receiver's index is
+    /// known.
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        self.gone::<false>(context, to, tag, bytes)
-    }
-
-    /// Sends a message, of a few bytes if `SHORT`, if nothing older waits and the receiver's index is known. (A closure
-    /// for the sending would not be made part of the straight line.)
-    #[inline(always)]
-    fn gone<const SHORT: bool>(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let State { peers, contexts, .. } = &mut self.state;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };
         if peer.listed | peer.lost {
@@ -38,12 +38,7 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(own) = contexts.get(context) else { return false };
         let Name::Local(index) = own.name_for(context, to) else { return false };
-        let gone = if SHORT {
-            self.fabric.send_short_now(to, index, tag, bytes)
-        } else {
-            self.fabric.send_now(to, index, tag, bytes)
-        };
-        if !gone {
+        if !self.fabric.send_now(to, index, tag, bytes) {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);
