@@ -59,6 +59,12 @@ impl PlainBuf {
         PlainBuf { start, len }
     }
 
+    /// `len` zeros that are never freed, and so mapped for ever.
+    pub fn leaked(len: usize) -> PlainBuf {
+        let bytes = Vec::leak(vec![0u8; len]);
+        PlainBuf { start: bytes.as_mut_ptr(), len }
+    }
+
     /// The number of bytes.
     #[inline(always)]
     pub const fn len(&self) -> usize {

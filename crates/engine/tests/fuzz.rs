@@ -1,0 +1,310 @@
+//! Matching against a naive model: random sends, receives of every kind, probes and cancels, over paths that reorder.
+//!
+//! The model is the rule itself (MPI-5.0 section 3.5): of two messages of one sender that a receive could take, the
+//! earlier is taken, and of two receives that want a message of one sender, the earlier takes it. So afterwards no
+//! message may have been left, or taken by a later receive, while an earlier receive that wanted it went without, or
+//! took a later message of the same sender.
+//!
+//! `OXMPI_FUZZ_SECONDS` says for how long (1), `OXMPI_FUZZ_SEED` plays one seed.
+
+mod lanes;
+
+use lanes::{Lanes, rough};
+use oxmpi_engine::{
+    ANYBODY, Completion, Lane, Mode, Now, Operation, Posted, RankMap, RequestId, Source, Started, TagMatch,
+};
+use oxmpi_fabric::sim::{Random, Sim};
+use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::bytes::BytesMut;
+use oxmpi_wire::{ContextId, Tags};
+use std::time::{Duration, Instant};
+
+/// Room of every receive, and the longest message.
+const ROOM: usize = 3000;
+const RANKS: u32 = 4;
+
+/// A message, as the model knows it.
+#[derive(Debug)]
+struct Sent {
+    context: usize,
+    from: u32,
+    tag: i32,
+    len: usize,
+}
+
+/// A receive, as the model knows it.
+#[derive(Debug)]
+struct Wanted {
+    context: usize,
+    source: Source,
+    tag: TagMatch,
+    /// The message it got; `None`: it is still open.
+    got: Option<usize>,
+    /// It was withdrawn: the rule does not concern it.
+    cancelled: bool,
+}
+
+impl Wanted {
+    fn wants(&self, message: &Sent) -> bool {
+        self.context == message.context
+            && (self.source == Source::Any || self.source == Source::Process(message.from))
+            && (self.tag == TagMatch::Any || self.tag == TagMatch::Is(message.tag))
+    }
+}
+
+/// A receive that goes on.
+struct Open {
+    wanted: usize,
+    request: RequestId,
+    room: Room,
+    persistent: bool,
+}
+
+/// Memory that is received into.
+enum Room {
+    Owned(Owned<u8>),
+    Plain(PlainBuf),
+}
+
+struct Fuzz {
+    /// Memory for plain receives, which is used again.
+    plain: Vec<PlainBuf>,
+    lanes: Lanes,
+    random: Random,
+    /// The contexts of every rank.
+    contexts: Vec<Vec<u32>>,
+    sent: Vec<Sent>,
+    wanted: Vec<Wanted>,
+    open: Vec<Open>,
+    sends: Vec<(u32, Started)>,
+}
+
+fn content(number: usize, len: usize) -> Vec<u8> {
+    let number = (number as u32).to_le_bytes();
+    number.into_iter().chain((4..len).map(|i| (i as u8).wrapping_mul(7) ^ number[0])).collect()
+}
+
+impl Fuzz {
+    fn new(seed: u64) -> Fuzz {
+        let mut lanes = Lanes::new(RANKS, seed, rough());
+        let mut contexts = Vec::new();
+        for me in 0..RANKS {
+            let lane = &mut lanes.lanes[me as usize];
+            let other = lane.open_team(RankMap::Identity(RANKS), me, ContextId::new(0, 2), false);
+            contexts.push(vec![lanes.worlds[me as usize].point_to_point, other.point_to_point]);
+        }
+        let random = Random::new(seed ^ 0x5eed);
+        let (sent, wanted, plain) = (Vec::new(), Vec::new(), Vec::new());
+        Fuzz { plain, lanes, random, contexts, sent, wanted, open: Vec::new(), sends: Vec::new() }
+    }
+
+    fn receiver(&mut self) -> &mut Lane<Sim> {
+        &mut self.lanes.lanes[0]
+    }
+
+    fn send(&mut self) {
+        let from = self.random.below(u64::from(RANKS)) as u32;
+        let context = self.random.below(2) as usize;
+        let tag = self.random.below(3) as i32;
+        let len = [4, 8, 56, 57, 99, 100, 101, ROOM][self.random.below(8) as usize];
+        let data = Owned::new(content(self.sent.len(), len));
+        let own = self.contexts[from as usize][context];
+        let lane = &mut self.lanes.lanes[from as usize];
+        let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered][self.random.below(3) as usize];
+        if let Some(bytes) = data.buf().as_contiguous()
+            && mode == Mode::Standard
+            && from != 0
+            && lane.send_now(own, 0, tag, bytes)
+        {
+            self.sent.push(Sent { context, from, tag, len });
+            return;
+        }
+        let started = lane.start_send(own, mode, data.buf(), 0, tag).expect("nobody is lost");
+        self.sends.push((from, started));
+        self.sent.push(Sent { context, from, tag, len });
+    }
+
+    fn source_and_tag(&mut self) -> (Source, TagMatch) {
+        let source = match self.random.below(u64::from(RANKS) + 2) as u32 {
+            process if process < RANKS => Source::Process(process),
+            _ => Source::Any,
+        };
+        let tag = match self.random.below(4) {
+            3 => TagMatch::Any,
+            tag => TagMatch::Is(tag as i32),
+        };
+        (source, tag)
+    }
+
+    fn receive(&mut self) {
+        let context = self.random.below(2) as usize;
+        let own = self.contexts[0][context];
+        let (source, tag) = self.source_and_tag();
+        let tags = match tag {
+            TagMatch::Any => Tags::ANY,
+            TagMatch::Is(tag) => Tags::one(tag),
+        };
+        let from = match source {
+            Source::Any => ANYBODY,
+            Source::Process(process) => process,
+        };
+        let data = Owned::new(vec![0u8; ROOM]);
+        let plain = self.plain.pop().unwrap_or_else(|| PlainBuf::leaked(ROOM));
+        let way = self.random.below(5);
+        let lane = self.receiver();
+        let started = match way {
+            0 => match lane.receive_plain(own, (from, from as i32), tags, plain) {
+                Some(Posted::Waits(request) | Posted::Taken(request)) => Some(Started::Pending(request)),
+                None => None,
+            },
+            1 if from != ANYBODY && from != 0 => {
+                match lane.receive_now(own, (from, from as i32), tags, &plain) {
+                    Now::Received(received) => Some(Started::Complete(received.into())),
+                    Now::Begun(request) => Some(Started::Pending(request)),
+                    Now::NotYet | Now::NeverSo => None,
+                }
+            }
+            2 => lane
+                .take_message(own, source, tag)
+                .expect("nobody is lost")
+                .map(|(message, _)| lane.receive_message(message, data.buf()).expect("it was found")),
+            3 => {
+                let operation = Operation::Receive { context: own, buffer: data.buf(), source, tag };
+                let request = lane.open_persistent(operation);
+                lane.start(request).expect("it is new");
+                Some(Started::Pending(request))
+            }
+            _ => Some(lane.start_receive(own, data.buf(), source, tag).expect("nobody is lost")),
+        };
+        let is_plain = way == 0 || (way == 1 && from != ANYBODY && from != 0);
+        let room = if is_plain && started.is_some() {
+            Room::Plain(plain)
+        } else {
+            self.plain.push(plain);
+            Room::Owned(data)
+        };
+        let Some(started) = started else { return };
+        let wanted = self.wanted.len();
+        self.wanted.push(Wanted { context, source, tag, got: None, cancelled: false });
+        match started {
+            Started::Complete(said) => self.complete(wanted, said, room),
+            Started::Pending(request) => self.open.push(Open { wanted, request, room, persistent: way == 3 }),
+        }
+    }
+
+    /// A receive is complete: finds out which message it got.
+    fn complete(&mut self, wanted: usize, said: Completion, room: Room) {
+        assert_eq!(said.fault, None);
+        let data = match room {
+            Room::Owned(owned) => owned.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use")),
+            Room::Plain(plain) => {
+                let mut data = vec![0; ROOM];
+                plain.bytes().copy_to(BytesMut::from(&mut data[..]));
+                self.plain.push(plain);
+                data
+            }
+        };
+        if said.cancelled {
+            self.wanted[wanted].cancelled = true;
+            return;
+        }
+        let number = u32::from_le_bytes([data[0], data[1], data[2], data[3]]) as usize;
+        let message = &self.sent[number];
+        assert_eq!(
+            (said.source, said.tag, said.bytes),
+            (message.from as i32, message.tag, message.len as u64)
+        );
+        assert!(data[..message.len] == content(number, message.len), "message {number} is damaged");
+        assert!(self.wanted[wanted].wants(message), "receive {wanted} got message {number}");
+        assert!(self.wanted.iter().all(|w| w.got != Some(number)), "message {number} came twice");
+        self.wanted[wanted].got = Some(number);
+    }
+
+    /// Asks for all open receives; cancels some of them.
+    fn ask(&mut self) {
+        let mut at = 0;
+        while at < self.open.len() {
+            let Open { request, persistent, .. } = self.open[at];
+            let cancels = self.random.below(30) == 0;
+            let lane = self.receiver();
+            if cancels {
+                lane.cancel_receive(request);
+            }
+            match lane.test(request).expect("a request of this lane") {
+                None => at += 1,
+                Some(said) => {
+                    assert_eq!(said.stays, persistent);
+                    if persistent {
+                        assert!(lane.is_inactive(request));
+                        assert!(lane.detach(request));
+                    }
+                    assert!(lane.test(request).is_none(), "it is gone");
+                    let Open { wanted, room, .. } = self.open.swap_remove(at);
+                    self.complete(wanted, said, room);
+                }
+            }
+        }
+    }
+
+    /// The rule, for every pair of a receive and a message.
+    fn check(&self) {
+        for (number, message) in self.sent.iter().enumerate() {
+            let taken_by = self.wanted.iter().position(|w| w.got == Some(number));
+            for (at, receive) in self.wanted.iter().enumerate() {
+                if receive.cancelled || !receive.wants(message) || taken_by.is_some_and(|by| by <= at) {
+                    continue;
+                }
+                // An earlier receive wanted it. It must have got an earlier message of this sender, or one of another.
+                let better =
+                    receive.got.is_some_and(|got| self.sent[got].from != message.from || got < number);
+                assert!(better, "message {number} {message:?} passed receive {at} {receive:?}");
+            }
+        }
+    }
+}
+
+fn play(seed: u64) {
+    let mut fuzz = Fuzz::new(seed);
+    for _ in 0..200 {
+        match fuzz.random.below(6) {
+            0 | 1 => fuzz.send(),
+            2 | 3 => fuzz.receive(),
+            4 => fuzz.ask(),
+            _ => {
+                for _ in 0..fuzz.random.below(6) {
+                    fuzz.lanes.step();
+                }
+            }
+        }
+    }
+    fuzz.lanes.settle();
+    while fuzz.receiver().progress() {}
+    fuzz.ask();
+    fuzz.lanes.settle();
+    fuzz.ask();
+    fuzz.check();
+    assert_eq!(fuzz.lanes.nonsense(), 0);
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_message_goes_to_the_first_receive_that_wants_it() {
+    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
+        return play(seed);
+    }
+    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
+    let mut seed = u64::from(std::process::id()) << 32;
+    let mut played = 0;
+    while Instant::now() < end {
+        let outcome = std::panic::catch_unwind(|| play(seed));
+        assert!(outcome.is_ok(), "OXMPI_FUZZ_SEED={seed} plays it again");
+        seed += 1;
+        played += 1;
+    }
+    assert!(played > 0);
+    println!("{played} programs, seeds to {seed}");
+}
