@@ -24,7 +24,7 @@ fn give(library: &Running, place: *mut Handle, made: Result<Datatype>) -> Result
 }
 
 /// Makes a datatype of an old one.
-fn derive(
+pub(crate) fn derive(
     function: FuncId,
     old: Handle,
     new: *mut Handle,
@@ -40,7 +40,11 @@ fn derive(
 ///
 /// # Safety
 /// `first` must be null or point to `count` numbers.
-unsafe fn numbers<T: Copy + Into<i64>>(first: *const T, count: i64, what: &str) -> Result<Vec<i64>> {
+pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
+    first: *const T,
+    count: i64,
+    what: &str,
+) -> Result<Vec<i64>> {
     let count = check_count(count)?;
     // SAFETY: by the contract of this function.
     Ok(unsafe { array(first, count, what) }?.iter().map(|n| (*n).into()).collect())
@@ -262,11 +266,11 @@ mpi! {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(datatype, "datatype") }?;
-            if let Some(predefined) = library.predefined.get(handle as u64) {
-                let text = format!("{} is predefined and cannot be freed", predefined.name());
-                return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
+            let known = library.datatype(handle)?;
+            if known.is_predefined() {
+                return Err(MpiError::new(abi::MPI_ERR_TYPE, format!("{} is predefined and cannot be freed", **known)));
             }
-            library.datatype(handle)?;
+            drop(known);
             let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;
             // SAFETY: as above.

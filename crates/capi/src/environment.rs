@@ -2,6 +2,7 @@
 
 use crate::errors::{end_job, end_jobs_through, on_comm, on_none, outcome, put_string};
 use crate::export;
+use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running, put, running};
 use crate::memory::OrdinaryMemory;
 use oxmpi_abi::FuncId;
@@ -47,6 +48,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         communicators,
         datatypes,
         predefined: Predefined::new(),
+        fortran_types: FortranTypes::default(),
         operations,
         level,
         main_thread: std::thread::current().id(),

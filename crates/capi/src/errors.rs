@@ -195,6 +195,15 @@ mpi! {
 /// # Safety
 /// `room` must be null or have place for `max` characters.
 pub(crate) unsafe fn put_string(text: &str, max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { put_bytes(text.as_bytes(), max, room, length) }
+}
+
+/// As [`put_string`], for what a program gave: C says nothing of its encoding.
+///
+/// # Safety
+/// As [`put_string`].
+pub(crate) unsafe fn put_bytes(text: &[u8], max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {
     if room.is_null() {
         return Err(library::null("the string"));
     }

@@ -26,17 +26,21 @@
 
 #[macro_use]
 mod export;
+mod arrays;
 mod buffered;
 mod collectives;
 mod communicators;
+mod contents;
 mod datatypes;
 mod environment;
 mod errors;
+mod fortran_types;
 mod library;
 mod matched;
 mod memory;
 mod operations;
 mod p2p;
+mod pack;
 mod persistent;
 mod requests;
 mod statuses;

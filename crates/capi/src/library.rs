@@ -3,6 +3,7 @@
 //! There is one [`Running`] between MPI_Init and MPI_Finalize. A call finds it with one load; a null pointer means
 //! that MPI is not initialised, or not any more. It is never freed: threads may still be on their way out.
 
+use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Op as OpHandle};
@@ -28,6 +29,7 @@ pub(crate) struct Running {
     pub(crate) communicators: Table<Arc<Communicator>>,
     pub(crate) datatypes: Table<Arc<Datatype>>,
     pub(crate) predefined: Predefined,
+    pub(crate) fortran_types: FortranTypes,
     pub(crate) operations: Table<Op>,
     /// The thread level that was granted.
     pub(crate) level: c_int,

@@ -93,7 +93,46 @@ fn create(
     unsafe { put(op, handle.raw() as OpHandle, "op") }
 }
 
+/// `inoutbuf <- inbuf op inoutbuf`, here and now.
+fn reduce_local(
+    library: &'static Running,
+    inbuf: *const c_void,
+    inoutbuf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    op: OpHandle,
+) -> Result<()> {
+    let combining = combining(library, op, datatype)?;
+    let left = library.buffer(inbuf, count, datatype)?;
+    let right = library.buffer(inoutbuf, count, datatype)?;
+    if left.as_ptr() == right.as_ptr() && !left.as_ptr().is_null() && !left.is_empty() {
+        return Err(MpiError::new(abi::MPI_ERR_BUFFER, "inbuf and inoutbuf are the same memory"));
+    }
+    match (combining.combine, combining.call) {
+        (Combine::Kernel(kernel), _) => {
+            kernel.reduce(&left, &right).map_err(|e| MpiError::new(abi::MPI_ERR_OP, e.to_string()))
+        }
+        (_, Some(call)) => {
+            if count > 0 {
+                call(&UserReduction { left, right });
+            }
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    }
+}
+
 mpi! {
+    /// MPI-5.0 section 6.9.7.
+    fn MPI_Reduce_local(inbuf: *const c_void, inoutbuf: *mut c_void, count: c_int, datatype: Datatype, op: OpHandle) -> c_int {
+        on_none(FuncId::MPI_Reduce_local, |library| reduce_local(library, inbuf, inoutbuf, count.into(), datatype, op))
+    }
+
+    /// MPI-5.0 section 6.9.7.
+    fn MPI_Reduce_local_c(inbuf: *const c_void, inoutbuf: *mut c_void, count: Count, datatype: Datatype, op: OpHandle) -> c_int {
+        on_none(FuncId::MPI_Reduce_local_c, |library| reduce_local(library, inbuf, inoutbuf, count, datatype, op))
+    }
+
     /// MPI-5.0 section 6.9.5.
     fn MPI_Op_create(user_fn: Option<UserFunction>, commute: c_int, op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_create, |library| {

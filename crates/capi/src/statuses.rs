@@ -83,6 +83,39 @@ unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>
     Ok(bytes.is_multiple_of(size).then(|| (bytes / size) as i64))
 }
 
+/// Basic elements in a received message; `None` if it ends in the middle of one.
+///
+/// # Safety
+/// As [`count`].
+unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
+    // SAFETY: the C program passes a status.
+    let status = unsafe { library::fetch(status, "status") }?;
+    let datatype = library::library()?.datatype(datatype)?;
+    let elements = usize::try_from(bytes_of(&status)).ok().and_then(|n| datatype.signature().elements_in(n));
+    Ok(elements.map(|n| n as i64))
+}
+
+/// Makes a status say that so many basic elements were received.
+///
+/// # Safety
+/// `status` must be null or point to a status.
+unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> Result<()> {
+    if status.is_null() {
+        return Err(library::null("status"));
+    }
+    let datatype = library::library()?.datatype(datatype)?;
+    let bytes = datatype.signature().bytes_of(library::check_count(count)?).ok_or_else(|| {
+        let text = format!("count is {count}: {} does not have so many basic elements", **datatype);
+        MpiError::new(abi::MPI_ERR_COUNT, text)
+    })?;
+    // SAFETY: by the contract of this function; the other fields stay.
+    unsafe {
+        (*status).internal[0] = bytes as c_int;
+        (*status).internal[1] = (bytes as u64 >> 32) as c_int;
+    }
+    Ok(())
+}
+
 mpi! {
     /// MPI-5.0 section 3.2.5. MPI_UNDEFINED for a part of an element, and for a number that does not fit.
     fn MPI_Get_count(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
@@ -104,6 +137,51 @@ mpi! {
                 put(count_out, elements.unwrap_or(i64::from(abi::MPI_UNDEFINED)), "count")
             }
         })
+    }
+
+    /// MPI-5.0 section 5.1.11. MPI_UNDEFINED for a part of a basic element, and for a number that does not fit.
+    fn MPI_Get_elements(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
+        on_none(FuncId::MPI_Get_elements, |_| {
+            // SAFETY: the C program passes a status and a place for an integer.
+            unsafe {
+                let elements = elements(status, datatype)?.and_then(|n| c_int::try_from(n).ok());
+                put(count_out, elements.unwrap_or(abi::MPI_UNDEFINED), "count")
+            }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.11.
+    fn MPI_Get_elements_c(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Get_elements_c, |_| {
+            // SAFETY: the C program passes a status and a place for a count.
+            unsafe { put(count_out, elements(status, datatype)?.unwrap_or(abi::MPI_UNDEFINED.into()), "count") }
+        })
+    }
+
+    /// MPI-5.0 section 5.1.11.
+    fn MPI_Get_elements_x(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Get_elements_x, |_| {
+            // SAFETY: the C program passes a status and a place for a count.
+            unsafe { put(count_out, elements(status, datatype)?.unwrap_or(abi::MPI_UNDEFINED.into()), "count") }
+        })
+    }
+
+    /// MPI-5.0 section 13.3.
+    fn MPI_Status_set_elements(status: *mut Status, datatype: Datatype, count_in: c_int) -> c_int {
+        // SAFETY: the C program passes a status.
+        on_none(FuncId::MPI_Status_set_elements, |_| unsafe { set_elements(status, datatype, count_in.into()) })
+    }
+
+    /// MPI-5.0 section 13.3.
+    fn MPI_Status_set_elements_c(status: *mut Status, datatype: Datatype, count_in: Count) -> c_int {
+        // SAFETY: the C program passes a status.
+        on_none(FuncId::MPI_Status_set_elements_c, |_| unsafe { set_elements(status, datatype, count_in) })
+    }
+
+    /// MPI-5.0 section 13.3.
+    fn MPI_Status_set_elements_x(status: *mut Status, datatype: Datatype, count_in: Count) -> c_int {
+        // SAFETY: the C program passes a status.
+        on_none(FuncId::MPI_Status_set_elements_x, |_| unsafe { set_elements(status, datatype, count_in) })
     }
 
     /// MPI-5.0 section 3.8.4.

@@ -8,6 +8,7 @@
 //! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
 //!   elements in type-map order without gaps; it can pack or unpack any range of that.
 //! - [`memory`]: memory that comes from safe Rust: a slice lent for a call, a vector moved in, scratch space.
+//! - [`external32`]: basic elements in the representation that all machines read.
 //! - [`kernels`]: `right <- left op right` for the predefined operations.
 //! - [`table`]: user handles (64 bits, never pointers) and the objects behind them.
 //!
@@ -17,6 +18,7 @@
 pub mod buffer;
 mod copy;
 
+pub mod external32;
 pub mod kernels;
 pub mod layout;
 pub mod memory;

@@ -13,22 +13,32 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+mod array;
 mod construct;
+mod external;
+mod fortran;
+mod signature;
+
+pub use array::{Distribution, Order};
+pub use external::check_representation;
+pub use signature::Signature;
 
 /// A datatype. Immutable but for its name and whether it is committed.
 #[derive(Debug)]
 pub struct Datatype {
     layout: Arc<Layout>,
-    contents: Contents,
+    signature: Arc<Signature>,
+    contents: Arc<Contents>,
     basic: Basic,
     committed: AtomicBool,
-    name: Mutex<Option<Box<str>>>,
+    /// What the program gave: C says nothing of its encoding.
+    name: Mutex<Box<[u8]>>,
 }
 
 /// Of which predefined types the elements are.
 #[derive(Clone, Copy, Debug)]
 enum Basic {
-    /// The datatype itself is predefined.
+    /// The datatype itself is predefined, or one of Fortran's that is represented like it.
     Is(&'static PredefinedType),
     /// All of one predefined type.
     Uniform(&'static PredefinedType),
@@ -59,6 +69,11 @@ pub enum Combiner {
     IndexedBlock,
     HindexedBlock,
     Struct,
+    Subarray,
+    Darray,
+    F90Real,
+    F90Complex,
+    F90Integer,
     Resized,
 }
 
@@ -76,17 +91,27 @@ impl Combiner {
             Combiner::IndexedBlock => abi::MPI_COMBINER_INDEXED_BLOCK,
             Combiner::HindexedBlock => abi::MPI_COMBINER_HINDEXED_BLOCK,
             Combiner::Struct => abi::MPI_COMBINER_STRUCT,
+            Combiner::Subarray => abi::MPI_COMBINER_SUBARRAY,
+            Combiner::Darray => abi::MPI_COMBINER_DARRAY,
+            Combiner::F90Real => abi::MPI_COMBINER_F90_REAL,
+            Combiner::F90Complex => abi::MPI_COMBINER_F90_COMPLEX,
+            Combiner::F90Integer => abi::MPI_COMBINER_F90_INTEGER,
             Combiner::Resized => abi::MPI_COMBINER_RESIZED,
         }
+    }
+
+    /// Whether types of this kind belong to the library: they are committed, and nobody may free them.
+    pub fn is_predefined(self) -> bool {
+        matches!(self, Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
     }
 }
 
 /// The arguments that made a type, as `MPI_Type_get_contents` gives them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Contents {
     /// The constructor.
     pub combiner: Combiner,
-    /// Counts of a type made in [`Form::Int`].
+    /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
     pub integers: Vec<i32>,
     /// Displacements of a type made in [`Form::Int`].
     pub addresses: Vec<isize>,
@@ -96,21 +121,57 @@ pub struct Contents {
     pub types: Vec<Arc<Datatype>>,
 }
 
+impl Contents {
+    /// Whether the type can be described in [`Form::Int`]: no argument was an `MPI_Count`.
+    pub fn fits_int(&self) -> bool {
+        self.counts.is_empty()
+    }
+}
+
+impl Drop for Contents {
+    /// A program may derive a type from a type from a type without end: they are freed one after the other, not one
+    /// inside the other, so that the stack does not overflow.
+    fn drop(&mut self) {
+        let mut waiting = std::mem::take(&mut self.types);
+        while let Some(one) = waiting.pop() {
+            let contents = Arc::into_inner(one).map(|datatype| datatype.contents);
+            if let Some(mut contents) = contents.and_then(Arc::into_inner) {
+                waiting.append(&mut contents.types);
+            }
+        }
+    }
+}
+
 impl Datatype {
     pub(crate) fn predefined(facts: &'static PredefinedType) -> Datatype {
-        let contents = Contents {
-            combiner: Combiner::Named,
-            integers: Vec::new(),
-            addresses: Vec::new(),
-            counts: Vec::new(),
-            types: Vec::new(),
-        };
+        let named = Datatype::of_library(facts, Combiner::Named, Vec::new());
+        named.set_name(facts.name.as_bytes());
+        named
+    }
+
+    /// A type without a name that is represented like a predefined one.
+    fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: Vec<i32>) -> Datatype {
+        let contents =
+            Contents { combiner, integers, addresses: Vec::new(), counts: Vec::new(), types: Vec::new() };
         Datatype {
             layout: Arc::new(facts.layout()),
-            contents,
+            signature: Arc::new(Signature::of(facts.elements())),
+            contents: Arc::new(contents),
             basic: Basic::Is(facts),
             committed: AtomicBool::new(true),
-            name: Mutex::new(Some(facts.name.into())),
+            name: Mutex::default(),
+        }
+    }
+
+    /// Another object for the same type, without its name: what `MPI_Type_get_contents` gives out.
+    pub fn again(&self) -> Datatype {
+        Datatype {
+            layout: Arc::clone(&self.layout),
+            signature: Arc::clone(&self.signature),
+            contents: Arc::clone(&self.contents),
+            basic: self.basic,
+            committed: AtomicBool::new(self.is_committed()),
+            name: Mutex::default(),
         }
     }
 
@@ -118,6 +179,11 @@ impl Datatype {
     #[inline]
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    /// Which basic elements there are.
+    pub fn signature(&self) -> &Arc<Signature> {
+        &self.signature
     }
 
     /// The data bytes of an element.
@@ -131,7 +197,13 @@ impl Datatype {
         &self.contents
     }
 
-    /// What is known of it, if it is predefined.
+    /// Whether it belongs to the library: it has a handle of its own for ever.
+    pub fn is_predefined(&self) -> bool {
+        self.contents.combiner.is_predefined()
+    }
+
+    /// What is known of it, if it is predefined; of Fortran's types with a given precision or range, what is known of the type
+    /// that represents them.
     pub fn facts(&self) -> Option<&'static PredefinedType> {
         match self.basic {
             Basic::Is(facts) => Some(facts),
@@ -164,14 +236,13 @@ impl Datatype {
     }
 
     /// The name; empty if none was set (`MPI_Type_get_name`).
-    pub fn name(&self) -> String {
-        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
-        name.as_deref().unwrap_or_default().to_owned()
+    pub fn name(&self) -> Box<[u8]> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the name (`MPI_Type_set_name`).
-    pub fn set_name(&self, name: &str) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.into());
+    pub fn set_name(&self, name: &[u8]) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
     /// Why it may not be used to communicate, if so.
@@ -204,7 +275,7 @@ impl fmt::Display for Datatype {
         if name.is_empty() {
             write!(f, "a datatype of {} bytes ({:?})", self.size(), self.contents.combiner)
         } else {
-            write!(f, "datatype {name}")
+            write!(f, "datatype {}", String::from_utf8_lossy(&name))
         }
     }
 }

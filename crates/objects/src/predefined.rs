@@ -5,6 +5,7 @@
 
 use crate::datatype::Datatype;
 use oxmpi_abi::constants as abi;
+use oxmpi_mem::external32::Element;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
@@ -183,6 +184,49 @@ pub fn all() -> impl Iterator<Item = &'static PredefinedType> {
     ARITHMETIC.iter().chain(COMMUNICATED)
 }
 
+/// The predefined datatype with this handle value.
+pub fn by_handle(handle: usize) -> Option<&'static PredefinedType> {
+    all().find(|facts| usize::from(facts.handle) == handle)
+}
+
+/// The type of Fortran of a class (`MPI_TYPECLASS_INTEGER`, ...) whose elements have `size` bytes.
+pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
+    let types: &[usize] = match class {
+        abi::MPI_TYPECLASS_INTEGER => {
+            &[abi::MPI_INTEGER1, abi::MPI_INTEGER2, abi::MPI_INTEGER4, abi::MPI_INTEGER8, abi::MPI_INTEGER16]
+        }
+        abi::MPI_TYPECLASS_REAL => &[abi::MPI_REAL2, abi::MPI_REAL4, abi::MPI_REAL8, abi::MPI_REAL16],
+        abi::MPI_TYPECLASS_COMPLEX => {
+            &[abi::MPI_COMPLEX4, abi::MPI_COMPLEX8, abi::MPI_COMPLEX16, abi::MPI_COMPLEX32]
+        }
+        abi::MPIX_TYPECLASS_LOGICAL => {
+            &[abi::MPI_LOGICAL1, abi::MPI_LOGICAL2, abi::MPI_LOGICAL4, abi::MPI_LOGICAL8, abi::MPI_LOGICAL16]
+        }
+        _ => return None,
+    };
+    let size = usize::try_from(size).ok()?;
+    types.iter().filter_map(|&handle| by_handle(handle)).find(|facts| facts.size == size)
+}
+
+/// Value, index and pair of the pair types with names.
+const PAIRS: [(usize, usize, usize); 9] = [
+    (abi::MPI_FLOAT, abi::MPI_INT, abi::MPI_FLOAT_INT),
+    (abi::MPI_DOUBLE, abi::MPI_INT, abi::MPI_DOUBLE_INT),
+    (abi::MPI_LONG, abi::MPI_INT, abi::MPI_LONG_INT),
+    (abi::MPI_INT, abi::MPI_INT, abi::MPI_2INT),
+    (abi::MPI_SHORT, abi::MPI_INT, abi::MPI_SHORT_INT),
+    (abi::MPI_LONG_DOUBLE, abi::MPI_INT, abi::MPI_LONG_DOUBLE_INT),
+    (abi::MPI_REAL, abi::MPI_REAL, abi::MPI_2REAL),
+    (abi::MPI_DOUBLE_PRECISION, abi::MPI_DOUBLE_PRECISION, abi::MPI_2DOUBLE_PRECISION),
+    (abi::MPI_INTEGER, abi::MPI_INTEGER, abi::MPI_2INTEGER),
+];
+
+/// The type of pairs of a value and an index of these types (handle values).
+pub fn pair_of(value: usize, index: usize) -> Option<&'static PredefinedType> {
+    let pair = PAIRS.iter().find(|pair| (pair.0, pair.1) == (value, index))?;
+    by_handle(pair.2)
+}
+
 /// The bytes of an element of each predefined datatype without gaps, by its distance to the first; 0 for all others.
 static PLAIN_SIZES: [u8; END] = {
     let mut sizes = [0; END];
@@ -268,5 +312,34 @@ impl PredefinedType {
             4 => Some(Scalar::U32),
             _ => None,
         })
+    }
+
+    /// The basic elements, as `MPI_Get_elements` counts them: two in a pair. Their sizes in external32 are those of
+    /// MPI-5.0 section 14.5.2.
+    pub(crate) fn elements(&self) -> Vec<Element> {
+        let long = Element::signed(8, 4);
+        match usize::from(self.handle) {
+            abi::MPI_LONG => return vec![long],
+            abi::MPI_UNSIGNED_LONG => return vec![Element::unsigned(8, 4)],
+            abi::MPI_LONG_INT => return vec![long, Element::same(4)],
+            abi::MPI_WCHAR => return vec![Element::unsigned(4, 2)],
+            _ => {}
+        }
+        let size = self.size as u8;
+        match self.scalar {
+            Some(Scalar::F80) => vec![Element::EXTENDED],
+            Some(Scalar::C80) => vec![Element::EXTENDED.complex()],
+            Some(Scalar::F80I32) => vec![Element::EXTENDED, Element::same(4)],
+            Some(Scalar::C16 | Scalar::C32 | Scalar::C64 | Scalar::C128) => {
+                vec![Element::same(size / 2).complex()]
+            }
+            Some(Scalar::F32I32 | Scalar::I32I32 | Scalar::F32F32 | Scalar::F64F64) => {
+                vec![Element::same(size / 2); 2]
+            }
+            Some(Scalar::F64I32 | Scalar::I64I32 | Scalar::I16I32) => {
+                vec![Element::same(size - 4), Element::same(4)]
+            }
+            _ => vec![Element::same(size)],
+        }
     }
 }

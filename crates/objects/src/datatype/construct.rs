@@ -2,12 +2,12 @@
 //!
 //! Counts come as `i64` and displacements as `isize` in both forms; whoever calls in [`Form::Int`] has widened `int`s.
 
-use super::{Basic, Combiner, Contents, Datatype, Form, layout_error};
+use super::{Basic, Combiner, Contents, Datatype, Form, Signature, layout_error};
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::layout::Layout;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 type Type = Arc<Datatype>;
 
@@ -20,42 +20,64 @@ struct Made<'a> {
     types: Vec<Type>,
 }
 
-impl Made<'_> {
-    fn datatype(self, layout: Layout) -> Result<Datatype> {
-        let basic = common(self.types.iter());
-        self.with_basic(layout, basic)
-    }
+/// What an argument is in C as far as the form says.
+pub(super) enum Argument<'a> {
+    /// `int` in both forms.
+    Int(&'a [i32]),
+    /// `int` or `MPI_Count`.
+    Count(&'a [i64]),
+}
 
-    fn with_basic(self, layout: Layout, basic: Basic) -> Result<Datatype> {
-        let mut contents = Contents {
-            combiner: self.combiner,
-            integers: Vec::new(),
-            addresses: Vec::new(),
-            counts: Vec::new(),
-            types: self.types,
-        };
-        match self.form {
-            Form::Int => {
-                let to_int = |&n: &i64| {
-                    let too_large =
-                        || MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"));
-                    i32::try_from(n).map_err(|_| too_large())
-                };
-                contents.integers = self.counts.iter().map(to_int).collect::<Result<_>>()?;
-                contents.addresses = self.displacements.to_vec();
-            }
-            Form::Count => {
-                contents.counts = self.counts;
-                contents.counts.extend(self.displacements.iter().map(|&d| d as i64));
+impl Contents {
+    /// The contents of a type whose arguments come in this order.
+    pub(super) fn of_arguments(
+        form: Form,
+        combiner: Combiner,
+        arguments: &[Argument<'_>],
+        old: &Type,
+    ) -> Result<Contents> {
+        let types = vec![Arc::clone(old)];
+        let (addresses, counts) = (Vec::new(), Vec::new());
+        let mut contents = Contents { combiner, integers: Vec::new(), addresses, counts, types };
+        for argument in arguments {
+            match (argument, form) {
+                (Argument::Int(values), _) => contents.integers.extend_from_slice(values),
+                (Argument::Count(values), Form::Int) => contents.integers.append(&mut narrow(values)?),
+                (Argument::Count(values), Form::Count) => contents.counts.extend_from_slice(values),
             }
         }
-        Ok(Datatype {
-            layout: Arc::new(layout),
-            contents,
-            basic,
-            committed: AtomicBool::new(false),
-            name: None.into(),
-        })
+        Ok(contents)
+    }
+}
+
+/// Counts of the plain form, which come widened.
+fn narrow(counts: &[i64]) -> Result<Vec<i32>> {
+    let to_int = |&n: &i64| {
+        let too_large = || MpiError::new(abi::MPI_ERR_COUNT, format!("count {n} does not fit into an int"));
+        i32::try_from(n).map_err(|_| too_large())
+    };
+    counts.iter().map(to_int).collect()
+}
+
+impl Made<'_> {
+    /// The type made of the only old one.
+    fn datatype(self, layout: Layout) -> Result<Datatype> {
+        Datatype::derived(layout, self.contents()?)
+    }
+
+    fn contents(self) -> Result<Contents> {
+        let (mut integers, mut addresses, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        match self.form {
+            Form::Int => {
+                integers = narrow(&self.counts)?;
+                addresses = self.displacements.to_vec();
+            }
+            Form::Count => {
+                counts = self.counts;
+                counts.extend(self.displacements.iter().map(|&d| d as i64));
+            }
+        }
+        Ok(Contents { combiner: self.combiner, integers, addresses, counts, types: self.types })
     }
 }
 
@@ -245,10 +267,12 @@ impl Datatype {
         let members = lens.iter().zip(displacements).zip(types);
         let members = members.map(|((&n, &d), t)| (n, d, &**t.layout()));
         let layout = Layout::structure(members).map_err(layout_error)?;
-        let basic = common(types.iter().zip(&lens).filter(|(_, n)| **n > 0).map(|(t, _)| t));
+        let used = types.iter().zip(&lens).filter(|(_, n)| **n > 0);
+        let signature = Signature::joined(used.clone().map(|(t, n)| (*n, t.signature())))?;
+        let basic = common(used.map(|(t, _)| t));
         let counts = with_count(&[blocks]);
-        Made { form, combiner: Combiner::Struct, counts, displacements, types: types.to_vec() }
-            .with_basic(layout, basic)
+        let made = Made { form, combiner: Combiner::Struct, counts, displacements, types: types.to_vec() };
+        Ok(Datatype::new(layout, signature, made.contents()?, basic))
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
@@ -279,5 +303,26 @@ impl Datatype {
         dup.layout = Arc::clone(old.layout());
         dup.committed = AtomicBool::new(old.is_committed());
         Ok(dup)
+    }
+
+    /// A type whose elements are all of the one old type: as many as its layout has room for.
+    pub(super) fn derived(layout: Layout, contents: Contents) -> Result<Datatype> {
+        let basic = common(contents.types.iter());
+        let part =
+            |old: &Type| (layout.size().checked_div(old.size()).unwrap_or(0), Arc::clone(old.signature()));
+        let parts: Vec<_> = contents.types.iter().map(part).collect();
+        let signature = Signature::joined(parts.iter().map(|(count, part)| (*count, part)))?;
+        Ok(Datatype::new(layout, signature, contents, basic))
+    }
+
+    fn new(layout: Layout, signature: Arc<Signature>, contents: Contents, basic: Basic) -> Datatype {
+        Datatype {
+            layout: Arc::new(layout),
+            signature,
+            contents: Arc::new(contents),
+            basic,
+            committed: AtomicBool::new(false),
+            name: Mutex::default(),
+        }
     }
 }

@@ -1,0 +1,98 @@
+//! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9 and 6.9.4).
+//!
+//! A type by precision and range has no name, and yet belongs to the library: asked for again with the same arguments, the
+//! same handle comes, and nobody may free it. [`FortranTypes`] keeps these handles.
+
+use crate::errors::on_none;
+use crate::library::{Running, null, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Datatype as Handle;
+use oxmpi_objects::datatype::{Combiner, Datatype};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::predefined::{by_size, pair_of};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The handles of the types that were made of a precision and a range, by constructor and arguments. They are bounded,
+/// since Fortran's kinds are.
+#[derive(Debug, Default)]
+pub(crate) struct FortranTypes(Mutex<HashMap<(c_int, Vec<i32>), Handle>>);
+
+impl FortranTypes {
+    /// The handle of `datatype`, the same for all that were made alike.
+    pub(crate) fn handle(&self, library: &Running, datatype: Datatype) -> Handle {
+        let contents = datatype.contents();
+        let key = (contents.combiner.to_int(), contents.integers.clone());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(key).or_insert_with(|| library.datatypes.insert(Arc::new(datatype)).raw() as Handle)
+    }
+}
+
+/// A handle for a type that others were made from: its own if it belongs to the library, else a new one.
+pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
+    match (datatype.contents().combiner, datatype.facts()) {
+        (Combiner::Named, Some(facts)) => facts.handle.into(),
+        (combiner, _) if combiner.is_predefined() => library.fortran_types.handle(library, datatype.again()),
+        _ => library.datatypes.insert(Arc::new(datatype.again())).raw() as Handle,
+    }
+}
+
+/// Makes a type by precision or range.
+fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<Datatype>) -> c_int {
+    on_none(function, |library| {
+        if place.is_null() {
+            return Err(null("newtype"));
+        }
+        let handle = library.fortran_types.handle(library, make()?);
+        // SAFETY: the C program passes a place for a handle.
+        unsafe { put(place, handle, "newtype") }
+    })
+}
+
+mpi! {
+    /// MPI-5.0 section 19.1.9.
+    fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
+        by_kind(FuncId::MPI_Type_create_f90_real, newtype, || Datatype::f90_real(p, r))
+    }
+
+    /// MPI-5.0 section 19.1.9.
+    fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
+        by_kind(FuncId::MPI_Type_create_f90_complex, newtype, || Datatype::f90_complex(p, r))
+    }
+
+    /// MPI-5.0 section 19.1.9.
+    fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut Handle) -> c_int {
+        by_kind(FuncId::MPI_Type_create_f90_integer, newtype, || Datatype::f90_integer(r))
+    }
+
+    /// MPI-5.0 section 19.1.9.
+    fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut Handle) -> c_int {
+        on_none(FuncId::MPI_Type_match_size, |_| {
+            let class = match typeclass {
+                abi::MPI_TYPECLASS_INTEGER => "integer",
+                abi::MPI_TYPECLASS_REAL => "real",
+                abi::MPI_TYPECLASS_COMPLEX => "complex",
+                abi::MPIX_TYPECLASS_LOGICAL => "logical",
+                other => return Err(MpiError::new(abi::MPI_ERR_ARG, format!("typeclass is {other}, which is none"))),
+            };
+            let found = by_size(typeclass, size).ok_or_else(|| {
+                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of so many bytes"))
+            })?;
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(datatype, found.handle.into(), "datatype") }
+        })
+    }
+
+    /// MPI-5.0 section 6.9.4. MPI_DATATYPE_NULL if there is no such pair.
+    fn MPI_Type_get_value_index(value_type: Handle, index_type: Handle, pair_type: *mut Handle) -> c_int {
+        on_none(FuncId::MPI_Type_get_value_index, |library| {
+            library.datatype(value_type)?;
+            library.datatype(index_type)?;
+            let pair = pair_of(value_type, index_type).map_or(abi::MPI_DATATYPE_NULL, |facts| facts.handle.into());
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(pair_type, pair, "pair_type") }
+        })
+    }
+}

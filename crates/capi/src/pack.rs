@@ -1,0 +1,281 @@
+//! Packing by hand (MPI-5.0 sections 5.2 and 5.3): the bytes of a buffer one after the other, as this machine has them, or in
+//! the representation "external32" that all machines read.
+
+use crate::errors::{on_comm, on_none};
+use crate::library::{Running, check_count, fetch, null, put};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Aint, Comm, Count, Datatype as Handle};
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_objects::datatype::check_representation;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// A buffer of packed data and a place in it, as the program gives them.
+struct Packed<T> {
+    start: *mut c_void,
+    size: i64,
+    position: *mut T,
+    /// The names of size and buffer in the error texts.
+    names: [&'static str; 2],
+}
+
+/// What is packed or unpacked: (address, count, datatype).
+type Elements = (*const c_void, i64, Handle);
+
+impl<T: Copy + Into<i64> + TryFrom<i64>> Packed<T> {
+    /// The next `bytes` bytes, and the position after them.
+    ///
+    /// # Safety
+    /// The position must be null or point to a number; the buffer must be null or have as many bytes as its size says.
+    unsafe fn next(&self, bytes: usize) -> Result<(PlainBuf, T)> {
+        let [size_name, buffer_name] = self.names;
+        // SAFETY: by the contract of this function.
+        let position: i64 = unsafe { fetch(self.position, "position") }?.into();
+        let wrong = |text: String| Err(MpiError::new(abi::MPI_ERR_ARG, text));
+        if self.size < 0 {
+            return wrong(format!("{size_name} is {}; it must not be negative", self.size));
+        }
+        if !(0..=self.size).contains(&position) {
+            return wrong(format!("position is {position}; it must be from 0 to {size_name}, {}", self.size));
+        }
+        let room = (self.size - position) as usize;
+        if bytes > room {
+            let text =
+                format!("{bytes} bytes are needed, but {size_name} leaves {room} after position {position}");
+            return Err(MpiError::new(abi::MPI_ERR_TRUNCATE, text));
+        }
+        if self.start.is_null() && bytes > 0 {
+            return Err(null(buffer_name));
+        }
+        let start = self.start.cast::<u8>().wrapping_add(position as usize);
+        // Not more than `size`, which came as such a number.
+        let Ok(after) = T::try_from(position + bytes as i64) else {
+            return wrong(format!("position {position} plus {bytes} is too large"));
+        };
+        // SAFETY: by the contract of this function, within its size.
+        Ok((unsafe { PlainBuf::new(start, bytes) }, after))
+    }
+}
+
+/// Packs `from` behind what is in `to` already.
+///
+/// # Safety
+/// As [`Packed::next`]; the buffers are the program's.
+unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    from: Elements,
+    to: &Packed<T>,
+) -> Result<()> {
+    let from = library.buffer(from.0, from.1, from.2)?;
+    // SAFETY: by the contract of this function.
+    let (room, after) = unsafe { to.next(from.packed_len()) }?;
+    from.pack(0, room.bytes_mut());
+    // SAFETY: as above.
+    unsafe { put(to.position, after, "position") }
+}
+
+/// Unpacks what comes next in `from`.
+///
+/// # Safety
+/// As [`pack`].
+unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    from: &Packed<T>,
+    to: Elements,
+) -> Result<()> {
+    let to = library.buffer(to.0, to.1, to.2)?;
+    // SAFETY: by the contract of this function.
+    let (data, after) = unsafe { from.next(to.packed_len()) }?;
+    to.unpack(0, data.bytes());
+    // SAFETY: as above.
+    unsafe { put(from.position, after, "position") }
+}
+
+/// The packed bytes of elements.
+fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
+    let datatype = library.datatype(datatype)?;
+    let bytes = datatype.layout().packed_len(check_count(count)?);
+    bytes.map(|bytes| bytes as i64).map_err(|_| too_many(count))
+}
+
+fn too_many(count: i64) -> MpiError {
+    let text = format!("incount is {count}: the packed bytes of so many elements do not fit into 64 bits");
+    MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
+}
+
+/// Checks the name of the representation.
+///
+/// # Safety
+/// It must be null or a string with its closing zero.
+unsafe fn check_datarep(name: *const c_char) -> Result<()> {
+    if name.is_null() {
+        return Err(null("datarep"));
+    }
+    // SAFETY: by the contract of this function.
+    check_representation(unsafe { CStr::from_ptr(name) }.to_bytes())
+}
+
+/// The bytes of elements in external32.
+fn external_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
+    let datatype = library.datatype(datatype)?;
+    let bytes = datatype.external_size(check_count(count)?);
+    bytes.map(|bytes| bytes as i64).ok_or_else(|| too_many(count))
+}
+
+/// As [`pack`], in external32.
+///
+/// # Safety
+/// As [`pack`] and [`check_datarep`].
+unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    datarep: *const c_char,
+    (address, count, handle): Elements,
+    to: &Packed<T>,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { check_datarep(datarep) }?;
+    let from = library.buffer(address, count, handle)?;
+    let bytes = external_size(library, count, handle)?;
+    // SAFETY: by the contract of this function.
+    let (room, after) = unsafe { to.next(bytes as usize) }?;
+    library.datatype(handle)?.pack_external(&from, room.bytes_mut());
+    // SAFETY: as above.
+    unsafe { put(to.position, after, "position") }
+}
+
+/// As [`unpack`], from external32.
+///
+/// # Safety
+/// As [`pack_external`].
+unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
+    library: &Running,
+    datarep: *const c_char,
+    from: &Packed<T>,
+    (address, count, handle): Elements,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe { check_datarep(datarep) }?;
+    let to: UserBuf = library.buffer(address, count, handle)?;
+    let bytes = external_size(library, count, handle)?;
+    // SAFETY: by the contract of this function.
+    let (data, after) = unsafe { from.next(bytes as usize) }?;
+    library.datatype(handle)?.unpack_external(data.bytes(), &to);
+    // SAFETY: as above.
+    unsafe { put(from.position, after, "position") }
+}
+
+/// A buffer that is packed into.
+fn outgoing<T, S: Into<i64>>(start: *mut c_void, size: S, position: *mut T) -> Packed<T> {
+    Packed { start, size: size.into(), position, names: ["outsize", "outbuf"] }
+}
+
+/// A buffer that is unpacked.
+fn incoming<T, S: Into<i64>>(start: *const c_void, size: S, position: *mut T) -> Packed<T> {
+    Packed { start: start.cast_mut(), size: size.into(), position, names: ["insize", "inbuf"] }
+}
+
+mpi! {
+    /// MPI-5.0 section 5.2.
+    fn MPI_Pack(inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: c_int, position: *mut c_int, comm: Comm) -> c_int {
+        on_comm(FuncId::MPI_Pack, comm, |library, _| {
+            // SAFETY: the C program passes its buffers and a position.
+            unsafe { pack(library, (inbuf, incount.into(), datatype), &outgoing(outbuf, outsize, position)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.2.
+    fn MPI_Pack_c(inbuf: *const c_void, incount: Count, datatype: Handle, outbuf: *mut c_void, outsize: Count, position: *mut Count, comm: Comm) -> c_int {
+        on_comm(FuncId::MPI_Pack_c, comm, |library, _| {
+            // SAFETY: the C program passes its buffers and a position.
+            unsafe { pack(library, (inbuf, incount, datatype), &outgoing(outbuf, outsize, position)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.2.
+    fn MPI_Unpack(inbuf: *const c_void, insize: c_int, position: *mut c_int, outbuf: *mut c_void, outcount: c_int, datatype: Handle, comm: Comm) -> c_int {
+        on_comm(FuncId::MPI_Unpack, comm, |library, _| {
+            // SAFETY: the C program passes its buffers and a position.
+            unsafe { unpack(library, &incoming(inbuf, insize, position), (outbuf, outcount.into(), datatype)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.2.
+    fn MPI_Unpack_c(inbuf: *const c_void, insize: Count, position: *mut Count, outbuf: *mut c_void, outcount: Count, datatype: Handle, comm: Comm) -> c_int {
+        on_comm(FuncId::MPI_Unpack_c, comm, |library, _| {
+            // SAFETY: the C program passes its buffers and a position.
+            unsafe { unpack(library, &incoming(inbuf, insize, position), (outbuf, outcount, datatype)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.2. MPI_UNDEFINED if the size does not fit.
+    fn MPI_Pack_size(incount: c_int, datatype: Handle, comm: Comm, size: *mut c_int) -> c_int {
+        on_comm(FuncId::MPI_Pack_size, comm, |library, _| {
+            let bytes = packed_size(library, incount.into(), datatype)?;
+            // SAFETY: the C program passes a place for a number.
+            unsafe { put(size, c_int::try_from(bytes).unwrap_or(abi::MPI_UNDEFINED), "size") }
+        })
+    }
+
+    /// MPI-5.0 section 5.2.
+    fn MPI_Pack_size_c(incount: Count, datatype: Handle, comm: Comm, size: *mut Count) -> c_int {
+        on_comm(FuncId::MPI_Pack_size_c, comm, |library, _| {
+            // SAFETY: the C program passes a place for a number.
+            unsafe { put(size, packed_size(library, incount, datatype)?, "size") }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Pack_external(datarep: *const c_char, inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: Aint, position: *mut Aint) -> c_int {
+        on_none(FuncId::MPI_Pack_external, |library| {
+            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and MPI_Count are both 64 bits.
+            unsafe { pack_external(library, datarep, (inbuf, incount.into(), datatype), &outgoing(outbuf, outsize as Count, position.cast::<Count>())) }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Pack_external_c(datarep: *const c_char, inbuf: *const c_void, incount: Count, datatype: Handle, outbuf: *mut c_void, outsize: Count, position: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Pack_external_c, |library| {
+            // SAFETY: the C program passes a string, its buffers and a position.
+            unsafe { pack_external(library, datarep, (inbuf, incount, datatype), &outgoing(outbuf, outsize, position)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Unpack_external(datarep: *const c_char, inbuf: *const c_void, insize: Aint, position: *mut Aint, outbuf: *mut c_void, outcount: c_int, datatype: Handle) -> c_int {
+        on_none(FuncId::MPI_Unpack_external, |library| {
+            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and MPI_Count are both 64 bits.
+            unsafe { unpack_external(library, datarep, &incoming(inbuf, insize as Count, position.cast::<Count>()), (outbuf, outcount.into(), datatype)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Unpack_external_c(datarep: *const c_char, inbuf: *const c_void, insize: Count, position: *mut Count, outbuf: *mut c_void, outcount: Count, datatype: Handle) -> c_int {
+        on_none(FuncId::MPI_Unpack_external_c, |library| {
+            // SAFETY: the C program passes a string, its buffers and a position.
+            unsafe { unpack_external(library, datarep, &incoming(inbuf, insize, position), (outbuf, outcount, datatype)) }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Pack_external_size(datarep: *const c_char, incount: c_int, datatype: Handle, size: *mut Aint) -> c_int {
+        on_none(FuncId::MPI_Pack_external_size, |library| {
+            // SAFETY: the C program passes a string and a place for a number.
+            unsafe {
+                check_datarep(datarep)?;
+                put(size, external_size(library, incount.into(), datatype)? as Aint, "size")
+            }
+        })
+    }
+
+    /// MPI-5.0 section 5.3.
+    fn MPI_Pack_external_size_c(datarep: *const c_char, incount: Count, datatype: Handle, size: *mut Count) -> c_int {
+        on_none(FuncId::MPI_Pack_external_size_c, |library| {
+            // SAFETY: the C program passes a string and a place for a number.
+            unsafe {
+                check_datarep(datarep)?;
+                put(size, external_size(library, incount, datatype)?, "size")
+            }
+        })
+    }
+}

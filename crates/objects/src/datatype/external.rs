@@ -1,0 +1,85 @@
+//! Packing in the representation "external32" (MPI-5.0 section 5.3): from a user's buffer to bytes that any machine
+//! reads, and back.
+//!
+//! The buffer's packed bytes go through a small window, where they are converted in runs of equal basic elements as the
+//! signature names them.
+
+use super::Datatype;
+use crate::error::{MpiError, Result};
+use oxmpi_abi::constants as abi;
+use oxmpi_mem::buffer::{Cursor, UserBuf};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+
+/// The only representation of section 5.3.
+const EXTERNAL32: &[u8] = b"external32";
+
+/// Bytes of a window; the largest basic element has 32.
+const WINDOW: usize = 4 << 10;
+
+/// The representation that a program may name.
+///
+/// # Errors
+/// Class `MPI_ERR_UNSUPPORTED_DATAREP` if it is not "external32".
+pub fn check_representation(name: &[u8]) -> Result<()> {
+    if name == EXTERNAL32 {
+        return Ok(());
+    }
+    let text =
+        format!("datarep is \"{}\"; packing is for \"external32\" only", String::from_utf8_lossy(name));
+    Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
+}
+
+impl Datatype {
+    /// The bytes of `count` elements in external32 (`MPI_Pack_external_size`); `None` if they are too many for an
+    /// address.
+    pub fn external_size(&self, count: usize) -> Option<usize> {
+        let bytes = self.signature.external_bytes().checked_mul(count)?;
+        isize::try_from(bytes).is_ok().then_some(bytes)
+    }
+
+    /// Writes the elements of `from`, which are of this type, to `to` in external32.
+    ///
+    /// # Panics
+    /// If `to` has another length than [`external_size`](Self::external_size) says.
+    pub fn pack_external(&self, from: &UserBuf, mut to: BytesMut<'_>) {
+        assert_eq!(Some(to.len()), self.external_size(from.count()), "room for external32");
+        let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
+        let (mut cursor, mut done) = (Cursor::default(), 0);
+        self.signature.visit(from.count(), &mut |elements, element| {
+            let mut left = elements;
+            while left > 0 {
+                let n = left.min(WINDOW / element.native_size());
+                let native = &mut native[..n * element.native_size()];
+                let external = &mut external[..n * element.external_size()];
+                from.pack_next(&mut cursor, BytesMut::from(&mut *native));
+                element.encode(native, external);
+                Bytes::from(&*external).copy_to(to.slice(done, external.len()));
+                done += external.len();
+                left -= n;
+            }
+        });
+    }
+
+    /// Reads the elements of `to`, which are of this type, from external32.
+    ///
+    /// # Panics
+    /// If `from` has another length than [`external_size`](Self::external_size) says, or `to` is read-only.
+    pub fn unpack_external(&self, from: Bytes<'_>, to: &UserBuf) {
+        assert_eq!(Some(from.len()), self.external_size(to.count()), "bytes of external32");
+        let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
+        let (mut cursor, mut done) = (Cursor::default(), 0);
+        self.signature.visit(to.count(), &mut |elements, element| {
+            let mut left = elements;
+            while left > 0 {
+                let n = left.min(WINDOW / element.native_size());
+                let native = &mut native[..n * element.native_size()];
+                let external = &mut external[..n * element.external_size()];
+                from.slice(done, external.len()).copy_to(BytesMut::from(&mut *external));
+                element.decode(external, native);
+                to.unpack_next(&mut cursor, Bytes::from(&*native));
+                done += external.len();
+                left -= n;
+            }
+        });
+    }
+}

@@ -1,0 +1,73 @@
+//! Fortran's types that are asked for by precision and range (MPI-5.0 section 19.1.9).
+//!
+//! Each is represented like a predefined type: the smallest kind that Fortran compilers on x86-64 have for it. Some of
+//! these compilers know a kind of 80 bits, which is C's `long double`. Who asks twice gets the same handle, so whoever gives
+//! out handles keeps the types made here.
+
+use super::{Combiner, Datatype};
+use crate::error::{MpiError, Result};
+use crate::predefined::{PredefinedType, by_handle};
+use oxmpi_abi::constants as abi;
+
+/// Decimal digits, decimal exponent, real type and complex type of each kind of real numbers.
+const REALS: [(i32, i32, usize, usize); 4] = [
+    (6, 37, abi::MPI_REAL4, abi::MPI_COMPLEX8),
+    (15, 307, abi::MPI_REAL8, abi::MPI_COMPLEX16),
+    (18, 4931, abi::MPI_LONG_DOUBLE, abi::MPI_C_LONG_DOUBLE_COMPLEX),
+    (33, 4931, abi::MPI_REAL16, abi::MPI_COMPLEX32),
+];
+
+/// Decimal digits and type of each kind of integers.
+const INTEGERS: [(i32, usize); 5] = [
+    (2, abi::MPI_INTEGER1),
+    (4, abi::MPI_INTEGER2),
+    (9, abi::MPI_INTEGER4),
+    (18, abi::MPI_INTEGER8),
+    (38, abi::MPI_INTEGER16),
+];
+
+impl Datatype {
+    /// Real numbers of `p` decimal digits and a range of `r` powers of ten (`MPI_Type_create_f90_real`). Of the two
+    /// one may be `MPI_UNDEFINED`.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_ARG` if there is no such kind.
+    pub fn f90_real(p: i32, r: i32) -> Result<Datatype> {
+        let (real, _) = kind(p, r)?;
+        Ok(Datatype::of_library(real, Combiner::F90Real, vec![p, r]))
+    }
+
+    /// Complex numbers of such real ones (`MPI_Type_create_f90_complex`).
+    ///
+    /// # Errors
+    /// As for [`f90_real`](Self::f90_real).
+    pub fn f90_complex(p: i32, r: i32) -> Result<Datatype> {
+        let (_, complex) = kind(p, r)?;
+        Ok(Datatype::of_library(complex, Combiner::F90Complex, vec![p, r]))
+    }
+
+    /// Integers of `r` decimal digits (`MPI_Type_create_f90_integer`).
+    ///
+    /// # Errors
+    /// As for [`f90_real`](Self::f90_real).
+    pub fn f90_integer(r: i32) -> Result<Datatype> {
+        let found = INTEGERS.iter().find(|(digits, _)| (0..=*digits).contains(&r));
+        let integer = found.and_then(|&(_, handle)| by_handle(handle));
+        let integer = integer.ok_or_else(|| {
+            MpiError::new(abi::MPI_ERR_ARG, format!("there is no kind of integers with a range r of {r}"))
+        })?;
+        Ok(Datatype::of_library(integer, Combiner::F90Integer, vec![r]))
+    }
+}
+
+/// The real and the complex type of the smallest kind that has both.
+fn kind(p: i32, r: i32) -> Result<(&'static PredefinedType, &'static PredefinedType)> {
+    let enough = |has: i32, asked: i32| asked == abi::MPI_UNDEFINED || (0..=has).contains(&asked);
+    let found = REALS.iter().find(|&&(digits, range, ..)| enough(digits, p) && enough(range, r));
+    let both = found.filter(|_| (p, r) != (abi::MPI_UNDEFINED, abi::MPI_UNDEFINED));
+    let types = both.and_then(|&(_, _, real, complex)| Some((by_handle(real)?, by_handle(complex)?)));
+    types.ok_or_else(|| {
+        let text = format!("there is no kind of real numbers with a precision p of {p} and a range r of {r}");
+        MpiError::new(abi::MPI_ERR_ARG, text)
+    })
+}
