@@ -10,6 +10,8 @@
 
 mod element;
 mod extended;
+mod half;
+mod quad;
 mod simple;
 
 use crate::buffer::UserBuf;
@@ -37,7 +39,7 @@ pub enum Scalar {
     U32,
     /// Unsigned integer of 64 bits.
     U64,
-    /// IEEE binary16; no kernels yet.
+    /// IEEE binary16.
     F16,
     /// IEEE binary32.
     F32,
@@ -45,9 +47,9 @@ pub enum Scalar {
     F64,
     /// The x87 format of 80 bits in 16 bytes, C's `long double`. Kernels on x86-64 only.
     F80,
-    /// IEEE binary128; no kernels yet.
+    /// IEEE binary128.
     F128,
-    /// Two binary16; no kernels yet.
+    /// Two binary16.
     C16,
     /// Two binary32, real part first.
     C32,
@@ -55,7 +57,7 @@ pub enum Scalar {
     C64,
     /// Two of [`F80`](Self::F80).
     C80,
-    /// Two binary128; no kernels yet.
+    /// Two binary128.
     C128,
     /// Truth value in 1 byte (C `bool`, Fortran `LOGICAL*1`): 0 is false, all else true.
     Bool8,

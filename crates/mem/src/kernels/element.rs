@@ -1,6 +1,8 @@
 //! The loop over elements, and the table of loops.
 
 use super::extended::{self, F80};
+use super::half::F16;
+use super::quad::F128;
 use super::simple::*;
 use super::{Loop, Op, Scalar};
 
@@ -35,7 +37,8 @@ macro_rules! whole_elements {
         })*
     };
 }
-whole_elements!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 Complex<f32> Complex<f64>);
+whole_elements!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 F16 F128);
+whole_elements!(Complex<f32> Complex<f64> Complex<F16> Complex<F128>);
 
 /// C's `struct { V value; I index; }`: extents are those of the struct, by field offsets of a `repr(C)` twin.
 #[repr(C)]
@@ -206,7 +209,10 @@ pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loop> {
         Scalar::F80 => float::<F80>(op),
         Scalar::C80 => complex::<extended::C80>(op),
         Scalar::F80I32 => pair::<F80, i32>(op),
-        Scalar::F16 | Scalar::F128 | Scalar::C16 | Scalar::C128 => None,
+        Scalar::F16 => float::<F16>(op),
+        Scalar::F128 => float::<F128>(op),
+        Scalar::C16 => complex::<Complex<F16>>(op),
+        Scalar::C128 => complex::<Complex<F128>>(op),
     }
 }
 

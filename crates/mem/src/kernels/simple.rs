@@ -1,5 +1,8 @@
 //! The operations on one element, for numbers, truth values and pairs.
 
+use super::half::F16;
+use super::quad::F128;
+
 /// An operation on one element: `left op right`.
 pub(super) trait Combine<E> {
     fn combine(left: E, right: E) -> E;
@@ -44,10 +47,10 @@ macro_rules! integers {
 }
 integers!(i8 i16 i32 i64 i128 u8 u16 u32 u64 u128);
 
-combine!(Sum, f32 f64, |a, b| a + b);
-combine!(Prod, f32 f64, |a, b| a * b);
-combine!(Min, f32 f64, |a, b| if a < b { a } else { b });
-combine!(Max, f32 f64, |a, b| if a > b { a } else { b });
+combine!(Sum, f32 f64 F16 F128, |a, b| a + b);
+combine!(Prod, f32 f64 F16 F128, |a, b| a * b);
+combine!(Min, f32 f64 F16 F128, |a, b| if a < b { a } else { b });
+combine!(Max, f32 f64 F16 F128, |a, b| if a > b { a } else { b });
 
 /// A complex number as C and Fortran lay it out.
 #[derive(Clone, Copy)]
@@ -57,8 +60,11 @@ pub(super) struct Complex<F> {
     im: F,
 }
 
-combine!(Sum, Complex<f32> Complex<f64>, |a, b| Complex { re: a.re + b.re, im: a.im + b.im });
-combine!(Prod, Complex<f32> Complex<f64>, |a, b| Complex {
+combine!(Sum, Complex<f32> Complex<f64> Complex<F16> Complex<F128>, |a, b| Complex {
+    re: a.re + b.re,
+    im: a.im + b.im,
+});
+combine!(Prod, Complex<f32> Complex<f64> Complex<F16> Complex<F128>, |a, b| Complex {
     re: a.re * b.re - a.im * b.im,
     im: a.re * b.im + a.im * b.re,
 });

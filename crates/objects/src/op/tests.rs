@@ -5,9 +5,8 @@ use oxmpi_abi::constants as abi;
 use std::sync::Arc;
 
 #[test]
-fn every_legal_pair_has_a_kernel_or_says_so() {
+fn every_legal_pair_has_a_kernel() {
     let p = Predefined::new();
-    let mut missing = Vec::new();
     for (_, op, op_name) in OPS {
         for facts in all() {
             let found = accumulate_kernel_for(&Op::Predefined(op), p.get(facts.handle.into()).unwrap());
@@ -16,8 +15,9 @@ fn every_legal_pair_has_a_kernel_or_says_so() {
                     assert!(is_defined(op, facts.category));
                     assert_eq!((kernel.size(), kernel.extent()), (facts.size, facts.extent));
                 }
+                // The x87 format is that of one processor family.
                 Err(e) if e.class() == abi::MPI_ERR_UNSUPPORTED_OPERATION => {
-                    missing.push((op_name, facts.name))
+                    assert!(!cfg!(target_arch = "x86_64"), "{e}");
                 }
                 Err(e) => {
                     assert!(!is_defined(op, facts.category), "{e}");
@@ -26,14 +26,6 @@ fn every_legal_pair_has_a_kernel_or_says_so() {
             }
         }
     }
-    missing.sort_unstable();
-    let halves_and_quads: Vec<_> = missing.iter().map(|m| m.1).collect();
-    assert!(
-        halves_and_quads
-            .iter()
-            .all(|n| ["MPI_REAL2", "MPI_REAL16", "MPI_COMPLEX4", "MPI_COMPLEX32"].contains(n))
-    );
-    assert_eq!(missing.len(), 2 * 4 + 2 * 2);
 }
 
 #[test]
