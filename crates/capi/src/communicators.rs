@@ -1,19 +1,24 @@
 //! Communicators (MPI-5.0 chapter 7).
 
-use crate::errors::{on_comm, on_none};
-use crate::library::{Running, fetch, null, put};
+use crate::attributes;
+use crate::errors::{on_comm, outcome};
+use crate::library::{self, Running, fetch, null, put};
+use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
 use oxmpi_core::Communicator;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::hints::CommHints;
 use std::ffi::c_int;
 use std::sync::Arc;
 
 /// Gives a new communicator its handle.
-fn give(library: &Running, place: *mut Comm, made: Communicator) -> Result<()> {
-    let handle = library.communicators.insert(Arc::new(made));
+pub(crate) fn give(library: &Running, place: *mut Comm, made: Communicator) -> Result<()> {
+    let made = Arc::new(made);
+    let handle = library.communicators.insert(made.clone());
+    made.errhandler_cell().set_object(handle.raw() as Comm);
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, handle.raw() as Comm, "newcomm") }
 }
@@ -37,13 +42,8 @@ mpi! {
 
     /// MPI-5.0 section 7.4.2. Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
-        on_comm(FuncId::MPI_Comm_dup, comm, |library, communicator| {
-            if newcomm.is_null() {
-                return Err(null("newcomm"));
-            }
-            let made = library.process.dup(communicator)?;
-            give(library, newcomm, made)
-        })
+        let result = attributes::duplicate(comm, Ok(CommHints::default()), newcomm);
+        outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
     /// MPI-5.0 section 7.4.2. Collective.
@@ -64,18 +64,20 @@ mpi! {
     fn MPI_Comm_free(comm: *mut Comm) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = unsafe { fetch(comm, "comm") };
-        on_none(FuncId::MPI_Comm_free, |library| {
+        let on = handle.as_ref().ok().map(|handle| On::Comm(*handle));
+        outcome(FuncId::MPI_Comm_free, on, library::library().and_then(|library| {
             let handle = handle?;
             if handle == abi::MPI_COMM_WORLD || handle == abi::MPI_COMM_SELF {
                 return Err(MpiError::new(abi::MPI_ERR_COMM, "a predefined communicator cannot be freed"));
             }
-            let communicator = library.communicator(handle)?;
+            let communicator = Arc::clone(&*library.communicator(handle)?);
+            attributes::delete_attributes(handle, &communicator.attributes)?;
             library.process.close(&communicator);
             drop(communicator);
             let freed = library.communicators.free(Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
             // SAFETY: as above.
             unsafe { put(comm, abi::MPI_COMM_NULL, "comm") }
-        })
+        }))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The plain forms count in `int`, the `_c` forms in `MPI_Count`.
 
+use crate::attributes;
 use crate::errors::on_none;
 use crate::library::{Running, array, check_count, fetch, null, put};
 use oxmpi_abi::FuncId;
@@ -248,7 +249,16 @@ mpi! {
 
     /// MPI-5.0 section 5.1.10.
     fn MPI_Type_dup(oldtype: Handle, newtype: *mut Handle) -> c_int {
-        derive(FuncId::MPI_Type_dup, oldtype, newtype, Datatype::dup)
+        on_none(FuncId::MPI_Type_dup, |library| {
+            let old = Arc::clone(&*library.datatype(oldtype)?);
+            if newtype.is_null() {
+                return Err(null("newtype"));
+            }
+            let copied = attributes::copy_attributes(oldtype, &old.attributes)?;
+            let made = Datatype::dup(&old)?;
+            copied.give_to(&made.attributes);
+            give(library, newtype, Ok(made))
+        })
     }
 
     /// MPI-5.0 section 5.1.9.
@@ -270,6 +280,7 @@ mpi! {
             if known.is_predefined() {
                 return Err(MpiError::new(abi::MPI_ERR_TYPE, format!("{} is predefined and cannot be freed", **known)));
             }
+            attributes::delete_attributes(handle, &known.attributes)?;
             drop(known);
             let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;

@@ -1,20 +1,24 @@
 //! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
 
-use crate::errors::{end_job, end_jobs_through, on_comm, on_none, outcome, put_string};
+use crate::attributes::delete_attributes;
+use crate::errors::{end_job, end_jobs_through, on_none, outcome, put_string};
 use crate::export;
 use crate::fortran_types::FortranTypes;
+use crate::info;
 use crate::library::{self, Running, put, running};
 use crate::memory::OrdinaryMemory;
+use crate::objects::objects;
+use crate::predefined::Values;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
-use oxmpi_core::p2p::TAG_UB;
+use oxmpi_core::handler::ErrorHandler;
 use oxmpi_core::start::{Started, start};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_os::segment::RankState;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
 /// Starts MPI with at most the wanted thread level; returns the one granted.
 fn initialize(wanted: c_int) -> Result<c_int> {
@@ -32,6 +36,11 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let Started { process, client } =
         start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
+    let initial = ErrorHandler::predefined(objects().initial_handler);
+    process.world().errhandler_cell().set(initial.clone());
+    process.own().errhandler_cell().set(initial);
+    info::settle_environment(process.size(), wanted);
+    let attribute_values = Values::new(&client);
     let (communicators, datatypes, operations) = (Table::new(), Table::new(), Table::new());
     if level >= abi::MPI_THREAD_SERIALIZED {
         process.set_threaded()?;
@@ -51,6 +60,8 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         fortran_types: FortranTypes::default(),
         operations,
         level,
+        wanted_level: wanted,
+        attribute_values,
         main_thread: std::thread::current().id(),
         ordinary_memory: OrdinaryMemory::default(),
     });
@@ -59,13 +70,6 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     status.set_state(RankState::Initialized);
     Ok(level)
 }
-
-/// Predefined attributes of MPI_COMM_WORLD (MPI-5.0 section 9.1.2), for MPI_Comm_get_attr to point to.
-static TAG_UB_VALUE: c_int = TAG_UB;
-static PROC_NULL_VALUE: c_int = abi::MPI_PROC_NULL;
-static ANY_SOURCE_VALUE: c_int = abi::MPI_ANY_SOURCE;
-static TRUE_VALUE: c_int = 1;
-static LAST_CODE_VALUE: c_int = abi::MPI_ERR_LASTCODE;
 
 mpi! {
     /// MPI-5.0 section 11.2.1.
@@ -102,6 +106,8 @@ mpi! {
     /// MPI-5.0 section 11.2.2.
     fn MPI_Finalize() -> c_int {
         on_none(FuncId::MPI_Finalize, |library| {
+            // First of all, while MPI is as usable as ever (MPI-5.0 section 11.2.2).
+            delete_attributes(abi::MPI_COMM_SELF, &library.process.own().attributes)?;
             library.process.drain();
             library.client.segment().status().set_state(RankState::Finalized);
             library::end();
@@ -139,38 +145,6 @@ mpi! {
         outcome(FuncId::MPI_Get_processor_name, None, {
             // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.
             unsafe { put_string(&oxmpi_os::host::name(), abi::MPI_MAX_PROCESSOR_NAME, name, resultlen) }
-        })
-    }
-
-    /// MPI-5.0 section 7.7.2: the predefined attributes (section 9.1.2). Others cannot be set yet, so they are not
-    /// there.
-    fn MPI_Comm_get_attr(
-        comm: Comm,
-        comm_keyval: c_int,
-        attribute_val: *mut c_void,
-        flag: *mut c_int,
-    ) -> c_int {
-        on_comm(FuncId::MPI_Comm_get_attr, comm, |_, _| {
-            let value = match comm_keyval {
-                abi::MPI_TAG_UB => Some(&TAG_UB_VALUE),
-                abi::MPI_HOST => Some(&PROC_NULL_VALUE),
-                abi::MPI_IO => Some(&ANY_SOURCE_VALUE),
-                abi::MPI_WTIME_IS_GLOBAL => Some(&TRUE_VALUE),
-                abi::MPI_LASTUSEDCODE => Some(&LAST_CODE_VALUE),
-                abi::MPI_APPNUM | abi::MPI_UNIVERSE_SIZE => None,
-                other => {
-                    return Err(MpiError::new(
-                        abi::MPI_ERR_KEYVAL,
-                        format!("comm_keyval {other} is no key of a communicator attribute"),
-                    ));
-                }
-            };
-            if let Some(value) = value {
-                // SAFETY: the C program passes the address of a pointer.
-                unsafe { put(attribute_val.cast(), std::ptr::from_ref(value), "attribute_val") }?;
-            }
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(flag, c_int::from(value.is_some()), "flag") }
         })
     }
 }

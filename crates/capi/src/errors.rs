@@ -1,15 +1,20 @@
 //! Error handlers (MPI-5.0 section 9.3): what happens when a call fails.
 //!
 //! A function computes a `Result`; only when all Rust values of the call are gone does [`raise`] look for the handler
-//! and act. It is the last thing a function does: a handler may leave by longjmp or a C++ exception.
+//! and act. It is the last thing a function does: a handler may leave by longjmp or a C++ exception. The handlers themselves
+//! are objects of module `errhandlers`.
 
+use crate::errhandlers::{self, Kind};
 use crate::library::{self, put, running};
+use crate::objects::{locked, objects};
+use crate::strings::put_named;
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
-use oxmpi_abi::types::{Comm, Errhandler};
+use oxmpi_abi::types::{Comm, CommErrhandlerFunction, Errhandler};
 use oxmpi_core::Communicator;
+use oxmpi_core::handler::HandlerCell;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::segment::RankState;
 use oxmpi_rt::client::Client;
@@ -66,45 +71,145 @@ pub(crate) fn on_none(function: FuncId, call: impl FnOnce(&'static library::Runn
 #[inline(never)]
 pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int {
     let code = error.class();
-    if handler(on) == abi::MPI_ERRORS_RETURN {
-        // A thread that is ending has nobody left to read it.
-        let _ = LAST.try_with(|last| last.replace(Some((code, format!("{function}: {error}")))));
-        return code;
+    let counts = counting(on);
+    if counts.ends_the_job() {
+        end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(code, counts.handle)));
     }
-    let class = error_class_name(code).unwrap_or("an unknown error");
-    let text = format!("{function}: {class}: {error}\n{}", advice(code));
-    drop(error);
-    end_job(code, &text)
+    note_last(code, function, error);
+    counts.call(match on {
+        // The handler is told of the operation that failed, the caller where to look (MPI-5.0 section 9.3).
+        Some(On::Failed(_, of_operation)) => of_operation,
+        _ => code,
+    });
+    code
 }
 
-/// The handler that counts: that of the communicator if there is one, else that of MPI_COMM_SELF (MPI-5.0 section
-/// 9.3), and before MPI_Init the initial one, which is fatal.
-fn handler(on: Option<On>) -> Errhandler {
-    let Some(library) = running() else { return abi::MPI_ERRORS_ARE_FATAL };
+/// Notes what an error says, for MPI_Error_string.
+fn note_last(code: c_int, function: FuncId, error: MpiError) {
+    // A thread that is ending has nobody left to read it.
+    let _ = LAST.try_with(|last| last.replace(Some((code, format!("{function}: {error}")))));
+}
+
+/// Calls the handler of an object with a code of the program's (`MPI_Comm_call_errhandler` and its like). Returns
+/// MPI_SUCCESS, if at all.
+pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
+    let counts = counting(Some(on));
+    if counts.ends_the_job() {
+        let text = format!("{function}: the program reports {}\n{}", name(code), advice(code, counts.handle));
+        end_job(code, &text);
+    }
+    counts.call(code);
+    abi::MPI_SUCCESS
+}
+
+/// The handler that counts for an error, and the handle of its object.
+#[derive(Clone, Copy)]
+struct Counting {
+    handle: Errhandler,
+    /// Where the program's function lies, if the handler is one of the program's.
+    function: Option<usize>,
+    object: usize,
+}
+
+impl Counting {
+    const fn predefined(handle: Errhandler) -> Counting {
+        Counting { handle, function: None, object: 0 }
+    }
+
+    fn of(cell: &HandlerCell, object: usize, kind: Kind) -> Counting {
+        let handler = cell.get();
+        Counting { handle: handler.handle, function: errhandlers::function_of(handler.handle, kind), object }
+    }
+
+    /// Whether it is one of those after which there is nothing. MPI_ERRORS_ABORT ends the job as a whole, too: the launcher
+    /// does not end some ranks and let the others go on.
+    const fn ends_the_job(&self) -> bool {
+        matches!(self.handle, abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT)
+    }
+
+    /// Calls the program's function, if there is one. Nothing of this library is locked or borrowed, and no value waits
+    /// to be dropped: the function may never return.
+    fn call(self, code: c_int) {
+        let Some(function) = self.function else { return };
+        // SAFETY: it is what MPI_Comm_create_errhandler was given, a pointer to such a function. Those of windows, files and
+        // sessions have the same type, for all handles are addresses.
+        let function = unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(function) };
+        let (mut object, mut code) = (self.object, code);
+        // SAFETY: both places live until the function returns.
+        unsafe { function(&mut object, &mut code) };
+    }
+}
+
+/// The handler that counts: that of the object if it has one, else that of MPI_COMM_SELF, and the initial one before
+/// MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3).
+fn counting(on: Option<On>) -> Counting {
+    if let Some(On::File(file)) = on {
+        return Counting::of(&objects().file_handler, file, Kind::File);
+    }
+    let Some(library) = running() else {
+        return Counting::predefined(objects().initial_handler);
+    };
     match on {
-        Some(On::Handler(handler)) => return handler,
         Some(On::Comm(comm)) => {
             if let Ok(communicator) = library.communicator(comm) {
-                return communicator.errhandler();
+                return Counting::of(communicator.errhandler_cell(), comm, Kind::Comm);
+            }
+        }
+        Some(On::Failed(failed, _)) => {
+            if let Some(cell) = library.process.errhandler_of(&failed) {
+                return Counting::of(&cell, cell.object(), Kind::Comm);
             }
         }
         _ => {}
     }
-    library.process.own().errhandler()
+    Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
 }
 
-fn advice(code: c_int) -> &'static str {
+/// What a code is called in reports.
+fn name(code: c_int) -> String {
+    if let Some(name) = error_class_name(code) {
+        return name.to_owned();
+    }
+    let codes = locked(&objects().codes);
+    let said = codes.text(code).unwrap_or_default();
+    match codes.class_of(code) {
+        Some(_) if !said.is_empty() => format!("error code {code} ({})", String::from_utf8_lossy(said)),
+        Some(class) => {
+            format!("error code {code} of class {}", error_class_name(class).unwrap_or("of the program"))
+        }
+        None => format!("an unknown error {code}"),
+    }
+}
+
+/// Checks an error code that the program passes.
+pub(crate) fn check_code(code: c_int) -> Result<()> {
+    class_of(code).map(drop)
+}
+
+/// The class of an error code.
+pub(crate) fn class_of(code: c_int) -> Result<c_int> {
+    let class = locked(&objects().codes).class_of(code);
+    class.ok_or_else(|| MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {code} is no error code")))
+}
+
+fn advice(code: c_int, handler: Errhandler) -> String {
+    let name = match handler {
+        abi::MPI_ERRORS_ABORT => "MPI_ERRORS_ABORT",
+        _ => "MPI_ERRORS_ARE_FATAL",
+    };
     match code {
         abi::MPI_ERR_UNSUPPORTED_OPERATION => {
             "This version of OxMPI does not have the function; `oxmpi info --missing` lists all of them."
+                .to_owned()
         }
-        _ if library::is_forked() => "The forked process ends; the rank and its job go on.",
-        _ if running().is_none() => {
-            "Before MPI_Init has returned, and after MPI_Finalize, every error ends the job."
-        }
-        _ => {
-            "The error handler is MPI_ERRORS_ARE_FATAL, so the job ends; with MPI_ERRORS_RETURN the call returns the error."
-        }
+        _ if library::is_forked() => "The forked process ends; the rank and its job go on.".to_owned(),
+        _ if running().is_none() => format!(
+            "Before MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is {name} \
+             (parameter mpi_initial_errhandler): the job ends."
+        ),
+        _ => format!(
+            "The error handler is {name}, so the job ends; with MPI_ERRORS_RETURN the call returns the error."
+        ),
     }
 }
 
@@ -134,50 +239,15 @@ pub(crate) fn end_job(code: c_int, text: &str) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn check_handler(handler: Errhandler) -> Result<()> {
-    match handler {
-        abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN => Ok(()),
-        abi::MPI_ERRHANDLER_NULL => {
-            Err(MpiError::new(abi::MPI_ERR_ERRHANDLER, "the error handler is MPI_ERRHANDLER_NULL"))
-        }
-        other => Err(MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("{other:#x} is no error handler"))),
-    }
-}
-
 mpi! {
-    /// MPI-5.0 section 9.3.1.
-    fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
-        on_comm(FuncId::MPI_Comm_set_errhandler, comm, |_, communicator| {
-            check_handler(errhandler)?;
-            communicator.set_errhandler(errhandler);
-            Ok(())
-        })
-    }
-
-    /// MPI-5.0 section 9.3.1.
-    fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
-        on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(errhandler, communicator.errhandler(), "errhandler") }
-        })
-    }
-
-    /// MPI-5.0 section 9.3.4. The predefined handlers stay; the place gets MPI_ERRHANDLER_NULL.
-    fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
-        outcome(FuncId::MPI_Errhandler_free, None, (|| {
-            // SAFETY: the C program passes a place with a handle.
-            let handler = unsafe { library::fetch(errhandler, "errhandler") }?;
-            check_handler(handler)?;
-            // SAFETY: as above.
-            unsafe { put(errhandler, abi::MPI_ERRHANDLER_NULL, "errhandler") }
-        })())
-    }
-
     /// MPI-5.0 section 9.4. If the last call of this thread that returned an error returned this one, it is told in full.
     fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Error_string, None, (|| {
             let (Some(name), Some(text)) = (error_class_name(errorcode), error_class_text(errorcode)) else {
-                return Err(MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {errorcode} is no error code")));
+                check_code(errorcode)?;
+                let said = locked(&objects().codes).text(errorcode).unwrap_or_default().to_vec();
+                // SAFETY: the C program passes room for MPI_MAX_ERROR_STRING characters.
+                return unsafe { put_named(&said, abi::MPI_MAX_ERROR_STRING, string, "string", resultlen) };
             };
             let last = LAST.try_with(|last| match &*last.borrow() {
                 Some((code, detail)) if *code == errorcode => format!("; the last one was {detail}"),
@@ -188,30 +258,20 @@ mpi! {
             unsafe { put_string(&text, abi::MPI_MAX_ERROR_STRING, string, resultlen) }
         })())
     }
+
+    /// The class of an error code (MPI-5.0 section 9.4).
+    fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place for an integer.
+        let result = class_of(errorcode).and_then(|class| unsafe { put(errorclass, class, "errorclass") });
+        outcome(FuncId::MPI_Error_class, None, result)
+    }
 }
 
-/// Writes a string with its closing zero, and its length without.
+/// Writes a string of the library's with its closing zero, and its length without.
 ///
 /// # Safety
-/// `room` must be null or have place for `max` characters.
+/// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_string(text: &str, max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {
     // SAFETY: by the contract of this function.
-    unsafe { put_bytes(text.as_bytes(), max, room, length) }
-}
-
-/// As [`put_string`], for what a program gave: C says nothing of its encoding.
-///
-/// # Safety
-/// As [`put_string`].
-pub(crate) unsafe fn put_bytes(text: &[u8], max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {
-    if room.is_null() {
-        return Err(library::null("the string"));
-    }
-    let len = text.len().min(max as usize - 1);
-    // SAFETY: `len + 1 <= max` characters fit by the contract of this function.
-    unsafe {
-        room.copy_from_nonoverlapping(text.as_ptr().cast(), len);
-        room.add(len).write(0);
-        put(length, len as c_int, "resultlen")
-    }
+    unsafe { put_named(text.as_bytes(), max, room, "the string", length) }
 }

@@ -27,23 +27,34 @@
 #[macro_use]
 mod export;
 mod arrays;
+mod attributes;
 mod buffered;
 mod collectives;
 mod communicators;
 mod contents;
 mod datatypes;
 mod environment;
+mod errhandlers;
+mod errorcodes;
 mod errors;
 mod fortran_types;
+mod grequests;
+mod hints;
+mod info;
 mod library;
 mod matched;
 mod memory;
+mod names;
+mod objects;
 mod operations;
 mod p2p;
 mod pack;
 mod persistent;
+mod predefined;
+mod request_status;
 mod requests;
 mod statuses;
+mod strings;
 mod trivial;
 mod unsupported;
 

@@ -5,6 +5,7 @@
 
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
+use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Op as OpHandle};
 use oxmpi_core::{Communicator, Process};
@@ -33,6 +34,10 @@ pub(crate) struct Running {
     pub(crate) operations: Table<Op>,
     /// The thread level that was granted.
     pub(crate) level: c_int,
+    /// The thread level that the program asked for.
+    pub(crate) wanted_level: c_int,
+    /// What the attributes say that the library sets.
+    pub(crate) attribute_values: Values,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
     /// What MPI_Alloc_mem gave when the heap had no room.

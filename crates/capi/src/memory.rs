@@ -49,13 +49,14 @@ impl OrdinaryMemory {
     }
 }
 
-/// The alignment that an info asks for (its key mpi_minimum_memory_alignment), bytes. Programs cannot make infos yet, and
-/// those that are predefined do not have the key.
+/// The alignment that an info asks for, bytes (MPI-5.0 section 9.2, mpi_minimum_memory_alignment).
 fn alignment(info: Info) -> Result<usize> {
-    match info {
-        abi::MPI_INFO_NULL | abi::MPI_INFO_ENV => Ok(1),
-        other => Err(MpiError::new(abi::MPI_ERR_INFO, format!("info {other:#x} is no info object"))),
-    }
+    let info = crate::info::given(info)?;
+    let Some(wanted) = info.hint("mpi_minimum_memory_alignment") else { return Ok(1) };
+    wanted.trim().parse::<usize>().ok().filter(|align| align.is_power_of_two()).ok_or_else(|| {
+        let text = format!("mpi_minimum_memory_alignment is {wanted}; it must be a power of two");
+        MpiError::new(abi::MPI_ERR_INFO_VALUE, text)
+    })
 }
 
 /// The address of new memory.

@@ -4,9 +4,10 @@
 //! and leaves MPI_ERROR in the status alone; a call for several returns MPI_ERR_IN_STATUS and writes it.
 
 use crate::errors::outcome;
+use crate::grequests;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
 
-use crate::statuses::{put_received, put_status, put_status_of_many};
+use crate::statuses::{put_received, put_status};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -20,7 +21,7 @@ use std::ffi::c_int;
 ///
 /// # Safety
 /// `requests` must be null or point to `count` handles.
-unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
+pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
     let count = check_count(i64::from(count))?;
     // SAFETY: by the contract of this function.
     let all = unsafe { array(requests, count, "array_of_requests") }?;
@@ -28,64 +29,82 @@ unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
 }
 
 /// The `at`th place of an array of statuses; null for MPI_STATUSES_IGNORE.
-fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
+pub(crate) fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
 }
 
-/// Tells of one complete request of an array: its handle is gone, unless it is persistent, its status written.
+/// Tells of one complete request of an array: its handle is gone, unless it is persistent, its status written. Returns
+/// the error of its operation.
 ///
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
-unsafe fn finish(requests: *mut Request, at: usize, status: *mut Status, done: &Completion) {
+unsafe fn finish(
+    requests: *mut Request,
+    at: usize,
+    status: *mut Status,
+    done: &Completion,
+) -> Option<MpiError> {
     // SAFETY: by the contract of this function.
     unsafe {
-        if !done.stays {
-            requests.add(at).write(abi::MPI_REQUEST_NULL);
+        if done.stays {
+            put_status(status, done);
+            return error_of(done);
+        }
+        let request = requests.add(at).replace(abi::MPI_REQUEST_NULL);
+        if done.generalized {
+            return grequests::conclude(request, status).err();
         }
         put_status(status, done);
     }
+    error_of(done)
 }
 
-/// As [`finish`], with MPI_ERROR. Returns whether the operation failed.
+/// As [`finish`], with MPI_ERROR in the status. What failed is noted.
 ///
 /// # Safety
 /// As [`finish`].
-unsafe fn finish_of_many(requests: *mut Request, at: usize, status: *mut Status, done: &Completion) -> bool {
-    let error = error_of(done).map_or(abi::MPI_SUCCESS, |e| e.class());
+unsafe fn finish_of_many(
+    requests: *mut Request,
+    at: usize,
+    status: *mut Status,
+    done: &Completion,
+    failures: &mut Vec<Failure>,
+) {
     // SAFETY: by the contract of this function.
     unsafe {
-        if !done.stays {
-            requests.add(at).write(abi::MPI_REQUEST_NULL);
+        let error = finish(requests, at, status, done);
+        if !status.is_null() {
+            (*status).error = error.as_ref().map_or(abi::MPI_SUCCESS, MpiError::class);
         }
-        put_status_of_many(status, done, error);
+        failures.extend(error.map(|error| Failure { at, completion: *done, error }));
     }
-    error != abi::MPI_SUCCESS
+}
+
+/// An operation of several that failed.
+struct Failure {
+    at: usize,
+    completion: Completion,
+    error: MpiError,
 }
 
 /// The error of a call for several operations of which some have failed. The first of them says whose handler counts.
-fn in_status(failures: &[(usize, Completion)], failed: &mut Option<Completion>) -> Result<()> {
-    let Some((at, completion)) = failures.first() else { return Ok(()) };
-    *failed = Some(*completion);
-    let why = error_of(completion).map(|e| e.to_string()).unwrap_or_default();
+fn in_status(failures: &[Failure], failed: &mut Option<On>) -> Result<()> {
+    let Some(Failure { at, completion, error }) = failures.first() else { return Ok(()) };
+    *failed = Some(On::Failed(*completion, error.class()));
     Err(MpiError::new(
         abi::MPI_ERR_IN_STATUS,
-        format!("{} of the operations failed, the first of them request {at}: {why}", failures.len()),
+        format!("{} of the operations failed, the first of them request {at}: {error}", failures.len()),
     ))
 }
 
 /// Runs a call on requests. If an operation failed, the error handler of its communicator counts.
 pub(crate) fn on_requests(
     function: FuncId,
-    call: impl FnOnce(&'static Running, &mut Option<Completion>) -> Result<()>,
+    call: impl FnOnce(&'static Running, &mut Option<On>) -> Result<()>,
 ) -> c_int {
     let mut failed = None;
     let result = library().and_then(|library| call(library, &mut failed));
-    outcome(function, failed_on(running(), failed), result)
-}
-
-/// Who is told of a failed operation: the error handler of its communicator.
-pub(crate) fn failed_on(library: Option<&Running>, failed: Option<Completion>) -> Option<On> {
-    library?.process.errhandler_of(&failed?).map(On::Handler)
+    outcome(function, failed, result)
 }
 
 /// What a request says that is complete without a fault, which most are when they are asked for. `None`: it is not
@@ -123,8 +142,7 @@ unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
         // SAFETY: by the contract of this function.
         unsafe {
             let done = library.process.wait_raw(fetch(request, "request")? as u64)?;
-            finish(request, 0, status, &done);
-            single(done, failed)
+            single(done, finish(request, 0, status, &done), failed)
         }
     })
 }
@@ -177,11 +195,11 @@ unsafe fn finish_good(
 }
 
 /// One operation is complete: its error is the call's.
-fn single(done: Completion, failed: &mut Option<Completion>) -> Result<()> {
-    match error_of(&done) {
+fn single(done: Completion, error: Option<MpiError>, failed: &mut Option<On>) -> Result<()> {
+    match error {
         None => Ok(()),
         Some(error) => {
-            *failed = Some(done);
+            *failed = Some(On::Failed(done, error.class()));
             Err(error)
         }
     }
@@ -218,9 +236,7 @@ fn some(
             // SAFETY: the program's arrays have room for as many as there are requests.
             unsafe {
                 indices.add(n).write(*at as c_int);
-                if finish_of_many(requests, *at, status_at(statuses, n), completion) {
-                    failures.push((*at, *completion));
-                }
+                finish_of_many(requests, *at, status_at(statuses, n), completion, &mut failures);
             }
         }
         // SAFETY: the C program passes a place for an integer.
@@ -263,8 +279,7 @@ mpi! {
                 let done = library.process.test_raw(fetch(request, "request")? as u64)?;
                 put(flag, c_int::from(done.is_some()), "flag")?;
                 let Some(done) = done else { return Ok(()) };
-                finish(request, 0, status, &done);
-                single(done, failed)
+                single(done, finish(request, 0, status, &done), failed)
             }
         })
     }
@@ -291,9 +306,7 @@ mpi! {
                             is_checked = true;
                         }
                         let done = library.process.wait_raw(requests.add(at).read() as u64)?;
-                        if finish_of_many(requests, at, status_at(statuses, at), &done) {
-                            failures.push((at, done));
-                        }
+                        finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
                         at += 1;
                     }
                 }
@@ -306,16 +319,23 @@ mpi! {
     fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Testall, |library, failed| {
             let mut failures = Vec::new();
+            let mut generalized = Vec::new();
             // SAFETY: as in MPI_Waitall, and a place for an integer.
             unsafe {
                 if flag.is_null() {
                     return Err(null("flag"));
                 }
                 let all = library.process.test_all(&handles(count, requests)?, |at, done| {
-                    if finish_of_many(requests, at, status_at(statuses, at), &done) {
-                        failures.push((at, done));
+                    if done.generalized {
+                        // The program's functions are called when nothing is locked any more.
+                        generalized.push((at, done));
+                    } else {
+                        finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
                     }
                 })?;
+                for (at, done) in generalized {
+                    finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
+                }
                 put(flag, c_int::from(all), "flag")?;
             }
             in_status(&failures, failed)
@@ -338,8 +358,7 @@ mpi! {
                     }
                     Some((at, done)) => {
                         put(index, at as c_int, "index")?;
-                        finish(requests, at, status, &done);
-                        single(done, failed)
+                        single(done, finish(requests, at, status, &done), failed)
                     }
                 }
             }
@@ -373,8 +392,7 @@ mpi! {
                     Some(Some((at, done))) => {
                         put(flag, 1, "flag")?;
                         put(index, at as c_int, "index")?;
-                        finish(requests, at, status, &done);
-                        single(done, failed)
+                        single(done, finish(requests, at, status, &done), failed)
                     }
                 }
             }
@@ -405,23 +423,6 @@ mpi! {
         some(FuncId::MPI_Testsome, incount, told, |library, all| library.process.test_some(all))
     }
 
-    /// MPI-5.0 section 3.7.6.
-    fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
-        on_requests(FuncId::MPI_Request_get_status, |library, _| {
-            if flag.is_null() {
-                return Err(null("flag"));
-            }
-            let done = library.process.peek_raw(request as u64)?;
-            // SAFETY: the C program passes a place for an integer, and a status or MPI_STATUS_IGNORE.
-            unsafe {
-                if let Some(done) = &done {
-                    put_status(status, done);
-                }
-                put(flag, c_int::from(done.is_some()), "flag")
-            }
-        })
-    }
-
     /// MPI-5.0 section 3.7.3.
     fn MPI_Request_free(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Request_free, |library, _| {
@@ -430,9 +431,14 @@ mpi! {
             if handle == abi::MPI_REQUEST_NULL {
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
             }
-            library.process.free_request(handle as u64)?;
             // SAFETY: as above.
-            unsafe { put(request, abi::MPI_REQUEST_NULL, "request") }
+            let gone = || unsafe { put(request, abi::MPI_REQUEST_NULL, "request") };
+            if let Some(freed) = grequests::free(library, handle) {
+                gone()?;
+                return freed;
+            }
+            library.process.free_request(handle as u64)?;
+            gone()
         })
     }
 
@@ -445,7 +451,7 @@ mpi! {
             if handle == abi::MPI_REQUEST_NULL {
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
             }
-            library.process.cancel(handle as u64)
+            grequests::cancel(handle).unwrap_or_else(|| library.process.cancel(handle as u64))
         })
     }
 }

@@ -50,20 +50,6 @@ pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
     }
 }
 
-/// As [`put_status`] for a status of several, with MPI_ERROR.
-///
-/// # Safety
-/// As [`put_status`].
-pub(crate) unsafe fn put_status_of_many(status: *mut Status, completion: &Completion, error: c_int) {
-    if !status.is_null() {
-        // SAFETY: by the contract of this function.
-        unsafe {
-            put_status(status, completion);
-            (*status).error = error;
-        }
-    }
-}
-
 fn bytes_of(status: &Status) -> u64 {
     u64::from(status.internal[0] as u32) | (u64::from(status.internal[1] as u32) << 32)
 }

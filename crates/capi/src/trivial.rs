@@ -6,15 +6,14 @@ use std::ffi::{c_char, c_int};
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::{
-    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_ERR_ARG, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION,
-    MPI_VERSION,
+    MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION, MPI_VERSION,
 };
-use oxmpi_abi::errors::{MPI_ERR_LASTCODE, error_class};
 use oxmpi_abi::types::*;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 
 use crate::errors::{outcome, put_string};
 use crate::library::{Running, null, put, running};
+use crate::{errhandlers, info};
 
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
@@ -68,23 +67,6 @@ mpi! {
     fn MPI_Aint_diff(addr1: Aint, addr2: Aint) -> Aint {
         addr1.wrapping_sub(addr2)
     }
-
-    /// The class of an error code (MPI-5.0, "Error Codes and Classes").
-    fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-        let class = class_of(errorcode)
-            .ok_or_else(|| MpiError::new(MPI_ERR_ARG, format!("errorcode {errorcode} is no error code")));
-        // SAFETY: the C program passes a place for an integer.
-        let result = class.and_then(|class| unsafe { put(errorclass, class, "errorclass") });
-        outcome(FuncId::MPI_Error_class, None, result)
-    }
-}
-
-/// The class of an error code, or nothing if the code does not exist.
-///
-/// A code of the standard is its own class. Codes above `MPI_ERR_LASTCODE` are added by programs (`MPI_Add_error_code`); they
-/// are looked up here once they exist.
-fn class_of(code: c_int) -> Option<c_int> {
-    (code == MPI_ERR_LASTCODE || error_class(code).is_some()).then_some(code)
 }
 
 /// A status must be there: MPI_STATUS_IGNORE is none.
@@ -150,11 +132,16 @@ fn to_int(handle: usize) -> c_int {
 ///
 /// So a Fortran program's stale handle is found only until its slot is used again.
 fn from_int(value: c_int, current: impl FnOnce(&'static Running, u32) -> Option<u64>) -> usize {
+    from_int_at_any_time(value, |index| running().and_then(|library| current(library, index)))
+}
+
+/// As [`from_int`], for objects that exist without MPI_Init.
+fn from_int_at_any_time(value: c_int, current: impl FnOnce(u32) -> Option<u64>) -> usize {
     let index = value as u32;
     if (index as usize) < FIRST_USER_HANDLE {
         return index as usize;
     }
-    running().and_then(|library| current(library, index)).map_or(index as usize, |handle| handle as usize)
+    current(index).map_or(index as usize, |handle| handle as usize)
 }
 
 /// A kind of object of which a program cannot have any yet.
@@ -180,7 +167,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
-        from_int(errhandler, none_yet)
+        from_int_at_any_time(errhandler, errhandlers::current)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -210,7 +197,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Info_fromint(info: c_int) -> Info {
-        from_int(info, none_yet)
+        from_int_at_any_time(info, info::current)
     }
 
     /// As [`MPI_Comm_toint`].

@@ -3,7 +3,8 @@
 use crate::errors;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::MPI_ERR_UNSUPPORTED_OPERATION;
-use oxmpi_abi::types::{Comm, Errhandler, File, Session, Win};
+use oxmpi_abi::types::{Comm, File, Session, Win};
+use oxmpi_engine::Completion;
 use oxmpi_objects::error::MpiError;
 use std::ffi::c_int;
 
@@ -21,8 +22,8 @@ pub(crate) enum On {
     File(File),
     /// A session.
     Session(Session),
-    /// The communicator of a request, which may be freed by now: its error handler.
-    Handler(Errhandler),
+    /// The communicator of a failed operation, which may be freed by now, and the operation's error code.
+    Failed(Completion, c_int),
 }
 
 /// Reports that a function is not provided, and returns the error code that its caller gets.

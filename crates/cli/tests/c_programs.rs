@@ -101,6 +101,10 @@ macro_rules! programs {
 
 programs! {
     alloc_mem
+    attr_comm
+    attr_predefined
+    attr_self_finalize
+    attr_type
     coll_alltoall
     coll_basic
     coll_exscan
@@ -112,11 +116,18 @@ programs! {
     coll_scatter
     coll_types
     comm_split_dup
+    errhandler_inherit
+    errhandler_user
+    errors_added
     errors_args
     finalize_learn
     forked_child
     idle
+    info_basic
+    info_comm
+    info_env
     init_state
+    names
     ops
     p2p_basic
     p2p_bsend
@@ -127,11 +138,11 @@ programs! {
     p2p_large
     p2p_mprobe
     p2p_mprobe_threads
-    p2p_secret
     p2p_order
     p2p_persistent
     p2p_probe
     p2p_procnull
+    p2p_secret
     p2p_self
     p2p_truncate
     p2p_waits

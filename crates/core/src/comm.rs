@@ -1,26 +1,36 @@
-//! Communicators (MPI-5.0 chapter 7): a team with an error handler and a count of its collectives.
+//! Communicators (MPI-5.0 chapter 7): a team with an error handler, attributes, hints, a name and a count of its
+//! collectives.
 
 use crate::Process;
 use crate::control::Control;
+use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, Plain};
+use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::hints::CommHints;
 use oxmpi_plan::{Call, Shared};
 use oxmpi_wire::ContextId;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A communicator.
 #[derive(Debug)]
 pub struct Communicator {
     /// Its processes and contexts.
     pub team: Arc<Team>,
-    /// The handle of its error handler.
-    errhandler: Arc<AtomicUsize>,
+    /// Its error handler.
+    errhandler: Arc<HandlerCell>,
+    /// What the program has attached to it.
+    pub attributes: Attributes,
+    /// The bits of its [`CommHints`].
+    hints: AtomicU8,
+    /// Its name: bytes, as C has them.
+    name: Mutex<Box<[u8]>>,
     /// Collectives called on it so far: their tags.
     collectives: AtomicU32,
     /// Where its collectives of a few bytes take place.
@@ -28,10 +38,13 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    pub(crate) fn new(team: Arc<Team>, errhandler: usize, control: Option<Control>) -> Communicator {
+    pub(crate) fn new(team: Arc<Team>, errhandler: ErrorHandler, control: Option<Control>) -> Communicator {
         Communicator {
             team,
-            errhandler: Arc::new(AtomicUsize::new(errhandler)),
+            errhandler: Arc::new(HandlerCell::new(errhandler)),
+            attributes: Attributes::default(),
+            hints: AtomicU8::new(CommHints::default().bits()),
+            name: Mutex::default(),
             collectives: AtomicU32::new(0),
             control,
         }
@@ -49,19 +62,34 @@ impl Communicator {
         self.team.size() as i32
     }
 
-    /// The handle of its error handler, as the C interface knows it.
-    pub fn errhandler(&self) -> usize {
-        self.errhandler.load(Ordering::Relaxed)
+    /// Its error handler.
+    pub fn errhandler(&self) -> ErrorHandler {
+        self.errhandler.get()
     }
 
-    /// The place of the handle, for those who need it when the communicator may be gone.
-    pub(crate) fn errhandler_cell(&self) -> Arc<AtomicUsize> {
-        self.errhandler.clone()
+    /// The place of its error handler, for those who need it when the communicator may be gone.
+    pub fn errhandler_cell(&self) -> &Arc<HandlerCell> {
+        &self.errhandler
     }
 
-    /// Sets the handle of its error handler.
-    pub fn set_errhandler(&self, handle: usize) {
-        self.errhandler.store(handle, Ordering::Relaxed);
+    /// What the program promises about it (MPI_Comm_get_info).
+    pub fn hints(&self) -> CommHints {
+        CommHints::from_bits(self.hints.load(Ordering::Relaxed))
+    }
+
+    /// Sets what the program promises about it (MPI_Comm_set_info).
+    pub fn set_hints(&self, hints: CommHints) {
+        self.hints.store(hints.bits(), Ordering::Relaxed);
+    }
+
+    /// Its name; empty if it has none (MPI_Comm_get_name).
+    pub fn name(&self) -> Box<[u8]> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Names it (MPI_Comm_set_name).
+    pub fn set_name(&self, name: &[u8]) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
     /// The tag of the next collective. All ranks call collectives of a communicator in the same order (MPI-5.0
@@ -292,7 +320,7 @@ impl<F: Fabric> Process<F> {
         Ok(Name { id, section: self.domain.lock().lane.fabric_mut().reserve_control_section(ranks) })
     }
 
-    fn open(&self, map: RankMap, rank: u32, name: Name, errhandler: usize) -> Communicator {
+    fn open(&self, map: RankMap, rank: u32, name: Name, errhandler: ErrorHandler) -> Communicator {
         let control = match (map.process(0), name.section) {
             (Some(leader), Some((index, generation))) => Some(Control::new(leader, index, generation)),
             _ => None,

@@ -27,7 +27,7 @@ pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
 }
 
 #[cold]
-fn stale(request: u64) -> MpiError {
+pub(crate) fn stale(request: u64) -> MpiError {
     MpiError::new(
         abi::MPI_ERR_REQUEST,
         format!("{request:#x} is no request of this process, or one that was completed or freed before"),
@@ -79,6 +79,29 @@ fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     for (at, &request) in requests.iter().enumerate() {
         if counts(domain, request) && !done.iter().any(|(before, _): &Indexed| requests[*before] == request) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
+        }
+    }
+    Ok(done)
+}
+
+/// The first complete request, which stays.
+fn peek_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
+    for (at, &request) in requests.iter().enumerate() {
+        if counts(domain, request)
+            && let Some(completion) = peek(domain, request)?
+        {
+            return Ok(Some((at, completion)));
+        }
+    }
+    Ok(None)
+}
+
+/// All complete requests, which stay.
+fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
+    let mut done = Vec::new();
+    for (at, &request) in requests.iter().enumerate() {
+        if counts(domain, request) {
+            done.extend(peek(domain, request)?.map(|completion| (at, completion)));
         }
     }
     Ok(done)
@@ -139,6 +162,37 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if there is no such request.
     pub fn peek_raw(&self, request: u64) -> Result<Option<Completion>> {
         self.look(|domain| peek(domain, request))
+    }
+
+    /// Asks for all without freeing (MPI_Request_get_status_all): what each says if all are complete.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
+        check_all(&mut self.domain.lock(), requests)?;
+        self.look(|domain| requests.iter().map(|request| peek(domain, *request)).collect())
+    }
+
+    /// Asks for one of several without freeing (MPI_Request_get_status_any): the outer `None` if there is none to ask for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn peek_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
+        if !any_counts(&mut self.domain.lock(), requests)? {
+            return Ok(None);
+        }
+        self.look(|domain| peek_first(domain, requests)).map(Some)
+    }
+
+    /// Asks for several without freeing (MPI_Request_get_status_some). `None` if there is none to ask for.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if one of them is none.
+    pub fn peek_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
+        if !any_counts(&mut self.domain.lock(), requests)? {
+            return Ok(None);
+        }
+        self.look(|domain| peek_some(domain, requests)).map(Some)
     }
 
     /// Checks that all are requests.

@@ -17,6 +17,7 @@
 //! | [`buffered`] | buffers for buffered sends |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
+//! | [`handler`] | the error handler that an object has |
 //! | [`start`] | a process from what the launcher has handed over |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
@@ -27,6 +28,8 @@ pub mod comm;
 pub mod completion;
 mod control;
 mod errors;
+mod generalized;
+pub mod handler;
 pub mod matched;
 pub mod p2p;
 pub mod persistent;

@@ -4,6 +4,7 @@ use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
 use crate::errors;
+use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
@@ -14,7 +15,7 @@ use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LaneLock;
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A user's reduction function, bound to its datatype: called without any lock held.
@@ -54,7 +55,7 @@ pub(crate) struct Domain<F> {
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
     /// freed: a request that failed may be asked for later.
-    handlers: Vec<Option<Arc<AtomicUsize>>>,
+    handlers: Vec<Option<Arc<HandlerCell>>>,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
 }
@@ -123,7 +124,7 @@ impl<F: Fabric> Domain<F> {
             if self.handlers.len() <= context {
                 self.handlers.resize(context + 1, None);
             }
-            self.handlers[context] = Some(comm.errhandler_cell());
+            self.handlers[context] = Some(comm.errhandler_cell().clone());
         }
     }
 
@@ -155,9 +156,16 @@ impl<F: Fabric> Process<F> {
         // In this order, so that all processes know them by the same indices.
         let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
-        let errhandler = abi::MPI_ERRORS_ARE_FATAL;
-        let world = Arc::new(Communicator::new(world, errhandler, Some(Control::new(0, 0, 0))));
-        let own = Arc::new(Communicator::new(own, errhandler, None));
+        let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
+        let world = Communicator::new(world, errhandler.clone(), Some(Control::new(0, 0, 0)));
+        let own = Communicator::new(own, errhandler, None);
+        for (comm, handle, name) in
+            [(&world, abi::MPI_COMM_WORLD, "MPI_COMM_WORLD"), (&own, abi::MPI_COMM_SELF, "MPI_COMM_SELF")]
+        {
+            comm.errhandler_cell().set_object(handle);
+            comm.set_name(name.as_bytes());
+        }
+        let (world, own) = (Arc::new(world), Arc::new(own));
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
@@ -280,11 +288,9 @@ impl<F: Fabric> Process<F> {
         result
     }
 
-    /// The handle of the error handler that counts for a failed operation: that of its communicator.
-    pub fn errhandler_of(&self, failed: &Completion) -> Option<usize> {
-        let domain = self.domain.lock();
-        let handler = domain.handlers.get(failed.context as usize)?.as_ref()?;
-        Some(handler.load(Ordering::Relaxed))
+    /// The place of the error handler that counts for a failed operation: that of its communicator.
+    pub fn errhandler_of(&self, failed: &Completion) -> Option<Arc<HandlerCell>> {
+        self.domain.lock().handlers.get(failed.context as usize)?.clone()
     }
 
     /// Waits until `question` has an answer, letting things go on meanwhile.

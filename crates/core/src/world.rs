@@ -78,6 +78,7 @@ pub fn world_shared<R: Send>(
                 size: ranks,
                 local_rank: rank,
                 local_size: ranks,
+                app: 0,
                 oversubscribed,
                 asymmetric: !oversubscribed,
                 config: options.config,

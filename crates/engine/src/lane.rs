@@ -326,6 +326,12 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.complete(request, completion);
     }
 
+    /// Completes a request made by [`Lane::open_external`] of which whoever opened it must be asked. `false`: there is no
+    /// such request.
+    pub fn complete_generalized(&mut self, request: RequestId) -> bool {
+        self.state.requests.complete_generalized(request)
+    }
+
     /// A process is known to have failed: completes everything it would have taken part in.
     pub fn fail(&mut self, process: u32) {
         self.state.lose(process);

@@ -83,6 +83,9 @@ pub struct Completion {
     pub context: u32,
     /// Whether the request is still there: it is a persistent one, which is inactive now.
     pub stays: bool,
+    /// The lane knows only that it is complete; whoever opened the request must say the rest
+    /// ([`crate::Lane::complete_generalized`]).
+    pub generalized: bool,
 }
 
 /// What an operation that went well has to say, in two words of a register.
@@ -121,6 +124,7 @@ impl Completion {
         fault: None,
         context: NO_CONTEXT,
         stays: false,
+        generalized: false,
     };
 
     /// Nothing was done, because of `fault`.
@@ -629,6 +633,24 @@ impl Requests {
         }
     }
 
+    /// Completes a request of something above the lane that has more to say than the lane can keep. It never counts as
+    /// one that went well, so that nobody takes it without asking. `false`: there is no such request.
+    pub(crate) fn complete_generalized(&mut self, id: RequestId) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.state != State::Active || !matches!(slot.work, Work::External) {
+            return false;
+        }
+        slot.state = State::Complete;
+        slot.completion = Completion { generalized: true, ..Completion::EMPTY };
+        slot.work = Work::None;
+        let detached = slot.detached;
+        self.news = true;
+        if detached {
+            self.release(index);
+        }
+        true
+    }
+
     /// Forgets a complete request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         if let Some((index, slot)) = self.slot_mut(id)
@@ -839,6 +861,21 @@ mod tests {
         assert!(matches!(all.find(id), Found::Stale));
         assert!(matches!(all.find(RequestId::from_raw(3)), Found::Stale));
         assert!(matches!(all.find(RequestId::from_raw(u64::MAX)), Found::Stale));
+    }
+
+    #[test]
+    fn a_generalized_request_never_goes_unasked() {
+        let mut all = Requests::new();
+        let id = all.insert(Work::External);
+        assert!(all.complete_generalized(id));
+        assert!(!all.complete_generalized(id));
+        assert_eq!(all.take_good(id), None);
+        assert!(matches!(all.take(id), Found::Complete(Completion { generalized: true, .. })));
+        let id = all.insert(Work::External);
+        assert!(all.detach(id) && all.complete_generalized(id));
+        assert!(matches!(all.find(id), Found::Stale));
+        let done = all.insert_good(Received::NOTHING);
+        assert!(!all.complete_generalized(done));
     }
 
     #[test]

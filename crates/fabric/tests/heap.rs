@@ -20,6 +20,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
         size: 2,
         local_rank: rank,
         local_size: 2,
+        app: 0,
         oversubscribed,
         asymmetric: false,
         config: SegmentConfig { heap_bytes: HEAP as u64, ..SegmentConfig::default() },

@@ -4,6 +4,7 @@
 //! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
 //! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
 
+use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
 use crate::predefined::PredefinedType;
 use oxmpi_abi::constants as abi;
@@ -23,7 +24,7 @@ pub use array::{Distribution, Order};
 pub use external::check_representation;
 pub use signature::Signature;
 
-/// A datatype. Immutable but for its name and whether it is committed.
+/// A datatype. Immutable but for its name, its attributes and whether it is committed.
 #[derive(Debug)]
 pub struct Datatype {
     layout: Arc<Layout>,
@@ -33,6 +34,8 @@ pub struct Datatype {
     committed: AtomicBool,
     /// What the program gave: C says nothing of its encoding.
     name: Mutex<Box<[u8]>>,
+    /// What the program has attached to it.
+    pub attributes: Attributes,
 }
 
 /// Of which predefined types the elements are.
@@ -160,6 +163,7 @@ impl Datatype {
             basic: Basic::Is(facts),
             committed: AtomicBool::new(true),
             name: Mutex::default(),
+            attributes: Attributes::default(),
         }
     }
 
@@ -172,6 +176,7 @@ impl Datatype {
             basic: self.basic,
             committed: AtomicBool::new(self.is_committed()),
             name: Mutex::default(),
+            attributes: Attributes::default(),
         }
     }
 

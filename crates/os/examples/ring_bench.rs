@@ -44,6 +44,7 @@ fn sides(asymmetric: bool) -> [Side; 2] {
             size: 2,
             local_rank: rank,
             local_size: 2,
+            app: 0,
             oversubscribed: false,
             asymmetric,
             config,

@@ -172,6 +172,7 @@ mod tests {
             size: 1,
             local_rank: 0,
             local_size: 1,
+            app: 0,
             oversubscribed: false,
             asymmetric: false,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },

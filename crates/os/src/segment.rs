@@ -53,7 +53,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -197,6 +197,8 @@ pub struct Boot {
     pub local_rank: u32,
     /// Ranks on the node.
     pub local_size: u32,
+    /// Which of the job's programs the owner runs, counted from 0 (MPI_APPNUM).
+    pub app: u32,
     /// There are more ranks on the node than processors for them.
     pub oversubscribed: bool,
     /// All processes of the node use asymmetric barriers, else symmetric ones (see [`crate::barrier`]).
@@ -302,6 +304,7 @@ struct Header {
     size: u32,
     local_rank: u32,
     local_size: u32,
+    app: u32,
     flags: u32,
     inbox_cells: u32,
     inbox_cell_bytes: u32,
@@ -417,6 +420,7 @@ impl Segment {
             size: boot.size,
             local_rank: boot.local_rank,
             local_size: boot.local_size,
+            app: boot.app,
             flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
                 + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC,
             inbox_cells: config.inbox_cells,
@@ -630,6 +634,7 @@ impl Header {
             size: self.size,
             local_rank: self.local_rank,
             local_size: self.local_size,
+            app: self.app,
             oversubscribed: self.flags & FLAG_OVERSUBSCRIBED != 0,
             asymmetric: self.flags & FLAG_ASYMMETRIC != 0,
             config: SegmentConfig {

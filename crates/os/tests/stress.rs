@@ -14,7 +14,17 @@ use oxmpi_os::{
 use std::{sync::Arc, thread, time::Duration};
 
 fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
-    Boot { job_id: 9, rank: 3, size: 8, local_rank: 1, local_size: 2, oversubscribed, asymmetric, config }
+    Boot {
+        job_id: 9,
+        rank: 3,
+        size: 8,
+        local_rank: 1,
+        local_size: 2,
+        app: 1,
+        oversubscribed,
+        asymmetric,
+        config,
+    }
 }
 
 fn segment(boot: Boot) -> Arc<Segment> {

@@ -29,7 +29,7 @@ mod parse;
 pub mod registry;
 
 pub use parse::{ParamError, Unit};
-pub use registry::{Level, Param, Params, SingleCopy};
+pub use registry::{InitialErrhandler, Level, Param, Params, SingleCopy};
 
 use std::ffi::{OsStr, OsString};
 

@@ -97,6 +97,17 @@ pub enum SingleCopy {
     Off,
 }
 
+/// The error handler that counts until a program sets another one (MPI-5.0 section 11.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialErrhandler {
+    /// MPI_ERRORS_ARE_FATAL.
+    Fatal,
+    /// MPI_ERRORS_ABORT.
+    Abort,
+    /// MPI_ERRORS_RETURN.
+    Return,
+}
+
 /// A value for every parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -148,6 +159,15 @@ impl Params {
             _ => SingleCopy::Off,
         }
     }
+
+    /// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one.
+    pub fn initial_errhandler(&self) -> InitialErrhandler {
+        match self.values[Id::mpi_initial_errhandler as usize] {
+            0 => InitialErrhandler::Fatal,
+            1 => InitialErrhandler::Abort,
+            _ => InitialErrhandler::Return,
+        }
+    }
 }
 
 /// Makes the table, and a getter of the right type for each number in it.
@@ -177,6 +197,13 @@ macro_rules! parameters {
 }
 
 parameters! {
+    mpi_initial_errhandler: by_hand {
+        unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
+        default: 0, limits: 0..=2, power_of_two: false,
+        aliases: ["initial_errhandler"], level: User,
+        help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
+               errors before MPI_Init and after MPI_Finalize.",
+    }
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune,

@@ -138,6 +138,7 @@ impl Client {
             size: 1,
             local_rank: 0,
             local_size: 1,
+            app: 0,
             oversubscribed: false,
             asymmetric: false,
             config: segment_config(params, false),

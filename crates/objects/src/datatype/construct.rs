@@ -3,6 +3,7 @@
 //! Counts come as `i64` and displacements as `isize` in both forms; whoever calls in [`Form::Int`] has widened `int`s.
 
 use super::{Basic, Combiner, Contents, Datatype, Form, Signature, layout_error};
+use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::layout::Layout;
@@ -323,6 +324,7 @@ impl Datatype {
             basic,
             committed: AtomicBool::new(false),
             name: Mutex::default(),
+            attributes: Attributes::default(),
         }
     }
 }

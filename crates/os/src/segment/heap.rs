@@ -182,6 +182,7 @@ mod tests {
             size: 2,
             local_rank: rank,
             local_size: 2,
+            app: 0,
             oversubscribed: false,
             asymmetric: false,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },

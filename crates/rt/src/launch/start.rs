@@ -116,17 +116,19 @@ fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
         size,
         local_rank: 0,
         local_size: size,
+        app: 0,
         oversubscribed,
         asymmetric: !oversubscribed && barrier::asymmetric_is_available(),
         config: segment_config(&launch.params, oversubscribed),
     };
-    let make = |rank| {
-        let fd = Segment::create(&Boot { rank, local_rank: rank, ..boot })
+    let make = |(rank, app)| {
+        let fd = Segment::create(&Boot { rank, local_rank: rank, app, ..boot })
             .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
         let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
         Ok(Made { fd, mapped })
     };
-    (0..size).map(make).collect()
+    let apps = (0..).zip(&launch.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
+    (0..size).zip(apps).map(make).collect()
 }
 
 fn start_one(

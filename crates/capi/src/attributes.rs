@@ -1,0 +1,451 @@
+//! Attributes (MPI-5.0 section 7.7): keys, and how a program's copy and delete functions are called.
+//!
+//! An attribute is taken out of its object before its delete function is called, and put back if that fails. So the function is
+//! called once, with nothing locked, and may itself use the object.
+
+use crate::communicators::give;
+use crate::errors::{class_of, on_comm, on_none, outcome};
+use crate::library::{Running, fetch, library, null, put};
+use crate::objects::objects;
+use crate::predefined;
+use crate::unsupported::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{
+    Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
+    DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction, WinCopyAttrFunction,
+    WinDeleteAttrFunction,
+};
+use oxmpi_core::Communicator;
+use oxmpi_objects::attribute::{
+    Attribute, Attributes, CopyFunction, DeleteFunction, Keyval, ObjectKind, is_predefined,
+};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::hints::CommHints;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// What a copy function's address says. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
+fn copying(address: usize) -> CopyFunction {
+    match address {
+        abi::MPI_COMM_NULL_COPY_FN => CopyFunction::Nothing,
+        abi::MPI_COMM_DUP_FN => CopyFunction::Same,
+        other => CopyFunction::User(other),
+    }
+}
+
+/// What a delete function's address says. MPI_COMM_NULL_DELETE_FN is a null pointer.
+fn deleting(address: usize) -> DeleteFunction {
+    match address {
+        abi::MPI_COMM_NULL_DELETE_FN => DeleteFunction::Nothing,
+        other => DeleteFunction::User(other),
+    }
+}
+
+/// A key, told to the program.
+fn create(
+    kind: ObjectKind,
+    copy: usize,
+    delete: usize,
+    place: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    if place.is_null() {
+        return Err(null("keyval"));
+    }
+    let extra_state = extra_state.expose_provenance();
+    let number = objects().keyvals.create(kind, copying(copy), deleting(delete), extra_state)?;
+    // SAFETY: the C program passes a place for an integer.
+    unsafe { put(place, number, "keyval") }
+}
+
+/// The program gives a key up.
+///
+/// # Safety
+/// `place` must be null or a place with an integer.
+unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    let number = unsafe { fetch(place, "keyval") }?;
+    objects().keyvals.free(kind, number)?;
+    // SAFETY: as above.
+    unsafe { put(place, abi::MPI_KEYVAL_INVALID, "keyval") }
+}
+
+/// The error of a function of the program's that returned `code`.
+fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
+    let text = format!("the {what} function of attribute key {} returned error code {code}", keyval.number);
+    // What is no error code cannot be one of the call either.
+    MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)
+}
+
+/// Asks the program for the value that a duplicate gets, if it gets one.
+fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
+    let keyval = &attribute.keyval;
+    let function = match keyval.copy {
+        CopyFunction::Nothing => return Ok(None),
+        CopyFunction::Same => return Ok(Some(attribute.value)),
+        CopyFunction::User(function) => function,
+    };
+    // SAFETY: it is what MPI_Comm_create_keyval (or its like) was given, a pointer to such a function. Those of datatypes
+    // and windows have the same type, for all handles are addresses.
+    let function = unsafe { std::mem::transmute::<usize, CommCopyAttrFunction>(function) };
+    let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
+    // SAFETY: the function gets what the standard says: what the program has stored, and places for the results.
+    let code = unsafe {
+        function(
+            object,
+            keyval.number,
+            std::ptr::with_exposed_provenance_mut(keyval.extra_state),
+            std::ptr::with_exposed_provenance_mut(attribute.value),
+            (&raw mut value).cast(),
+            &mut flag,
+        )
+    };
+    match code {
+        abi::MPI_SUCCESS => Ok((flag != 0).then(|| value.expose_provenance())),
+        code => Err(failed("copy", keyval, code)),
+    }
+}
+
+/// Tells the program that an attribute goes.
+fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
+    let keyval = &attribute.keyval;
+    let DeleteFunction::User(function) = keyval.delete else { return Ok(()) };
+    // SAFETY: as for the copy function.
+    let function = unsafe { std::mem::transmute::<usize, CommDeleteAttrFunction>(function) };
+    // SAFETY: as for the copy function.
+    let code = unsafe {
+        function(
+            object,
+            keyval.number,
+            std::ptr::with_exposed_provenance_mut(attribute.value),
+            std::ptr::with_exposed_provenance_mut(keyval.extra_state),
+        )
+    };
+    match code {
+        abi::MPI_SUCCESS => Ok(()),
+        code => Err(failed("delete", keyval, code)),
+    }
+}
+
+/// Attributes for a duplicate that does not exist yet. What is not given to one is deleted.
+pub(crate) struct Copied(Vec<(Arc<Keyval>, usize)>);
+
+impl Copied {
+    /// Gives them to the duplicate.
+    pub(crate) fn give_to(self, attributes: &Attributes) {
+        for (keyval, value) in self.0 {
+            attributes.add(keyval, value);
+        }
+    }
+
+    /// There will be no duplicate: the program's delete functions are told so.
+    pub(crate) fn delete(self) {
+        let unused = Attributes::default();
+        self.give_to(&unused);
+        while let Some(attribute) = unused.take_youngest() {
+            // The error that ends the duplication is the one to tell.
+            let _ = call_delete(abi::MPI_COMM_NULL, &attribute);
+        }
+    }
+}
+
+/// The attributes that a duplicate of an object gets, in their order. The copy functions are called with nothing locked:
+/// hold no borrow of the library's tables. If one fails, what was copied is deleted, and the duplication must fail.
+pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied> {
+    let mut copied = Copied(Vec::new());
+    for attribute in from.snapshot() {
+        match copy_of(object, &attribute) {
+            Ok(Some(value)) => copied.0.push((attribute.keyval, value)),
+            Ok(None) => {}
+            Err(error) => {
+                copied.delete();
+                return Err(error);
+            }
+        }
+    }
+    Ok(copied)
+}
+
+/// Deletes all attributes of an object that is about to go, the youngest first. If a delete function fails, its attribute
+/// and all that are older stay, and so must the object. Hold no borrow of the library's tables.
+pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
+    while let Some(attribute) = attributes.take_youngest() {
+        if let Err(error) = call_delete(object, &attribute) {
+            attributes.restore(attribute);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Duplicates a communicator with its attributes, and with these hints (MPI-5.0 section 7.4.2: those of the old one are not
+/// inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do not wait
+/// for it.
+pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm) -> Result<()> {
+    let library = library()?;
+    let communicator = Arc::clone(&*library.communicator(comm)?);
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let copied = hints.and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
+    let made = match library.process.dup(&communicator) {
+        Ok(made) => made,
+        Err(error) => {
+            if let Ok((_, copied)) = copied {
+                copied.delete();
+            }
+            return Err(error);
+        }
+    };
+    match copied {
+        Ok((hints, copied)) => {
+            made.set_hints(hints);
+            copied.give_to(&made.attributes);
+            give(library, newcomm, made)
+        }
+        Err(error) => {
+            library.process.close(&made);
+            Err(error)
+        }
+    }
+}
+
+/// Deletes one attribute.
+fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
+    let Some(attribute) = attributes.take(number) else {
+        // A key that was freed may still be in use; it is wrong only where it is not.
+        let keyval = objects().keyvals.get(kind, number)?;
+        let text = format!("the object has no attribute with key {}", keyval.number);
+        return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
+    };
+    call_delete(object, &attribute).inspect_err(|_| attributes.restore(attribute))
+}
+
+/// Sets an attribute; an older value of the key is deleted first (MPI-5.0 section 7.7.2).
+fn set(
+    kind: ObjectKind,
+    object: usize,
+    attributes: &Attributes,
+    number: c_int,
+    value: *mut c_void,
+) -> Result<()> {
+    let keyval = objects().keyvals.get(kind, number)?;
+    if let Some(before) = attributes.take(number) {
+        call_delete(object, &before).inspect_err(|_| attributes.restore(before))?;
+    }
+    match attributes.add(keyval, value.expose_provenance()) {
+        None => Ok(()),
+        // Another thread, or the delete function itself, has set it meanwhile: that one is older now.
+        Some(before) => call_delete(object, &before),
+    }
+}
+
+/// Tells the value of an attribute.
+///
+/// # Safety
+/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
+unsafe fn get(
+    kind: ObjectKind,
+    attributes: &Attributes,
+    number: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
+    let found = attributes.get(number);
+    if found.is_none() {
+        objects().keyvals.get(kind, number)?;
+    }
+    let found = found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
+    // SAFETY: by the contract of this function.
+    unsafe { tell(found, value, flag) }
+}
+
+/// # Safety
+/// As [`get`].
+unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        if let Some(found) = found {
+            put(value.cast::<*const c_void>(), found, "attribute_val")?;
+        }
+        put(flag, c_int::from(found.is_some()), "flag")
+    }
+}
+
+/// # Safety
+/// As [`get`].
+unsafe fn get_of_comm(
+    comm: Comm,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+    function: FuncId,
+) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if is_predefined(keyval) {
+                return tell(predefined::attribute(library, keyval).map(<*const c_int>::cast), value, flag);
+            }
+            get(ObjectKind::Comm, &communicator.attributes, keyval, value, flag)
+        }
+    })
+}
+
+/// Does something that may call functions of the program's for attributes of a communicator: nothing is borrowed meanwhile.
+fn with_comm(
+    function: FuncId,
+    comm: Comm,
+    call: impl FnOnce(&'static Running, &Arc<Communicator>) -> Result<()>,
+) -> c_int {
+    let result = (|| {
+        let library = library()?;
+        let communicator = Arc::clone(&*library.communicator(comm)?);
+        call(library, &communicator)
+    })();
+    outcome(function, Some(On::Comm(comm)), result)
+}
+
+/// As [`with_comm`], for a datatype.
+fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
+    on_none(function, |library| {
+        let datatype = Arc::clone(&*library.datatype(datatype)?);
+        call(&datatype.attributes)
+    })
+}
+
+mpi! {
+    /// MPI-5.0 section 7.7.2. Test: tests/c/attr_comm.c, like all for communicators.
+    fn MPI_Comm_create_keyval(
+        comm_copy_attr_fn: Option<CommCopyAttrFunction>,
+        comm_delete_attr_fn: Option<CommDeleteAttrFunction>,
+        comm_keyval: *mut c_int,
+        extra_state: *mut c_void,
+    ) -> c_int {
+        let (copy, delete) = (comm_copy_attr_fn.map_or(0, |f| f as usize), comm_delete_attr_fn.map_or(0, |f| f as usize));
+        let result = create(ObjectKind::Comm, copy, delete, comm_keyval, extra_state);
+        outcome(FuncId::MPI_Comm_create_keyval, None, result)
+    }
+
+    /// MPI-5.0 section 7.7.3. Test: tests/c/attr_type.c, like all for datatypes.
+    fn MPI_Type_create_keyval(
+        type_copy_attr_fn: Option<TypeCopyAttrFunction>,
+        type_delete_attr_fn: Option<TypeDeleteAttrFunction>,
+        type_keyval: *mut c_int,
+        extra_state: *mut c_void,
+    ) -> c_int {
+        let (copy, delete) = (type_copy_attr_fn.map_or(0, |f| f as usize), type_delete_attr_fn.map_or(0, |f| f as usize));
+        let result = create(ObjectKind::Type, copy, delete, type_keyval, extra_state);
+        outcome(FuncId::MPI_Type_create_keyval, None, result)
+    }
+
+    /// MPI-5.0 section 7.7.4.
+    fn MPI_Win_create_keyval(
+        win_copy_attr_fn: Option<WinCopyAttrFunction>,
+        win_delete_attr_fn: Option<WinDeleteAttrFunction>,
+        win_keyval: *mut c_int,
+        extra_state: *mut c_void,
+    ) -> c_int {
+        let (copy, delete) = (win_copy_attr_fn.map_or(0, |f| f as usize), win_delete_attr_fn.map_or(0, |f| f as usize));
+        let result = create(ObjectKind::Win, copy, delete, win_keyval, extra_state);
+        outcome(FuncId::MPI_Win_create_keyval, None, result)
+    }
+
+    /// MPI-5.0 section 16.1 (deprecated).
+    fn MPI_Keyval_create(
+        copy_fn: Option<OldCopyFunction>,
+        delete_fn: Option<OldDeleteFunction>,
+        keyval: *mut c_int,
+        extra_state: *mut c_void,
+    ) -> c_int {
+        let (copy, delete) = (copy_fn.map_or(0, |f| f as usize), delete_fn.map_or(0, |f| f as usize));
+        outcome(FuncId::MPI_Keyval_create, None, create(ObjectKind::Comm, copy, delete, keyval, extra_state))
+    }
+
+    /// MPI-5.0 section 7.7.2. Attributes that have the key keep it.
+    fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place with a key.
+        outcome(FuncId::MPI_Comm_free_keyval, None, unsafe { free(ObjectKind::Comm, comm_keyval) })
+    }
+
+    /// MPI-5.0 section 7.7.3.
+    fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place with a key.
+        outcome(FuncId::MPI_Type_free_keyval, None, unsafe { free(ObjectKind::Type, type_keyval) })
+    }
+
+    /// MPI-5.0 section 7.7.4.
+    fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place with a key.
+        outcome(FuncId::MPI_Win_free_keyval, None, unsafe { free(ObjectKind::Win, win_keyval) })
+    }
+
+    /// MPI-5.0 section 16.1 (deprecated).
+    fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place with a key.
+        outcome(FuncId::MPI_Keyval_free, None, unsafe { free(ObjectKind::Comm, keyval) })
+    }
+
+    /// MPI-5.0 section 7.7.2.
+    fn MPI_Comm_set_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+        with_comm(FuncId::MPI_Comm_set_attr, comm, |_, communicator| {
+            set(ObjectKind::Comm, comm, &communicator.attributes, comm_keyval, attribute_val)
+        })
+    }
+
+    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all communicators show.
+    fn MPI_Comm_get_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
+        // SAFETY: the C program passes the address of a pointer and a place for an integer.
+        unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }
+    }
+
+    /// MPI-5.0 section 7.7.2.
+    fn MPI_Comm_delete_attr(comm: Comm, comm_keyval: c_int) -> c_int {
+        with_comm(FuncId::MPI_Comm_delete_attr, comm, |_, communicator| {
+            delete(ObjectKind::Comm, comm, &communicator.attributes, comm_keyval)
+        })
+    }
+
+    /// MPI-5.0 section 16.1 (deprecated).
+    fn MPI_Attr_put(comm: Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
+        with_comm(FuncId::MPI_Attr_put, comm, |_, communicator| {
+            set(ObjectKind::Comm, comm, &communicator.attributes, keyval, attribute_val)
+        })
+    }
+
+    /// MPI-5.0 section 16.1 (deprecated).
+    fn MPI_Attr_get(comm: Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
+        // SAFETY: as for MPI_Comm_get_attr.
+        unsafe { get_of_comm(comm, keyval, attribute_val, flag, FuncId::MPI_Attr_get) }
+    }
+
+    /// MPI-5.0 section 16.1 (deprecated).
+    fn MPI_Attr_delete(comm: Comm, keyval: c_int) -> c_int {
+        with_comm(FuncId::MPI_Attr_delete, comm, |_, communicator| {
+            delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)
+        })
+    }
+
+    /// MPI-5.0 section 7.7.3.
+    fn MPI_Type_set_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+        with_type(FuncId::MPI_Type_set_attr, datatype, |attributes| {
+            set(ObjectKind::Type, datatype, attributes, type_keyval, attribute_val)
+        })
+    }
+
+    /// MPI-5.0 section 7.7.3.
+    fn MPI_Type_get_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
+        with_type(FuncId::MPI_Type_get_attr, datatype, |attributes| {
+            // SAFETY: the C program passes the address of a pointer and a place for an integer.
+            unsafe { get(ObjectKind::Type, attributes, type_keyval, attribute_val, flag) }
+        })
+    }
+
+    /// MPI-5.0 section 7.7.3.
+    fn MPI_Type_delete_attr(datatype: Datatype, type_keyval: c_int) -> c_int {
+        with_type(FuncId::MPI_Type_delete_attr, datatype, |attributes| {
+            delete(ObjectKind::Type, datatype, attributes, type_keyval)
+        })
+    }
+}

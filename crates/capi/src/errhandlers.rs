@@ -1,0 +1,275 @@
+//! Error handlers as objects (MPI-5.0 section 9.3): made, freed, and given to communicators.
+//!
+//! A handler of the program's is counted twice: how many references the program holds (it gets one from `create` and from
+//! each `get`), and how many objects have it. It goes when both counts are zero, so it may be freed while a communicator has it.
+
+use crate::errors::{self, on_comm, outcome};
+use crate::library::{fetch, null, put};
+use crate::objects::{locked, objects};
+use crate::unsupported::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{
+    Comm, CommErrhandlerFunction, Errhandler, File, FileErrhandlerFunction, SessionErrhandlerFunction,
+    WinErrhandlerFunction,
+};
+use oxmpi_core::handler::{ErrorHandler, HandlerCell};
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex};
+
+/// What kind of object a handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Comm,
+    Win,
+    File,
+    Session,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Kind::Comm => "communicators",
+            Kind::Win => "windows",
+            Kind::File => "files",
+            Kind::Session => "sessions",
+        }
+    }
+}
+
+/// A handler that the program has made.
+#[derive(Debug)]
+pub(crate) struct UserHandler {
+    pub(crate) kind: Kind,
+    /// The address of its function.
+    pub(crate) function: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    /// References that the program holds.
+    held: usize,
+    /// Objects that have it.
+    attached: usize,
+}
+
+impl Counts {
+    const fn are_zero(&self) -> bool {
+        self.held == 0 && self.attached == 0
+    }
+}
+
+/// An object's hold on a handler.
+struct Attached(Handle);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let errhandlers = &objects().errhandlers;
+        let over = errhandlers.get(self.0).is_ok_and(|handler| {
+            let mut counts = locked(&handler.counts);
+            counts.attached = counts.attached.saturating_sub(1);
+            counts.are_zero()
+        });
+        if over {
+            // Nobody has it any more, so nobody else frees it.
+            let _ = errhandlers.free(self.0);
+        }
+    }
+}
+
+fn no_handler(handle: Errhandler, why: impl std::fmt::Display) -> MpiError {
+    MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("the error handler {handle:#x}: {why}"))
+}
+
+/// Whether the handle is one of the standard's.
+fn is_predefined(handle: Errhandler) -> Result<bool> {
+    match handle {
+        abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN => Ok(true),
+        abi::MPI_ERRHANDLER_NULL => {
+            Err(MpiError::new(abi::MPI_ERR_ERRHANDLER, "the error handler is MPI_ERRHANDLER_NULL"))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Changes the counts of a handler of which the program holds a reference.
+fn counted<R>(handle: Errhandler, change: impl FnOnce(&UserHandler, &mut Counts) -> Result<R>) -> Result<R> {
+    let found = objects().errhandlers.get(Handle::from_raw(handle as u64));
+    let handler = found.map_err(|bad| no_handler(handle, bad))?;
+    let mut counts = locked(&handler.counts);
+    if counts.held == 0 {
+        return Err(no_handler(handle, "it has been freed"));
+    }
+    change(&handler, &mut counts)
+}
+
+/// The handler with this handle, for an object of this kind.
+pub(crate) fn attach(handle: Errhandler, kind: Kind) -> Result<ErrorHandler> {
+    if is_predefined(handle)? {
+        return Ok(ErrorHandler::predefined(handle));
+    }
+    counted(handle, |handler, counts| {
+        if handler.kind != kind {
+            let why = format!("it is for {}, not for {}", handler.kind.name(), kind.name());
+            return Err(no_handler(handle, why));
+        }
+        counts.attached += 1;
+        Ok(())
+    })?;
+    Ok(ErrorHandler::made(handle, Arc::new(Attached(Handle::from_raw(handle as u64)))))
+}
+
+/// The handle of an object's handler, with a new reference for the program.
+pub(crate) fn refer(cell: &HandlerCell) -> Errhandler {
+    let handler = cell.get();
+    // The object has it, so it is there.
+    if let Ok(made) = objects().errhandlers.get(Handle::from_raw(handler.handle as u64)) {
+        locked(&made.counts).held += 1;
+    }
+    handler.handle
+}
+
+/// The function of a handler of the program's, if that is for objects of this kind.
+pub(crate) fn function_of(handle: Errhandler, kind: Kind) -> Option<usize> {
+    let handler = objects().errhandlers.get(Handle::from_raw(handle as u64)).ok()?;
+    (handler.kind == kind).then_some(handler.function)
+}
+
+/// The handler that an int stands for, if there is one.
+pub(crate) fn current(int: u32) -> Option<u64> {
+    Some(objects().errhandlers.current(int).ok()?.raw())
+}
+
+fn create(kind: Kind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {
+    let function = function.ok_or_else(|| null(what))?;
+    if place.is_null() {
+        return Err(null("errhandler"));
+    }
+    let counts = Counts { held: 1, attached: 0 };
+    let handle = objects().errhandlers.insert(UserHandler { kind, function, counts: Mutex::new(counts) });
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { put(place, handle.raw() as Errhandler, "errhandler") }
+}
+
+/// The program gives a reference up.
+fn free(handle: Errhandler) -> Result<()> {
+    if is_predefined(handle)? {
+        return Ok(());
+    }
+    let over = counted(handle, |_, counts| {
+        counts.held -= 1;
+        Ok(counts.are_zero())
+    })?;
+    if over {
+        let freed = objects().errhandlers.free(Handle::from_raw(handle as u64));
+        freed.map_err(|bad| no_handler(handle, bad))?;
+    }
+    Ok(())
+}
+
+/// The place of the handler of a file. There are no files yet, but MPI_FILE_NULL has a handler, which new files get.
+fn of_file(file: File) -> Result<&'static HandlerCell> {
+    match file {
+        abi::MPI_FILE_NULL => Ok(&objects().file_handler),
+        _ => Err(MpiError::new(abi::MPI_ERR_FILE, format!("{file:#x} is no file"))),
+    }
+}
+
+mpi! {
+    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_user.c, like all of this module.
+    fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<CommErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
+        let function = comm_errhandler_fn.map(|f| f as usize);
+        outcome(FuncId::MPI_Comm_create_errhandler, None, create(Kind::Comm, function, "comm_errhandler_fn", errhandler))
+    }
+
+    /// MPI-5.0 section 9.3.2.
+    fn MPI_Win_create_errhandler(win_errhandler_fn: Option<WinErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
+        let function = win_errhandler_fn.map(|f| f as usize);
+        outcome(FuncId::MPI_Win_create_errhandler, None, create(Kind::Win, function, "win_errhandler_fn", errhandler))
+    }
+
+    /// MPI-5.0 section 9.3.3.
+    fn MPI_File_create_errhandler(file_errhandler_fn: Option<FileErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
+        let function = file_errhandler_fn.map(|f| f as usize);
+        outcome(FuncId::MPI_File_create_errhandler, None, create(Kind::File, function, "file_errhandler_fn", errhandler))
+    }
+
+    /// MPI-5.0 section 9.3.4.
+    fn MPI_Session_create_errhandler(session_errhandler_fn: Option<SessionErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
+        let function = session_errhandler_fn.map(|f| f as usize);
+        outcome(FuncId::MPI_Session_create_errhandler, None, create(Kind::Session, function, "session_errhandler_fn", errhandler))
+    }
+
+    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_inherit.c.
+    fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
+        on_comm(FuncId::MPI_Comm_set_errhandler, comm, |_, communicator| {
+            communicator.errhandler_cell().set(attach(errhandler, Kind::Comm)?);
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 section 9.3.1. The program gets a reference, which it must free.
+    fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
+        on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
+            if errhandler.is_null() {
+                return Err(null("errhandler"));
+            }
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(errhandler, refer(communicator.errhandler_cell()), "errhandler") }
+        })
+    }
+
+    /// MPI-5.0 section 9.5.
+    fn MPI_Comm_call_errhandler(comm: Comm, errorcode: c_int) -> c_int {
+        let checked = crate::library::library().and_then(|library| {
+            library.communicator(comm)?;
+            errors::check_code(errorcode)
+        });
+        match checked {
+            Ok(()) => errors::call_handler(FuncId::MPI_Comm_call_errhandler, On::Comm(comm), errorcode),
+            Err(error) => errors::raise(FuncId::MPI_Comm_call_errhandler, Some(On::Comm(comm)), error),
+        }
+    }
+
+    /// MPI-5.0 section 9.3.3.
+    fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
+        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), (|| {
+            of_file(file)?.set(attach(errhandler, Kind::File)?);
+            Ok(())
+        })())
+    }
+
+    /// MPI-5.0 section 9.3.3. The program gets a reference, which it must free.
+    fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
+        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), (|| {
+            let cell = of_file(file)?;
+            if errhandler.is_null() {
+                return Err(null("errhandler"));
+            }
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(errhandler, refer(cell), "errhandler") }
+        })())
+    }
+
+    /// MPI-5.0 section 9.5.
+    fn MPI_File_call_errhandler(fh: File, errorcode: c_int) -> c_int {
+        match of_file(fh).and_then(|_| errors::check_code(errorcode)) {
+            Ok(()) => errors::call_handler(FuncId::MPI_File_call_errhandler, On::File(fh), errorcode),
+            Err(error) => errors::raise(FuncId::MPI_File_call_errhandler, Some(On::File(fh)), error),
+        }
+    }
+
+    /// MPI-5.0 section 9.3.5. The predefined handlers stay; the place gets MPI_ERRHANDLER_NULL.
+    fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
+        outcome(FuncId::MPI_Errhandler_free, None, (|| {
+            // SAFETY: the C program passes a place with a handle.
+            let handle = unsafe { fetch(errhandler, "errhandler") }?;
+            free(handle)?;
+            // SAFETY: as above.
+            unsafe { put(errhandler, abi::MPI_ERRHANDLER_NULL, "errhandler") }
+        })())
+    }
+}

@@ -1,0 +1,183 @@
+//! Generalized requests (MPI-5.0 section 13.2): the program carries an operation out and says when it is over.
+//!
+//! The engine has the request, this module the program's functions. They are called with nothing locked: the query function by
+//! whoever completes the request or asks for its status, then the free function, once. A request that the program frees
+//! before its operation is over keeps its functions until it is.
+
+use crate::errors::{class_of, on_none};
+use crate::library::{Running, null, put};
+use crate::objects::{locked, objects};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{
+    GrequestCancelFunction, GrequestFreeFunction, GrequestQueryFunction, Request, Status,
+};
+use oxmpi_objects::error::{MpiError, Result};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
+
+/// The generalized requests that the program has not completed or freed.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(Mutex<HashMap<u64, Generalized>>);
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+struct Generalized {
+    calls: Calls,
+    /// MPI_Grequest_complete was called.
+    is_complete: bool,
+    /// MPI_Request_free was called.
+    is_freed: bool,
+}
+
+/// The program's functions.
+#[derive(Clone, Copy, Debug)]
+struct Calls {
+    query: GrequestQueryFunction,
+    free: GrequestFreeFunction,
+    cancel: GrequestCancelFunction,
+    /// An address that they are given.
+    extra_state: usize,
+}
+
+impl Calls {
+    fn extra_state(&self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.extra_state)
+    }
+
+    /// Lets the program write the status of the request, or one that nobody sees.
+    ///
+    /// # Safety
+    /// `status` must be MPI_STATUS_IGNORE or valid for writing.
+    unsafe fn query(&self, status: *mut Status) -> Result<()> {
+        let mut unseen = Status::default();
+        let place = if status.is_null() { &raw mut unseen } else { status };
+        // SAFETY: MPI_STATUS_IGNORE is null, so the place is valid by the contract of this function. The function is what
+        // MPI_Grequest_start was given, and gets what the standard says.
+        let code = unsafe {
+            crate::statuses::put_status(place, &oxmpi_engine::Completion::EMPTY);
+            (self.query)(self.extra_state(), place)
+        };
+        returned("query", code)
+    }
+
+    fn free(&self) -> Result<()> {
+        // SAFETY: as for `query`.
+        returned("free", unsafe { (self.free)(self.extra_state()) })
+    }
+
+    fn cancel(&self, is_complete: bool) -> Result<()> {
+        // SAFETY: as for `query`.
+        returned("cancel", unsafe { (self.cancel)(self.extra_state(), c_int::from(is_complete)) })
+    }
+}
+
+/// What a function of the program's returned.
+fn returned(what: &str, code: c_int) -> Result<()> {
+    if code == abi::MPI_SUCCESS {
+        return Ok(());
+    }
+    let text = format!("the {what} function of a generalized request returned error code {code}");
+    // What is no error code cannot be one of the call either.
+    Err(MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text))
+}
+
+fn no_request(request: Request) -> MpiError {
+    let text = format!("{request:#x} is no generalized request, or one whose operation is over");
+    MpiError::new(abi::MPI_ERR_REQUEST, text)
+}
+
+fn find(request: Request) -> Option<Generalized> {
+    locked(&objects().generalized.0).get(&(request as u64)).copied()
+}
+
+/// Tells of a generalized request that a call has just completed: its status is the program's, and its error that of the free
+/// function, which is called last (MPI-5.0 section 13.2).
+///
+/// # Safety
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<()> {
+    let found = locked(&objects().generalized.0).remove(&(request as u64));
+    // Whoever took the completion is alone in having it.
+    let Some(Generalized { calls, .. }) = found else { return Err(no_request(request)) };
+    // SAFETY: by the contract of this function.
+    let _ = unsafe { calls.query(status) };
+    calls.free()
+}
+
+/// Tells the status of a generalized request that is complete and stays (MPI_Request_get_status).
+///
+/// # Safety
+/// As [`conclude`].
+pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> {
+    let Some(Generalized { calls, .. }) = find(request) else { return Err(no_request(request)) };
+    // SAFETY: by the contract of this function.
+    unsafe { calls.query(status) }
+}
+
+/// Cancels a request if it is a generalized one.
+pub(crate) fn cancel(request: Request) -> Option<Result<()>> {
+    find(request).map(|found| found.calls.cancel(found.is_complete))
+}
+
+/// Frees a request if it is a generalized one. Its free function is called when its operation is over, too.
+pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
+    let found = {
+        let mut all = locked(&objects().generalized.0);
+        let found = all.get_mut(&(request as u64)).filter(|found| !found.is_freed)?;
+        found.is_freed = true;
+        let found = *found;
+        if found.is_complete {
+            all.remove(&(request as u64));
+        }
+        found
+    };
+    let freed = library.process.free_generalized(request as u64);
+    Some(freed.and_then(|()| if found.is_complete { found.calls.free() } else { Ok(()) }))
+}
+
+mpi! {
+    /// MPI-5.0 section 13.2. Test: tests/c/grequest_basic.c, like all of this module.
+    fn MPI_Grequest_start(
+        query_fn: Option<GrequestQueryFunction>,
+        free_fn: Option<GrequestFreeFunction>,
+        cancel_fn: Option<GrequestCancelFunction>,
+        extra_state: *mut c_void,
+        request: *mut Request,
+    ) -> c_int {
+        on_none(FuncId::MPI_Grequest_start, |library| {
+            let query = query_fn.ok_or_else(|| null("query_fn"))?;
+            let free = free_fn.ok_or_else(|| null("free_fn"))?;
+            let cancel = cancel_fn.ok_or_else(|| null("cancel_fn"))?;
+            if request.is_null() {
+                return Err(null("request"));
+            }
+            let calls = Calls { query, free, cancel, extra_state: extra_state.expose_provenance() };
+            let made = library.process.start_generalized();
+            let entry = Generalized { calls, is_complete: false, is_freed: false };
+            locked(&objects().generalized.0).insert(made, entry);
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(request, made as Request, "request") }
+        })
+    }
+
+    /// MPI-5.0 section 13.2. Wakes whoever waits for the request. Test: tests/c/grequest_thread.c.
+    fn MPI_Grequest_complete(request: Request) -> c_int {
+        on_none(FuncId::MPI_Grequest_complete, |library| {
+            let found = {
+                let mut all = locked(&objects().generalized.0);
+                let found = all.get_mut(&(request as u64)).filter(|found| !found.is_complete);
+                let found = found.ok_or_else(|| no_request(request))?;
+                found.is_complete = true;
+                let found = *found;
+                if found.is_freed {
+                    all.remove(&(request as u64));
+                }
+                found
+            };
+            library.process.complete_generalized(request as u64)?;
+            if found.is_freed { found.calls.free() } else { Ok(()) }
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Objects that exist from the moment the library is loaded, before MPI_Init and after MPI_Finalize: infos, error handlers,
+//! attribute keys, added error codes (MPI-5.0 section 11.4.1 lists the calls that may be made at any time).
+
+use crate::errhandlers::UserHandler;
+use crate::grequests::Requests;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Errhandler;
+use oxmpi_core::handler::{ErrorHandler, HandlerCell};
+use oxmpi_mem::table::Table;
+use oxmpi_objects::attribute::Keyvals;
+use oxmpi_objects::errorcode::ErrorCodes;
+use oxmpi_objects::info::Info;
+use oxmpi_param::{InitialErrhandler, Params};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Objects of the whole library.
+pub(crate) struct Objects {
+    pub(crate) infos: Table<Mutex<Info>>,
+    pub(crate) errhandlers: Table<UserHandler>,
+    pub(crate) keyvals: Keyvals,
+    pub(crate) codes: Mutex<ErrorCodes>,
+    pub(crate) generalized: Requests,
+    /// The handler of MPI_FILE_NULL, which new files get (MPI-5.0 section 14.7).
+    pub(crate) file_handler: HandlerCell,
+    /// The handler that counts while there is no communicator (MPI-5.0 section 9.3).
+    pub(crate) initial_handler: Errhandler,
+}
+
+static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
+    infos: Table::new(),
+    errhandlers: Table::new(),
+    keyvals: Keyvals::default(),
+    codes: Mutex::new(ErrorCodes::new()),
+    generalized: Requests::default(),
+    file_handler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN)),
+    initial_handler: initial_handler(),
+});
+
+/// The objects of the whole library.
+pub(crate) fn objects() -> &'static Objects {
+    &OBJECTS
+}
+
+/// What the user has asked for. A wrong parameter is reported by MPI_Init; until then errors are fatal.
+fn initial_handler() -> Errhandler {
+    match Params::from_env().unwrap_or_default().initial_errhandler() {
+        InitialErrhandler::Fatal => abi::MPI_ERRORS_ARE_FATAL,
+        InitialErrhandler::Abort => abi::MPI_ERRORS_ABORT,
+        InitialErrhandler::Return => abi::MPI_ERRORS_RETURN,
+    }
+}
+
+/// The value behind a lock. Nothing that is done under the locks of this crate panics half-way.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

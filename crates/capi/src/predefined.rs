@@ -1,0 +1,48 @@
+//! The attributes that the library sets (MPI-5.0 section 9.1.2). Their values are integers, and a program gets their
+//! addresses.
+
+use crate::errorcodes;
+use crate::library::Running;
+use oxmpi_abi::constants as abi;
+use oxmpi_core::p2p::TAG_UB;
+use oxmpi_rt::client::Client;
+use std::ffi::c_int;
+
+/// Values that are known when MPI is initialised.
+#[derive(Debug)]
+pub(crate) struct Values {
+    /// The place of this rank's program among those of the job; none without a launcher.
+    appnum: Option<c_int>,
+    /// How many ranks can usefully run: as many as there are processors for, but at least those that do run.
+    universe_size: c_int,
+}
+
+impl Values {
+    pub(crate) fn new(client: &Client) -> Values {
+        let boot = client.segment().boot();
+        let processors = u32::try_from(oxmpi_os::cpus::usable()).unwrap_or(u32::MAX);
+        Values {
+            appnum: (!client.is_singleton()).then_some(boot.app as c_int),
+            universe_size: c_int::try_from(processors.max(boot.size)).unwrap_or(c_int::MAX),
+        }
+    }
+}
+
+static TAG_UB_VALUE: c_int = TAG_UB;
+static HOST_VALUE: c_int = abi::MPI_PROC_NULL;
+static IO_VALUE: c_int = abi::MPI_ANY_SOURCE;
+static TRUE_VALUE: c_int = 1;
+
+/// Where the value of a predefined attribute stands; nothing if it has none here.
+pub(crate) fn attribute(library: &'static Running, keyval: c_int) -> Option<*const c_int> {
+    match keyval {
+        abi::MPI_TAG_UB => Some(&TAG_UB_VALUE),
+        abi::MPI_HOST => Some(&HOST_VALUE),
+        abi::MPI_IO => Some(&IO_VALUE),
+        abi::MPI_WTIME_IS_GLOBAL => Some(&TRUE_VALUE),
+        abi::MPI_APPNUM => library.attribute_values.appnum.as_ref().map(std::ptr::from_ref),
+        abi::MPI_UNIVERSE_SIZE => Some(&library.attribute_values.universe_size),
+        abi::MPI_LASTUSEDCODE => Some(errorcodes::last_used()),
+        _ => None,
+    }
+}
