@@ -122,12 +122,15 @@ programs! {
     errors_args
     finalize_learn
     forked_child
+    grequest_basic
+    grequest_thread
     idle
     info_basic
     info_comm
     info_env
     init_state
     names
+    objects_leak
     ops
     p2p_basic
     p2p_bsend
@@ -147,6 +150,7 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    request_get_status
     thread_multiple
     thread_stress
     thread_wake
