@@ -1,8 +1,9 @@
 //! What a datatype was made of, and its name (MPI-5.0 sections 5.1.13 and 7.8).
 
-use crate::errors::{on_none, put_bytes};
+use crate::errors::on_none;
 use crate::fortran_types::handle_of;
 use crate::library::{Running, null, put};
+use crate::strings::put_named;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype as Handle};
@@ -149,7 +150,7 @@ mpi! {
                 _ => library.datatype(datatype)?.name(),
             };
             // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters, and a place for an integer.
-            unsafe { put_bytes(&name, abi::MPI_MAX_OBJECT_NAME, type_name, resultlen) }
+            unsafe { put_named(&name, abi::MPI_MAX_OBJECT_NAME, type_name, "type_name", resultlen) }
         })
     }
 

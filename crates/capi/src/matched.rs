@@ -1,10 +1,10 @@
 //! Matched probes and receives (MPI-5.0 sections 3.8.2 and 3.8.3).
 
 use crate::errors::{on_comm, outcome};
-use crate::library::{Running, fetch, library, null, put, running};
+use crate::library::{Running, fetch, library, null, put};
 use crate::p2p::received;
-use crate::requests::failed_on;
 use crate::statuses::put_status;
+use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Message, Request, Status};
@@ -47,10 +47,11 @@ fn mrecv(function: FuncId, room: Room, message: *mut Message, status: *mut Statu
         let (handle, buffer) = named(library, room, message)?;
         let completion = library.process.mrecv(handle, buffer)?;
         taken(message)?;
-        failed = completion.fault.is_some().then_some(completion);
-        received(status, completion)
+        let told = received(status, completion);
+        failed = told.as_ref().err().map(|error| On::Failed(completion, error.class()));
+        told
     });
-    outcome(function, failed_on(running(), failed), result)
+    outcome(function, failed, result)
 }
 
 fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Request) -> c_int {
