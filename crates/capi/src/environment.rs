@@ -11,11 +11,12 @@ use crate::objects::objects;
 use crate::predefined::Values;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Comm;
+use oxmpi_abi::types::{Comm, Info as InfoHandle};
 use oxmpi_core::handler::ErrorHandler;
 use oxmpi_core::start::{Started, start};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::info::Info;
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_os::segment::RankState;
 use std::ffi::{c_char, c_int};
@@ -138,6 +139,18 @@ mpi! {
             end_job(errorcode, "MPI_Abort was called while MPI was not initialised");
         }
         end_job(errorcode, "")
+    }
+
+    /// MPI-5.0 section 9.1.2: the kinds of parts of this machine, and whether the calling thread may run on one of each kind
+    /// only. Test: tests/c/hw_resources.c.
+    fn MPI_Get_hw_resource_info(hw_info: *mut InfoHandle) -> c_int {
+        let mut info = Info::new();
+        for part in oxmpi_os::hardware::parts() {
+            let value: &[u8] = if part.is_single { b"true" } else { b"false" };
+            // The kernel's names are short.
+            let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
+        }
+        outcome(FuncId::MPI_Get_hw_resource_info, None, info::give(info, hw_info, "hw_info"))
     }
 
     /// MPI-5.0 section 9.1.2.

@@ -124,6 +124,7 @@ programs! {
     forked_child
     grequest_basic
     grequest_thread
+    hw_resources
     idle
     info_basic
     info_comm

@@ -10,7 +10,7 @@
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
-//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`lock`] (a lock that costs nothing in a single-threaded
+//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`lock`] (a lock that costs nothing in a single-threaded
 //! process), [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
@@ -38,6 +38,8 @@ pub mod clock;
 pub mod cpus;
 #[cfg(not(loom))]
 pub mod fdpass;
+#[cfg(not(loom))]
+pub mod hardware;
 #[cfg(not(loom))]
 pub mod heap;
 #[cfg(not(loom))]

@@ -18,11 +18,25 @@ static void tell(int code)
            (int) strlen(text) == length ? "right" : "wrong", text);
 }
 
+static const char *name(MPI_Errhandler handler)
+{
+    return handler == MPI_ERRORS_RETURN ? "return" : "other";
+}
+
+static void leave(MPI_Comm *comm, int *code, ...)
+{
+    (void) comm;
+    (void) code;
+    exit(9);
+}
+
 int main(int argc, char **argv)
 {
+    int early = 0;
     const char *what = argv[1];
     int value = argc > 2 ? atoi(argv[2]) : 0;
     if (!strcmp(what, "before")) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!strcmp(what, "initial")) early = MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!strcmp(what, "abort-before")) MPI_Abort(MPI_COMM_WORLD, value);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -50,6 +64,26 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Finalize();
         return 0;
+    }
+    if (!strcmp(what, "initial")) {
+        MPI_Errhandler world, self;
+        MPI_Comm_get_errhandler(MPI_COMM_WORLD, &world);
+        MPI_Comm_get_errhandler(MPI_COMM_SELF, &self);
+        int between = MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+        MPI_Finalize();
+        int late = MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        printf("before %d, between %d, after %d, handlers %s %s\n", early, between, late, name(world), name(self));
+        return 0;
+    }
+    if (!strcmp(what, "handler-exits")) {
+        MPI_Errhandler handler;
+        MPI_Comm_create_errhandler(leave, &handler);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+        MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+    }
+    if (!strcmp(what, "handler-abort")) {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
+        if (rank == 1) MPI_Send(&value, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
     }
     if (!strcmp(what, "return")) {
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

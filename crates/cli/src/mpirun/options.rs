@@ -64,6 +64,7 @@ enum Id {
     TagOutput,
     Timeout,
     Mca,
+    InitialErrhandler,
     BindTo,
     MapBy,
     Nothing,
@@ -110,6 +111,12 @@ const SPECS: &[Spec] = &[
         names: &["--mca"],
         values: &["NAME", "VALUE"],
         help: "set a parameter; 'oxmpi info --params' lists them",
+    },
+    Spec {
+        id: Id::InitialErrhandler,
+        names: &["--initial-errhandler"],
+        values: &["HANDLER"],
+        help: "mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return",
     },
     Spec {
         id: Id::BindTo,
@@ -237,6 +244,7 @@ fn option<'a>(
             options.timeout = Some(Duration::from_secs_f64(seconds.ok_or_else(|| bad(wanted))?));
         }
         Id::Mca => options.mca.push((shown(0), shown(1))),
+        Id::InitialErrhandler => options.mca.push(("mpi_initial_errhandler".into(), shown(0))),
         Id::BindTo if shown(0) == "none" => {}
         Id::BindTo => {
             let why = "ranks cannot be bound to cores yet; leave the option out, or say '--bind-to none'";

@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::harness::{Outcome, Programs, compile, installed};
 
 const FATAL: &str = "\nThe error handler is MPI_ERRORS_ARE_FATAL, so the job ends";
-const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, every error ends the job.\n";
+const OUTSIDE: &str = "\nBefore MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is \
+                       MPI_ERRORS_ARE_FATAL (parameter mpi_initial_errhandler): the job ends.\n";
 
 fn errors(programs: &Programs, arguments: &[&str]) -> Outcome {
     programs.run(3, &[], "errors", arguments)
@@ -66,6 +67,31 @@ fn calls_at_a_wrong_time() {
     fails(&p, "after", 16, &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize{OUTSIDE}"));
     fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
     fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
+}
+
+#[test]
+fn the_initial_error_handler_is_what_the_user_says() {
+    let p = compile(&["jobs/errors"]);
+    let with = |handler: &'static str| p.run(2, &["--initial-errhandler", handler], "errors", &["initial"]);
+    with("mpi_errors_return").is_fine(2, "before 16, between 6, after 16, handlers return return");
+    for handler in ["mpi_errors_are_fatal", "mpi_errors_abort"] {
+        let outcome = with(handler);
+        outcome.reports(16, "rank ");
+        assert!(outcome.err.contains(&handler.to_uppercase()), "{outcome:?}");
+    }
+    let outcome = with("mpi_errors_perhaps");
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(outcome.err.contains("'mpi_errors_perhaps' is not one of mpi_errors_are_fatal"), "{outcome:?}");
+}
+
+#[test]
+fn a_user_handler_may_end_the_program() {
+    let p = compile(&["jobs/errors"]);
+    errors(&p, &["handler-exits", "9"]).reports(9, "rank ");
+    // MPI_ERRORS_ABORT ends the job, and says which handler it was.
+    let outcome = errors(&p, &["handler-abort"]);
+    outcome.reports(6, "rank 1 ");
+    assert!(outcome.err.contains("The error handler is MPI_ERRORS_ABORT"), "{outcome:?}");
 }
 
 #[test]

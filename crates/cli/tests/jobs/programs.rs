@@ -114,3 +114,14 @@ fn a_wrapper_that_closes_descriptors_is_told_of() {
         assert_eq!(outcome.err.matches("warning").count(), 1, "{outcome:?}");
     }
 }
+
+#[test]
+fn each_rank_knows_the_number_of_its_program() {
+    let p = compile(&["attr_predefined"]);
+    let program = p.path("attr_predefined").display().to_string();
+    let arguments = ["0", ":", "-n", "2", &program, "1", ":", "-n", "1", &program, "2"];
+    p.run(1, &[], "attr_predefined", &arguments).is_fine(1, "ok");
+    // The program does look: told a wrong number, it says so.
+    let outcome = p.run(1, &[], "attr_predefined", &["0", ":", "-n", "1", &program, "5"]);
+    assert!(outcome.code != 0 && outcome.out.contains("value == appnum"), "{outcome:?}");
+}

@@ -50,6 +50,8 @@ fn a_parameter_takes_two_words() {
     assert_eq!(run("--mca a b c").unwrap().mca, [("a".into(), "b".into())]);
     assert_eq!(run("-mca a b c").unwrap().programs[0].words, ["c"]);
     assert!(error("--mca a").contains("--mca needs VALUE after it"));
+    let options = run("-initial-errhandler mpi_errors_return a").unwrap();
+    assert_eq!(options.mca, [("mpi_initial_errhandler".into(), "mpi_errors_return".into())]);
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! The parts of this machine that a process may run on, as sysfs tells of them.
+
+use crate::cpus;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Where the kernel tells of processors and memory.
+const SYSTEM: &str = "/sys/devices/system";
+
+/// A kind of part, and whether the calling thread may run on one of them only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it is called: `Machine`, `Package`, `NUMANode`, `L3Cache`, `Core` and so on.
+    pub kind: String,
+    /// Whether all processors that the calling thread may run on belong to one of them.
+    pub is_single: bool,
+}
+
+/// All kinds of parts that the kernel tells of. Only the machine is sure to be among them.
+pub fn parts() -> Vec<Part> {
+    let allowed: BTreeSet<usize> = cpus::allowed().unwrap_or_default().into_iter().collect();
+    parts_in(Path::new(SYSTEM), &allowed)
+}
+
+fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<Part> {
+    let mut parts = vec![Part { kind: "Machine".to_owned(), is_single: true }];
+    let Some(first) = allowed.first() else { return parts };
+    let mut add = |kind: &str, members: BTreeSet<usize>| {
+        // A list without the processor itself is of something else, or broken.
+        if members.contains(first) && parts.iter().all(|part| part.kind != kind) {
+            parts.push(Part { kind: kind.to_owned(), is_single: allowed.is_subset(&members) });
+        }
+    };
+    let cpu = system.join(format!("cpu/cpu{first}"));
+    add("Package", list(&cpu.join("topology/package_cpus_list")));
+    for node in entries(&system.join("node"), "node") {
+        add("NUMANode", list(&node.join("cpulist")));
+    }
+    for cache in entries(&cpu.join("cache"), "index") {
+        let read = |name: &str| std::fs::read_to_string(cache.join(name)).unwrap_or_default();
+        if read("type").trim() != "Instruction" {
+            add(&format!("L{}Cache", read("level").trim()), list(&cache.join("shared_cpu_list")));
+        }
+    }
+    add("Core", list(&cpu.join("topology/core_cpus_list")));
+    add("PU", BTreeSet::from([*first]));
+    parts
+}
+
+/// The directories in `directory` whose names are `prefix` and a number, in the order of their numbers.
+fn entries(directory: &Path, prefix: &str) -> Vec<std::path::PathBuf> {
+    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse::<usize>().ok();
+    let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<_> = all.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The numbers in a file such as `0-3,8,10-11`; none if there is no such file.
+fn list(file: &Path) -> BTreeSet<usize> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.parse::<usize>().ok()?, to.parse::<usize>().ok()?);
+        // More processors than any kernel has are a broken list.
+        (to < 1 << 20).then_some(from..=to)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn parts_are_single_if_all_processors_are_in_one() {
+        let system = std::env::temp_dir().join(format!("oxmpi-hardware-{}", std::process::id()));
+        write(&system.join("cpu/cpu2/topology/package_cpus_list"), "0-7\n");
+        write(&system.join("cpu/cpu2/topology/core_cpus_list"), "2,6\n");
+        write(&system.join("cpu/cpu2/cache/index0/level"), "1\n");
+        write(&system.join("cpu/cpu2/cache/index0/type"), "Data\n");
+        write(&system.join("cpu/cpu2/cache/index0/shared_cpu_list"), "2,6\n");
+        write(&system.join("cpu/cpu2/cache/index3/level"), "3\n");
+        write(&system.join("cpu/cpu2/cache/index3/type"), "Unified\n");
+        write(&system.join("cpu/cpu2/cache/index3/shared_cpu_list"), "0-3\n");
+        write(&system.join("node/node0/cpulist"), "0-1,4-5\n");
+        write(&system.join("node/node1/cpulist"), "2-3,6-7\n");
+        let of = |allowed: &[usize]| {
+            let parts = parts_in(&system, &allowed.iter().copied().collect());
+            parts.into_iter().map(|part| (part.kind, part.is_single)).collect::<Vec<_>>()
+        };
+        let want = |single: [bool; 7]| {
+            let kinds = ["Machine", "Package", "NUMANode", "L1Cache", "L3Cache", "Core", "PU"];
+            kinds.map(str::to_owned).into_iter().zip(single).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[2, 6]), want([true, true, true, true, false, true, false]));
+        assert_eq!(of(&[2]), want([true; 7]));
+        assert_eq!(of(&[2, 3]), want([true, true, true, false, true, false, false]));
+        assert_eq!(of(&[2, 8]), want([true, false, false, false, false, false, false]));
+        assert_eq!(of(&[]), want([true; 7])[..1]);
+        std::fs::remove_dir_all(&system).unwrap();
+    }
+
+    #[test]
+    fn this_machine_is_one() {
+        let parts = parts();
+        assert_eq!(parts[0], Part { kind: "Machine".to_owned(), is_single: true });
+        let pu = parts.iter().find(|part| part.kind == "PU").unwrap();
+        assert_eq!(pu.is_single, cpus::allowed().unwrap().len() == 1);
+    }
+}
