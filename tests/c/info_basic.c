@@ -192,7 +192,16 @@ int main(int argc, char **argv)
     wrong();
     numbers();
     void *memory = NULL;
-    MPI_Info aligned;
+    MPI_Info aligned, abi;
+    CHECK_OK(MPI_Abi_get_info(&abi));
+    char bytes[3][8];
+    snprintf(bytes[0], sizeof bytes[0], "%zu", sizeof(MPI_Aint));
+    snprintf(bytes[1], sizeof bytes[1], "%zu", sizeof(MPI_Count));
+    snprintf(bytes[2], sizeof bytes[2], "%zu", sizeof(MPI_Offset));
+    expect(abi, "mpi_aint_size", bytes[0]);
+    expect(abi, "mpi_count_size", bytes[1]);
+    expect(abi, "mpi_offset_size", bytes[2]);
+    CHECK_OK(MPI_Info_free(&abi));
     CHECK_OK(MPI_Info_create(&aligned));
     CHECK_OK(MPI_Info_set(aligned, "mpi_minimum_memory_alignment", "4096"));
     CHECK_OK(MPI_Alloc_mem(100, aligned, &memory));

@@ -113,7 +113,7 @@ struct Counting {
 
 impl Counting {
     const fn predefined(handle: Errhandler) -> Counting {
-        Counting { handle, function: None, object: 0 }
+        Counting { handle, function: None, object: abi::MPI_COMM_NULL }
     }
 
     fn of(cell: &HandlerCell, object: usize, kind: Kind) -> Counting {

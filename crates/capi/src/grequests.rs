@@ -15,11 +15,16 @@ use oxmpi_abi::types::{
 use oxmpi_objects::error::{MpiError, Result};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// The generalized requests that the program has not completed or freed.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<HashMap<u64, Generalized>>);
+pub(crate) struct Requests {
+    all: Mutex<HashMap<u64, Generalized>>,
+    /// How many were ever made. Programs without any never look further.
+    made: AtomicU64,
+}
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +93,15 @@ fn no_request(request: Request) -> MpiError {
     MpiError::new(abi::MPI_ERR_REQUEST, text)
 }
 
+/// The generalized requests; `None` if there never was one.
+fn requests() -> Option<MutexGuard<'static, HashMap<u64, Generalized>>> {
+    let requests = &objects().generalized;
+    // Whoever has a handle has it from the thread that made the request.
+    (requests.made.load(Ordering::Relaxed) > 0).then(|| locked(&requests.all))
+}
+
 fn find(request: Request) -> Option<Generalized> {
-    locked(&objects().generalized.0).get(&(request as u64)).copied()
+    requests()?.get(&(request as u64)).copied()
 }
 
 /// Tells of a generalized request that a call has just completed: its status is the program's, and its error that of the free
@@ -98,7 +110,7 @@ fn find(request: Request) -> Option<Generalized> {
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<()> {
-    let found = locked(&objects().generalized.0).remove(&(request as u64));
+    let found = requests().and_then(|mut all| all.remove(&(request as u64)));
     // Whoever took the completion is alone in having it.
     let Some(Generalized { calls, .. }) = found else { return Err(no_request(request)) };
     // SAFETY: by the contract of this function.
@@ -124,7 +136,7 @@ pub(crate) fn cancel(request: Request) -> Option<Result<()>> {
 /// Frees a request if it is a generalized one. Its free function is called when its operation is over, too.
 pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
     let found = {
-        let mut all = locked(&objects().generalized.0);
+        let mut all = requests()?;
         let found = all.get_mut(&(request as u64)).filter(|found| !found.is_freed)?;
         found.is_freed = true;
         let found = *found;
@@ -156,7 +168,8 @@ mpi! {
             let calls = Calls { query, free, cancel, extra_state: extra_state.expose_provenance() };
             let made = library.process.start_generalized();
             let entry = Generalized { calls, is_complete: false, is_freed: false };
-            locked(&objects().generalized.0).insert(made, entry);
+            objects().generalized.made.fetch_add(1, Ordering::Relaxed);
+            locked(&objects().generalized.all).insert(made, entry);
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(request, made as Request, "request") }
         })
@@ -166,7 +179,7 @@ mpi! {
     fn MPI_Grequest_complete(request: Request) -> c_int {
         on_none(FuncId::MPI_Grequest_complete, |library| {
             let found = {
-                let mut all = locked(&objects().generalized.0);
+                let mut all = requests().ok_or_else(|| no_request(request))?;
                 let found = all.get_mut(&(request as u64)).filter(|found| !found.is_complete);
                 let found = found.ok_or_else(|| no_request(request))?;
                 found.is_complete = true;

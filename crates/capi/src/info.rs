@@ -6,7 +6,7 @@ use crate::objects::{locked, objects};
 use crate::strings::{put_text, text};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Info as InfoHandle;
+use oxmpi_abi::types::{Aint, Count, Info as InfoHandle, Offset};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
@@ -267,5 +267,20 @@ mpi! {
         // SAFETY: the C program passes room for MPI_MAX_INFO_KEY characters.
         let result = found.and_then(|found| unsafe { put_text(&found, abi::MPI_MAX_INFO_KEY as usize, key, "key") });
         outcome(FuncId::MPI_Info_get_nthkey, None, result)
+    }
+
+    /// MPI-5.0 section 20.2: the sizes of the types that the binary interface leaves open, bytes.
+    fn MPI_Abi_get_info(info: *mut InfoHandle) -> c_int {
+        let sizes = [
+            ("mpi_aint_size", size_of::<Aint>()),
+            ("mpi_count_size", size_of::<Count>()),
+            ("mpi_offset_size", size_of::<Offset>()),
+        ];
+        let mut made = Info::new();
+        for (key, bytes) in sizes {
+            // Keys and values are far below the limits.
+            let _ = made.set(key.as_bytes(), bytes.to_string().as_bytes());
+        }
+        outcome(FuncId::MPI_Abi_get_info, None, give(made, info, "info"))
     }
 }

@@ -3,6 +3,7 @@
 //! What a handler does is decided by the C interface. Here it is a number, and something that keeps what the number names
 //! alive for as long as an object has it.
 
+use oxmpi_abi::constants as abi;
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,14 +34,14 @@ impl ErrorHandler {
 #[derive(Debug)]
 pub struct HandlerCell {
     current: Mutex<ErrorHandler>,
-    /// The handle of the object, 0 if it has none.
+    /// The handle of the object, MPI_COMM_NULL if it has none.
     object: AtomicUsize,
 }
 
 impl HandlerCell {
     /// A place for the handler of an object that has no handle yet.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
-        HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(0) }
+        HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL) }
     }
 
     /// The handler.
@@ -57,7 +58,7 @@ impl HandlerCell {
         drop(before);
     }
 
-    /// The handle of the object that has the handler; 0 if it has none.
+    /// The handle of the object that has the handler; MPI_COMM_NULL if it has none.
     pub fn object(&self) -> usize {
         self.object.load(Ordering::Relaxed)
     }
