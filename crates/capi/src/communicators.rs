@@ -1,26 +1,85 @@
 //! Communicators (MPI-5.0 chapter 7).
+//!
+//! A collective call that is wrong takes part as far as it can: the others must not wait for ever. So a null pointer
+//! for the result is an error after the communicator was made, which is then freed again.
 
 use crate::attributes;
 use crate::errors::{on_comm, outcome};
-use crate::library::{self, Running, fetch, null, put};
+use crate::info;
+use crate::library::{Running, fetch, library, null, put};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::Comm;
+use oxmpi_abi::types::{Comm, Group as GroupHandle, Info, Request};
 use oxmpi_core::Communicator;
+use oxmpi_core::comm::{Comparison, Peer};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
 use oxmpi_objects::hints::CommHints;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Gives a new communicator its handle.
-pub(crate) fn give(library: &Running, place: *mut Comm, made: Communicator) -> Result<()> {
+/// A handle for a new communicator, which its error handler will be told.
+pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
     let made = Arc::new(made);
-    let handle = library.communicators.insert(made.clone());
-    made.errhandler_cell().set_object(handle.raw() as Comm);
+    let handle = library.communicators.insert(Arc::clone(&made)).raw() as Comm;
+    made.errhandler_cell().set_object(handle);
+    handle
+}
+
+/// Gives a new communicator its handle.
+pub(crate) fn give(library: &Running, place: *mut Comm, what: &str, made: Communicator) -> Result<()> {
+    if place.is_null() {
+        library.process.close(&made);
+        return Err(null(what));
+    }
+    let handle = enlist(library, made);
     // SAFETY: the C program passes a place for a handle.
-    unsafe { put(place, handle.raw() as Comm, "newcomm") }
+    unsafe { put(place, handle, what) }
+}
+
+/// As [`give`] where there may be no communicator for this process.
+fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) -> Result<()> {
+    match made {
+        Some(made) => give(library, place, "newcomm", made),
+        // SAFETY: the C program passes a place for a handle.
+        None => unsafe { put(place, abi::MPI_COMM_NULL, "newcomm") },
+    }
+}
+
+/// How a communicator ends.
+#[derive(Clone, Copy)]
+enum End {
+    Free,
+    Disconnect,
+}
+
+/// Frees a communicator and its handle.
+fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
+    // SAFETY: the C program passes a place with a handle.
+    let handle = match unsafe { fetch(comm, "comm") } {
+        Ok(handle) => handle,
+        Err(error) => return outcome(function, None, Err(error)),
+    };
+    let result = library().and_then(|library| {
+        if handle == abi::MPI_COMM_WORLD || handle == abi::MPI_COMM_SELF {
+            let text = "a predefined communicator cannot be freed or disconnected";
+            return Err(MpiError::new(abi::MPI_ERR_COMM, text));
+        }
+        let communicator = Arc::clone(&*library.communicator(handle)?);
+        attributes::delete_attributes(handle, &communicator.attributes)?;
+        match how {
+            End::Free => library.process.close(&communicator),
+            End::Disconnect => library.process.disconnect(&communicator),
+        }
+        drop(communicator);
+        let freed = library.communicators.free(Handle::from_raw(handle as u64));
+        freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
+        // SAFETY: as above.
+        unsafe { put(comm, abi::MPI_COMM_NULL, "comm") }
+    });
+    outcome(function, Some(On::Comm(handle)), result)
 }
 
 mpi! {
@@ -49,35 +108,124 @@ mpi! {
     /// MPI-5.0 section 7.4.2. Collective.
     fn MPI_Comm_split(comm: Comm, color: c_int, key: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_split, comm, |library, communicator| {
-            if newcomm.is_null() {
-                return Err(null("newcomm"));
-            }
-            match library.process.split(communicator, color, key)? {
-                Some(made) => give(library, newcomm, made),
-                // SAFETY: the C program passes a place for a handle.
-                None => unsafe { put(newcomm, abi::MPI_COMM_NULL, "newcomm") },
-            }
+            give_if_any(library, newcomm, library.process.split(communicator, color, key)?)
         })
     }
 
-    /// MPI-5.0 section 7.4.3.
+    /// MPI-5.0 section 7.4.2. Collective.
+    fn MPI_Comm_split_type(
+        comm: Comm,
+        split_type: c_int,
+        key: c_int,
+        info: Info,
+        newcomm: *mut Comm,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_split_type, comm, |library, communicator| {
+            let info = info::given(info);
+            let split_type = if info.is_ok() { split_type } else { abi::MPI_UNDEFINED };
+            let resource = info.as_ref().ok().and_then(|info| info.hint("mpi_hw_resource_type"));
+            let made = library.process.split_type(communicator, split_type, key, resource)?;
+            info?;
+            give_if_any(library, newcomm, made)
+        })
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective.
+    fn MPI_Comm_create(comm: Comm, group: GroupHandle, newcomm: *mut Comm) -> c_int {
+        on_comm(FuncId::MPI_Comm_create, comm, |library, communicator| {
+            let group = library.group(group);
+            let made = library.process.create(communicator, group.as_deref().unwrap_or(&Group::EMPTY))?;
+            group?;
+            give_if_any(library, newcomm, made)
+        })
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective over the group.
+    fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
+        on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {
+            let group = library.group(group)?;
+            give_if_any(library, newcomm, library.process.create_group(communicator, &group, tag)?)
+        })
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective.
+    fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
+        let result = attributes::duplicate_later(comm, CommHints::default(), newcomm, request);
+        outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
+    }
+
+    /// MPI-5.0 section 7.4.1. Both communicators are looked at; nothing is sent.
+    fn MPI_Comm_compare(comm1: Comm, comm2: Comm, result: *mut c_int) -> c_int {
+        on_comm(FuncId::MPI_Comm_compare, comm1, |library, communicator| {
+            let related = match communicator.compare(&*library.communicator(comm2)?)? {
+                Comparison::Identical => abi::MPI_IDENT,
+                Comparison::Congruent => abi::MPI_CONGRUENT,
+                Comparison::Similar => abi::MPI_SIMILAR,
+                Comparison::Unequal => abi::MPI_UNEQUAL,
+            };
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(result, related, "result") }
+        })
+    }
+
+    /// MPI-5.0 section 7.6.1.
+    fn MPI_Comm_test_inter(comm: Comm, flag: *mut c_int) -> c_int {
+        on_comm(FuncId::MPI_Comm_test_inter, comm, |_, communicator| {
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(flag, c_int::from(communicator.is_inter()), "flag") }
+        })
+    }
+
+    /// MPI-5.0 section 7.6.1.
+    fn MPI_Comm_remote_size(comm: Comm, size: *mut c_int) -> c_int {
+        on_comm(FuncId::MPI_Comm_remote_size, comm, |_, communicator| {
+            communicator.check_inter()?;
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(size, communicator.remote_size(), "size") }
+        })
+    }
+
+    /// MPI-5.0 section 7.6.2. Collective in each of the two groups; peer_comm, remote_leader and tag matter at the
+    /// leaders only.
+    fn MPI_Intercomm_create(
+        local_comm: Comm,
+        local_leader: c_int,
+        peer_comm: Comm,
+        remote_leader: c_int,
+        tag: c_int,
+        newintercomm: *mut Comm,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Intercomm_create, local_comm, |library, communicator| {
+            let leads = communicator.rank() == local_leader;
+            let (comm, wrong) = match leads.then(|| library.communicator(peer_comm)).transpose() {
+                Ok(comm) => (comm, None),
+                Err(error) => (None, Some(error)),
+            };
+            // What is wrong at a leader must be told to its group.
+            let peer = match wrong {
+                None => Ok(comm.as_ref().map(|comm| Peer { comm, leader: remote_leader, tag })),
+                Some(error) => Err(error),
+            };
+            let made = library.process.intercomm_create(communicator, local_leader, peer)?;
+            give(library, newintercomm, "newintercomm", made)
+        })
+    }
+
+    /// MPI-5.0 section 7.6.2. Collective over both groups.
+    fn MPI_Intercomm_merge(intercomm: Comm, high: c_int, newintracomm: *mut Comm) -> c_int {
+        on_comm(FuncId::MPI_Intercomm_merge, intercomm, |library, communicator| {
+            let made = library.process.merge(communicator, high != 0)?;
+            give(library, newintracomm, "newintracomm", made)
+        })
+    }
+
+    /// MPI-5.0 section 7.4.3. What is under way goes on.
     fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-        // SAFETY: the C program passes a place with a handle.
-        let handle = unsafe { fetch(comm, "comm") };
-        let on = handle.as_ref().ok().map(|handle| On::Comm(*handle));
-        outcome(FuncId::MPI_Comm_free, on, library::library().and_then(|library| {
-            let handle = handle?;
-            if handle == abi::MPI_COMM_WORLD || handle == abi::MPI_COMM_SELF {
-                return Err(MpiError::new(abi::MPI_ERR_COMM, "a predefined communicator cannot be freed"));
-            }
-            let communicator = Arc::clone(&*library.communicator(handle)?);
-            attributes::delete_attributes(handle, &communicator.attributes)?;
-            library.process.close(&communicator);
-            drop(communicator);
-            let freed = library.communicators.free(Handle::from_raw(handle as u64));
-            freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
-            // SAFETY: as above.
-            unsafe { put(comm, abi::MPI_COMM_NULL, "comm") }
-        }))
+        end(FuncId::MPI_Comm_free, comm, End::Free)
+    }
+
+    /// MPI-5.0 section 11.10.4. Waits for what is under way.
+    fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
+        end(FuncId::MPI_Comm_disconnect, comm, End::Disconnect)
     }
 }

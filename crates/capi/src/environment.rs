@@ -42,13 +42,15 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     process.own().errhandler_cell().set(initial);
     info::settle_environment(process.size(), wanted);
     let attribute_values = Values::new(&client);
-    let (communicators, datatypes, operations) = (Table::new(), Table::new(), Table::new());
+    let (communicators, groups) = (Table::new(), Table::new());
+    let (datatypes, operations) = (Table::new(), Table::new());
     if level >= abi::MPI_THREAD_SERIALIZED {
         process.set_threaded()?;
     } else {
         // SAFETY: the program has promised that one thread at a time calls MPI, and always the same.
         let promise = unsafe { SingleThread::promise() };
         communicators.set_single_threaded(promise);
+        groups.set_single_threaded(promise);
         datatypes.set_single_threaded(promise);
         operations.set_single_threaded(promise);
     }
@@ -56,6 +58,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         process,
         client,
         communicators,
+        groups,
         datatypes,
         predefined: Predefined::new(),
         fortran_types: FortranTypes::default(),

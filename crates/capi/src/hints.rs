@@ -5,7 +5,7 @@ use crate::errors::{on_comm, outcome};
 use crate::info;
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
-use oxmpi_abi::types::{Comm, Info};
+use oxmpi_abi::types::{Comm, Info, Request};
 use oxmpi_objects::hints::CommHints;
 use std::ffi::c_int;
 
@@ -29,5 +29,13 @@ mpi! {
     fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
         let hints = info::given(info).map(|info| CommHints::default().updated(&info));
         outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), attributes::duplicate(comm, hints, newcomm))
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
+        let result = info::given(info).and_then(|info| {
+            attributes::duplicate_later(comm, CommHints::default().updated(&info), newcomm, request)
+        });
+        outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
     }
 }

@@ -39,6 +39,7 @@ mod errorcodes;
 mod errors;
 mod fortran_types;
 mod grequests;
+mod groups;
 mod hints;
 mod info;
 mod library;

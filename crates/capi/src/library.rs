@@ -7,13 +7,14 @@ use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Op as OpHandle};
+use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::shm::Shm;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::table::{Handle, Ref, Table};
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
 use oxmpi_objects::op::{self, Op};
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_rt::client::Client;
@@ -28,6 +29,7 @@ pub(crate) struct Running {
     pub(crate) process: Process<Shm>,
     pub(crate) client: Arc<Client>,
     pub(crate) communicators: Table<Arc<Communicator>>,
+    pub(crate) groups: Table<Arc<Group>>,
     pub(crate) datatypes: Table<Arc<Datatype>>,
     pub(crate) predefined: Predefined,
     pub(crate) fortran_types: FortranTypes,
@@ -177,6 +179,18 @@ impl Running {
         match self.communicators.get(Handle::from_raw(comm as u64)) {
             Ok(made) => Ok(CommRef::Made(made)),
             Err(bad) => Err(MpiError::new(abi::MPI_ERR_COMM, format!("the communicator {comm:#x}: {bad}"))),
+        }
+    }
+
+    /// The group with this handle.
+    pub(crate) fn group(&self, handle: GroupHandle) -> Result<Arc<Group>> {
+        match handle {
+            abi::MPI_GROUP_EMPTY => Ok(Arc::new(Group::EMPTY)),
+            abi::MPI_GROUP_NULL => Err(MpiError::new(abi::MPI_ERR_GROUP, "the group is MPI_GROUP_NULL")),
+            _ => match self.groups.get(Handle::from_raw(handle as u64)) {
+                Ok(made) => Ok(made.clone()),
+                Err(bad) => Err(MpiError::new(abi::MPI_ERR_GROUP, format!("the group {handle:#x}: {bad}"))),
+            },
         }
     }
 

@@ -187,7 +187,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Group_fromint(group: c_int) -> Group {
-        from_int(group, none_yet)
+        from_int(group, |library, int| Some(library.groups.current(int).ok()?.raw()))
     }
 
     /// As [`MPI_Comm_toint`].

@@ -115,7 +115,14 @@ programs! {
     coll_scan
     coll_scatter
     coll_types
+    comm_compare
+    comm_create
+    comm_create_group
+    comm_disconnect
+    comm_idup
+    comm_leak
     comm_split_dup
+    comm_split_type
     errhandler_inherit
     errhandler_user
     errors_added
@@ -124,12 +131,18 @@ programs! {
     forked_child
     grequest_basic
     grequest_thread
+    group_algebra
+    group_errors
     hw_resources
     idle
     info_basic
     info_comm
     info_env
     init_state
+    intercomm_create
+    intercomm_dup_split
+    intercomm_merge
+    intercomm_p2p
     names
     objects_leak
     ops

@@ -10,7 +10,7 @@
 //! | module | calls |
 //! |---|---|
 //! | [`process`] | bring-up, the waiting loop, finalize |
-//! | [`comm`] | communicators: dup, split, free |
+//! | [`comm`] | communicators: how they are made, of one group or two, and their end |
 //! | [`p2p`] | sends, receives, probes |
 //! | [`matched`] | matched probes and receives |
 //! | [`persistent`] | persistent sends and receives |

@@ -7,7 +7,7 @@ use crate::errors;
 use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
-use oxmpi_engine::{Completion, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
+use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// A user's reduction function, bound to its datatype: called without any lock held.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
+
+/// What follows from a collective when it is over, for better or for worse. It runs inside progress with the lane locked,
+/// just before the request is complete: it must not wait, and runs nothing of the user's.
+pub(crate) type Then<F> = Box<dyn FnOnce(&mut Domain<F>, std::result::Result<(), Fault>) + Send>;
 
 /// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
@@ -37,6 +41,8 @@ pub struct Process<F> {
     own: Arc<Communicator>,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
+    /// The node it runs on: processes with the same number can share memory.
+    pub(crate) node: u64,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -50,7 +56,7 @@ impl<F> std::fmt::Debug for Process<F> {
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
     /// Collectives in execution.
-    runs: Vec<Active>,
+    runs: Vec<Active<F>>,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
@@ -60,13 +66,14 @@ pub(crate) struct Domain<F> {
     pub(crate) attached: AttachedBuffers,
 }
 
-struct Active {
+struct Active<F> {
     request: RequestId,
     run: Run,
     call: Option<UserCall>,
+    then: Option<Then<F>>,
 }
 
-impl std::fmt::Debug for Active {
+impl<F> std::fmt::Debug for Active<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Active").field("request", &self.request).finish_non_exhaustive()
     }
@@ -80,10 +87,10 @@ struct Due {
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Adds a collective and lets it begin.
-    pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>) -> RequestId {
+    /// Adds a collective.
+    pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
-        self.runs.push(Active { request, run, call });
+        self.runs.push(Active { request, run, call, then });
         request
     }
 
@@ -95,9 +102,12 @@ impl<F: Fabric> Domain<F> {
                 Progress::Waiting => at += 1,
                 Progress::Done(result) => {
                     let fault = result.err().map(errors::fault_of);
-                    let (request, team) = (active.request, active.run.team().clone());
-                    self.runs.swap_remove(at);
-                    let context = if fault.is_some() { team.collective } else { NO_CONTEXT };
+                    let collective = active.run.team().collective;
+                    let Active { request, then, .. } = self.runs.swap_remove(at);
+                    if let Some(then) = then {
+                        then(self, fault.map_or(Ok(()), Err));
+                    }
+                    let context = if fault.is_some() { collective } else { NO_CONTEXT };
                     let completion = Completion { fault, context, ..Completion::EMPTY };
                     self.lane.complete_external(request, completion);
                 }
@@ -120,7 +130,7 @@ impl<F: Fabric> Domain<F> {
 
     /// Notes whom the requests of a new communicator tell of errors.
     pub(crate) fn note_handler(&mut self, comm: &Communicator) {
-        for context in [comm.team.point_to_point as usize, comm.team.collective as usize] {
+        for context in comm.contexts().map(|context| context as usize) {
             if self.handlers.len() <= context {
                 self.handlers.resize(context + 1, None);
             }
@@ -138,8 +148,7 @@ impl<F: Fabric> Domain<F> {
     pub(crate) fn reap(&mut self) {
         let (lane, runs) = (&mut self.lane, &self.runs);
         self.closing.retain(|team| {
-            // A collective may have no message under way at the moment and still have some to send.
-            let busy = lane.is_busy(team) || runs.iter().any(|active| Arc::ptr_eq(active.run.team(), team));
+            let busy = is_busy(lane, runs, team);
             if !busy {
                 self.attached.forget(team.point_to_point);
                 lane.close_team(team);
@@ -147,6 +156,17 @@ impl<F: Fabric> Domain<F> {
             busy
         });
     }
+
+    /// Whether something is under way in the contexts of a team.
+    pub(crate) fn is_busy(&self, team: &Team) -> bool {
+        is_busy(&self.lane, &self.runs, team)
+    }
+}
+
+/// A collective may have no message under way at the moment and still have some to send. It is the context that counts:
+/// some collectives are of a part of a communicator only, or of both groups of one.
+fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
+    lane.is_busy(team) || runs.iter().any(|active| active.run.team().collective == team.collective)
 }
 
 impl<F: Fabric> Process<F> {
@@ -186,12 +206,18 @@ impl<F: Fabric> Process<F> {
             world,
             own,
             heap: None,
+            node: 0,
         }
     }
 
     /// The process with this heap, which peers can read over its fabric.
     pub fn with_heap(self, heap: Heap) -> Process<F> {
         Process { heap: Some(Arc::new(heap)), ..self }
+    }
+
+    /// The process on this node: those on nodes of the same number can share memory.
+    pub fn on_node(self, node: u64) -> Process<F> {
+        Process { node, ..self }
     }
 
     /// Memory from which peers copy messages by themselves, if this process has such.
@@ -231,15 +257,17 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique in the job.
-    pub(crate) fn new_context_id(&self) -> Result<ContextId> {
-        let counter = self.next_context.fetch_add(1, Ordering::Relaxed);
-        if counter >= 1 << 31 {
+    /// A name for a new pair of contexts, unique in the job; the `pairs - 1` later ones are this caller's too.
+    pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
+        const MOST: u32 = 1 << 31;
+        let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
+        let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let Ok(counter) = taken else {
             return Err(MpiError::new(
                 abi::MPI_ERR_OTHER,
-                "this process has created 2^31 communicators, which is the limit",
+                "this process has named 2^31 pairs of contexts for communicators, which is the limit",
             ));
-        }
+        };
         Ok(ContextId::new(self.rank, counter))
     }
 

@@ -30,9 +30,10 @@
 //! - A script that returns a result has finalized: its rank stays until everything it has sent is gone, then leaves.
 //! - A rank in [`Rank::compute`] does not look at its messages.
 
+mod communicators;
 mod rank;
 
-pub use rank::{Doing, Rank};
+pub use rank::{Doing, RANKS_OF_A_NODE, Rank};
 
 use oxmpi_engine::Rest;
 use oxmpi_fabric::sim::{Network, Random, Weather};

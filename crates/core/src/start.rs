@@ -4,6 +4,7 @@ use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
+use oxmpi_os::host;
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory};
 use std::fmt;
@@ -59,7 +60,8 @@ pub fn start() -> Result<Started, StartError> {
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let fabric = Shm::new(own, door.kind(), settings(&params), open);
-    let process = Process::new(boot.rank, boot.size, fabric, Some(door)).with_heap(heap);
+    let process =
+        Process::new(boot.rank, boot.size, fabric, Some(door)).with_heap(heap).on_node(host::identity());
     Ok(Started { process, client })
 }
 

@@ -1,8 +1,9 @@
 //! Ranks as values: several in one program, over the real shared-memory code.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
 use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::comm::{Comparison, Peer};
 use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
@@ -358,6 +359,84 @@ fn control_sections_are_used_again_by_other_communicators() {
                 open.drain(..15).for_each(|c| p.close(&c));
             }
         }
+    });
+}
+
+#[test]
+fn two_threads_make_communicators_of_groups_at_the_same_time() {
+    world(4, |p| {
+        p.set_threaded().unwrap();
+        let world = p.world().clone();
+        let whole = world.group().unwrap();
+        let turned = whole.include(&[3, 2, 1, 0]).unwrap();
+        let make = |tag: i32| {
+            for round in 0..50 {
+                let group = if (round + tag) % 2 == 0 { &whole } else { &turned };
+                let made = p.create_group(&world, group, tag).unwrap().unwrap();
+                let place = if (round + tag) % 2 == 0 { world.rank() } else { 3 - world.rank() };
+                assert_eq!((made.rank(), made.size()), (place, 4));
+                assert_eq!(sum(p, &made, (tag * 1000 + round) as u64), 4 * (tag * 1000 + round) as u64);
+                p.close(&made);
+            }
+        };
+        std::thread::scope(|scope| {
+            for tag in 0..2 {
+                scope.spawn(move || make(tag));
+            }
+        });
+    });
+}
+
+#[test]
+fn intercommunicators_connect_two_groups() {
+    world(5, |p| {
+        let world = p.world().clone();
+        for round in 0..10u8 {
+            let low = world.rank() < 2;
+            let half = p.split(&world, i32::from(low), 0).unwrap().unwrap();
+            let peer = Peer { comm: &world, leader: if low { 2 } else { 0 }, tag: 3 };
+            let peer = (half.rank() == 0).then_some(peer);
+            let inter = p.intercomm_create(&half, 0, Ok(peer)).unwrap();
+            p.close(&half);
+            let twin = p.dup(&inter).unwrap();
+            assert_eq!((twin.size(), twin.remote_size()), if low { (2, 3) } else { (3, 2) });
+            assert_eq!(twin.compare(&inter).unwrap(), Comparison::Congruent);
+            assert_eq!(world.compare(&inter).unwrap(), Comparison::Unequal);
+            if twin.rank() < 2 {
+                // The same rank on the other side; the same tag in both.
+                let peer = twin.rank();
+                send(p, &inter, Mode::Standard, &[1, round], peer, 5);
+                send(p, &twin, Mode::Standard, &[2, round], peer, 5);
+                assert_eq!(receive(p, &twin, 2, MPI_ANY_SOURCE, MPI_ANY_TAG), (vec![2, round], peer, 5));
+                assert_eq!(receive(p, &inter, 2, peer, 5).0, [1, round]);
+            }
+            p.disconnect(&inter);
+            // Both say the same: the group of the lower leader is the first.
+            let merged = p.merge(&twin, round % 2 == 0).unwrap();
+            p.close(&twin);
+            assert_eq!((merged.rank(), merged.size()), (world.rank(), 5));
+            assert_eq!(sum(p, &merged, 1), 5);
+            p.close(&merged);
+        }
+    });
+}
+
+#[test]
+fn what_a_leader_does_wrong_is_told_to_its_group() {
+    world(4, |p| {
+        let world = p.world().clone();
+        let half = p.split(&world, world.rank() % 2, 0).unwrap().unwrap();
+        let make = |leader: i32, tag: i32| {
+            let peer = Peer { comm: &world, leader, tag };
+            let made = p.intercomm_create(&half, 0, Ok((half.rank() == 0).then_some(peer)));
+            made.map(|_| ()).map_err(|error| error.class())
+        };
+        assert_eq!(make(4, 0), Err(MPI_ERR_RANK));
+        assert_eq!(make(1 - world.rank() % 2, -1), Err(MPI_ERR_TAG));
+        // The groups are the same: each leader meets itself.
+        assert_eq!(make(world.rank(), 0), Err(MPI_ERR_COMM));
+        assert_eq!(make(1 - world.rank() % 2, 0), Ok(()));
+        p.close(&half);
     });
 }
 

@@ -108,16 +108,41 @@ impl<F: Fabric> Lane<F> {
     ///
     /// Messages that came for it before are found in it.
     pub fn open_team(&mut self, map: RankMap, rank: u32, id: ContextId, symmetric: bool) -> Arc<Team> {
-        let point_to_point = self.state.contexts.adopt(id);
-        let collective = self.state.contexts.adopt(id.collective());
+        let [point_to_point, collective] = self.adopt_pair(id);
         let team = Arc::new(Team { map, rank, id, point_to_point, collective });
         for index in [point_to_point, collective] {
-            if let Some(context) = self.state.contexts.get_mut(index) {
-                context.team = Some(team.clone());
-                context.symmetric = symmetric;
-            }
+            self.settle(index, &team, symmetric);
         }
         team
+    }
+
+    /// As [`Lane::open_team`] for an intercommunicator: one pair of contexts of which the point-to-point one is used
+    /// between this process and the `remote` ones, the collective one among the processes of `union`. `rank` is this
+    /// process's rank in its own group, `union_rank` that among all. Returns the team of each context.
+    pub fn open_inter_team(
+        &mut self,
+        (remote, rank): (RankMap, u32),
+        (union, union_rank): (RankMap, u32),
+        id: ContextId,
+    ) -> (Arc<Team>, Arc<Team>) {
+        let [point_to_point, collective] = self.adopt_pair(id);
+        let team = |map, rank| Arc::new(Team { map, rank, id, point_to_point, collective });
+        let (remote, union) = (team(remote, rank), team(union, union_rank));
+        self.settle(point_to_point, &remote, false);
+        self.settle(collective, &union, false);
+        (remote, union)
+    }
+
+    fn adopt_pair(&mut self, id: ContextId) -> [u32; 2] {
+        [id, id.collective()].map(|id| self.state.contexts.adopt(id))
+    }
+
+    /// From now on a context is this team's.
+    fn settle(&mut self, index: u32, team: &Arc<Team>, symmetric: bool) {
+        if let Some(context) = self.state.contexts.get_mut(index) {
+            context.team = Some(team.clone());
+            context.symmetric = symmetric;
+        }
     }
 
     /// Whether something is under way in the contexts of a team.

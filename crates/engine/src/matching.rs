@@ -47,10 +47,11 @@ impl Wanted {
             Source::Any => ANYBODY,
             Source::Process(p) => p,
         };
-        match tag {
-            TagMatch::Any => Wanted { source, tag: 0, mask: 0 },
-            TagMatch::Is(tag) => Wanted { source, tag, mask: !0 },
-        }
+        let Tags { tag, mask } = match tag {
+            TagMatch::Any => Tags::ANY,
+            TagMatch::Is(tag) => Tags::one(tag),
+        };
+        Wanted { source, tag, mask }
     }
 
     /// As [`Wanted::new`], from a process or [`ANYBODY`].
@@ -357,6 +358,19 @@ mod tests {
         assert_eq!(c.take_posted(2, 5), Some(id(2)));
         assert_eq!(c.take_posted(2, 4), None);
         assert_eq!(c.take_posted(2, 5), Some(id(3)));
+    }
+
+    #[test]
+    fn a_wildcard_takes_no_message_of_the_library() {
+        let mut c = Context::new(ContextId::new(0, 1));
+        let id = |n| RequestId::from_raw(n);
+        c.post(Wanted::new(Source::Any, TagMatch::Any), id(1));
+        c.post(Wanted::plain(2, Tags::ANY), id(2));
+        c.post(Wanted::new(Source::Process(2), TagMatch::Is(!5)), id(3));
+        assert_eq!(c.take_posted(2, !5), Some(id(3)));
+        assert_eq!(c.take_posted(2, i32::MIN), None);
+        assert_eq!(c.take_posted(2, i32::MAX), Some(id(1)));
+        assert_eq!(c.take_posted(2, 0), Some(id(2)));
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub enum Source {
 /// Which tags a receive or probe wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagMatch {
-    /// Any.
+    /// Any that is not negative.
     Any,
-    /// This one.
+    /// This one. (A negative one marks a message of the library's own, which no wildcard takes.)
     Is(i32),
 }
 

@@ -36,6 +36,14 @@ impl RankMap {
         }
     }
 
+    /// The process index of each rank, in the order of the ranks.
+    pub fn processes(&self) -> Vec<u32> {
+        match self {
+            RankMap::Identity(n) => (0..*n).collect(),
+            RankMap::Table { processes, .. } => processes.to_vec(),
+        }
+    }
+
     /// Process index of a rank, if there is such a rank.
     #[inline(always)]
     pub fn process(&self, rank: u32) -> Option<u32> {

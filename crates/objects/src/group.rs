@@ -70,6 +70,14 @@ impl Group {
         Ok(Group { members: Members::Table { by_rank: processes.into(), by_process: by_process.into() } })
     }
 
+    /// No processes (`MPI_GROUP_EMPTY`).
+    pub const EMPTY: Group = Group { members: Members::Range { first: 0, len: 0 } };
+
+    /// Whether it has no processes.
+    pub fn is_empty(&self) -> bool {
+        self.size() == 0
+    }
+
     /// The number of processes.
     #[inline]
     pub fn size(&self) -> usize {
@@ -107,13 +115,27 @@ impl Group {
         (0..self.size()).filter_map(|rank| self.process(rank))
     }
 
-    fn member(&self, i: usize, rank: i32) -> Result<u32> {
+    fn member(&self, rank: i32, what: impl FnOnce() -> String) -> Result<u32> {
         usize::try_from(rank).ok().and_then(|r| self.process(r)).ok_or_else(|| {
-            MpiError::new(
-                abi::MPI_ERR_RANK,
-                format!("ranks[{i}] is {rank}, in a group of {} processes", self.size()),
-            )
+            let text = format!("{} is {rank}, in a group of {} processes", what(), self.size());
+            MpiError::new(abi::MPI_ERR_RANK, text)
         })
+    }
+
+    /// The rank in `other` of each of these ranks (`MPI_Group_translate_ranks`): MPI_UNDEFINED of a process that is
+    /// not there, MPI_PROC_NULL of itself.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_RANK` if a rank is neither a member nor MPI_PROC_NULL.
+    pub fn translate(&self, ranks: &[i32], other: &Group) -> Result<Vec<i32>> {
+        let translated = ranks.iter().enumerate().map(|(i, &rank)| match rank {
+            abi::MPI_PROC_NULL => Ok(abi::MPI_PROC_NULL),
+            rank => {
+                let process = self.member(rank, || format!("ranks1[{i}]"))?;
+                Ok(other.rank_of(process).map_or(abi::MPI_UNDEFINED, |there| there as i32))
+            }
+        });
+        translated.collect()
     }
 
     /// The members with these ranks, in this order (`MPI_Group_incl`).
@@ -121,8 +143,23 @@ impl Group {
     /// # Errors
     /// Class `MPI_ERR_RANK` if a rank is no member or appears twice.
     pub fn include(&self, ranks: &[i32]) -> Result<Group> {
-        let chosen: Result<Vec<u32>> = ranks.iter().enumerate().map(|(i, &r)| self.member(i, r)).collect();
-        Group::new(&chosen?)
+        let chosen: Result<Vec<u32>> =
+            ranks.iter().enumerate().map(|(i, &r)| self.member(r, || format!("ranks[{i}]"))).collect();
+        let chosen = chosen?;
+        self.check_distinct(ranks)?;
+        Group::new(&chosen)
+    }
+
+    /// Whether ranks that are members are all different.
+    fn check_distinct(&self, ranks: &[i32]) -> Result<()> {
+        let mut seen = vec![None; self.size()];
+        for (i, rank) in ranks.iter().enumerate() {
+            if let Some(before) = seen[*rank as usize].replace(i) {
+                let text = format!("rank {rank} is named twice, as number {before} and number {i}");
+                return Err(MpiError::new(abi::MPI_ERR_RANK, text));
+            }
+        }
+        Ok(())
     }
 
     /// All members but those with these ranks (`MPI_Group_excl`).
@@ -137,24 +174,26 @@ impl Group {
     /// The ranks that triplets (first, last, stride) stand for (`MPI_Group_range_incl` and `_excl`).
     ///
     /// # Errors
-    /// Class `MPI_ERR_ARG` for a stride of 0, `MPI_ERR_RANK` for a first or last rank that is no member.
+    /// Class `MPI_ERR_ARG` for a stride of 0, or one that leads away from the last rank; `MPI_ERR_RANK` for a first or
+    /// last rank that is no member, or a rank that is named twice.
     pub fn expand_ranges(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for (i, &[first, last, stride]) in ranges.iter().enumerate() {
-            if stride == 0 {
-                return Err(MpiError::new(
-                    abi::MPI_ERR_ARG,
-                    format!("the stride of range {i} ({first}, {last}) is 0"),
-                ));
+            self.member(first, || format!("the first rank of range {i}"))?;
+            self.member(last, || format!("the last rank of range {i}"))?;
+            if stride == 0 || (stride > 0 && first > last) || (stride < 0 && first < last) {
+                let text =
+                    format!("the stride of range {i} is {stride}: it does not lead from {first} to {last}");
+                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             }
-            self.member(i, first)?;
-            self.member(i, last)?;
-            let (mut rank, step) = (i64::from(first), i64::from(stride));
-            while if step > 0 { rank <= i64::from(last) } else { rank >= i64::from(last) } {
-                ranks.push(rank as i32);
-                rank += step;
+            let steps = (i64::from(last) - i64::from(first)) / i64::from(stride);
+            // At most as many as the group has members: they are all different.
+            ranks.extend((0..=steps).map(|n| (i64::from(first) + n * i64::from(stride)) as i32));
+            if ranks.len() > self.size() {
+                break;
             }
         }
+        self.check_distinct(&ranks)?;
         Ok(ranks)
     }
 
@@ -221,11 +260,78 @@ mod tests {
         assert_eq!(list(&odd.union(&g)), [15, 13, 11, 10, 12, 14]);
         assert_eq!(list(&g.intersection(&odd)), [11, 13, 15]);
         assert_eq!(list(&g.difference(&g)), []);
-        assert_eq!(g.expand_ranges(&[[0, 4, 2], [5, 1, -3]]).unwrap(), [0, 2, 4, 5, 2]);
+        assert_eq!(g.expand_ranges(&[[0, 3, 2], [5, 2, -4]]).unwrap(), [0, 2, 5]);
+        assert_eq!(g.expand_ranges(&[[3, 3, 7], [4, 4, i32::MIN]]).unwrap(), [3, 4]);
         let same = g.include(&[0, 2, 2]).unwrap_err();
-        assert_eq!((same.class(), same.detail()), (abi::MPI_ERR_RANK, "ranks 1 and 2 are the same process"));
+        let text = "rank 2 is named twice, as number 1 and number 2";
+        assert_eq!((same.class(), same.detail()), (abi::MPI_ERR_RANK, text));
+        assert_eq!(g.exclude(&[0, 2, 2]).unwrap_err().class(), abi::MPI_ERR_RANK);
         assert_eq!(g.include(&[6]).unwrap_err().detail(), "ranks[0] is 6, in a group of 6 processes");
-        assert!(g.include(&[-1]).is_err() && g.expand_ranges(&[[0, 1, 0]]).is_err());
+        assert!(g.include(&[-1]).is_err());
+        assert!(list(&g.include(&[]).unwrap()).is_empty() && Group::EMPTY.is_empty());
+    }
+
+    #[test]
+    fn wrong_ranges_are_told_apart() {
+        let g = Group::contiguous(10, 6).unwrap();
+        let class = |ranges: &[[i32; 3]]| g.expand_ranges(ranges).map_err(|e| e.class());
+        for stride in [[0, 1, 0], [2, 2, 0], [1, 2, -1], [2, 1, 1], [5, 0, i32::MAX]] {
+            assert_eq!(class(&[stride]), Err(abi::MPI_ERR_ARG), "{stride:?}");
+        }
+        for rank in [[0, 6, 1], [-1, 2, 1], [6, 0, -1], [0, -1, -1]] {
+            assert_eq!(class(&[rank]), Err(abi::MPI_ERR_RANK), "{rank:?}");
+        }
+        assert_eq!(class(&[[0, 4, 2], [5, 1, -3]]), Err(abi::MPI_ERR_RANK));
+        assert_eq!(class(&[[0, 5, 1]; 1000]), Err(abi::MPI_ERR_RANK));
+        assert_eq!(class(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn ranks_are_translated() {
+        let g = Group::contiguous(10, 4).unwrap();
+        let other = Group::new(&[13, 11, 99]).unwrap();
+        let ranks = [0, 1, abi::MPI_PROC_NULL, 3, 3];
+        let there = [abi::MPI_UNDEFINED, 1, abi::MPI_PROC_NULL, 0, 0];
+        assert_eq!(g.translate(&ranks, &other).unwrap(), there);
+        let error = g.translate(&[0, 4], &other).unwrap_err();
+        let text = "ranks1[1] is 4, in a group of 4 processes";
+        assert_eq!((error.class(), error.detail()), (abi::MPI_ERR_RANK, text));
+        assert!(g.translate(&[abi::MPI_ANY_SOURCE], &other).is_err());
+    }
+
+    mod properties {
+        use super::*;
+        use proptest::prelude::*;
+        use std::collections::HashSet;
+
+        fn any_group() -> impl Strategy<Value = Group> {
+            proptest::collection::hash_set(0u32..12, 0..12).prop_flat_map(|set| {
+                let members: Vec<u32> = set.into_iter().collect();
+                Just(members).prop_shuffle().prop_map(|members| Group::new(&members).unwrap())
+            })
+        }
+
+        proptest! {
+            /// The algebra of MPI-5.0 section 7.3.2 is that of ordered sets.
+            #[test]
+            fn groups_are_ordered_sets(a in any_group(), b in any_group()) {
+                let of_b: HashSet<u32> = b.processes().collect();
+                let (inside, outside): (Vec<u32>, Vec<u32>) = a.processes().partition(|p| of_b.contains(p));
+                prop_assert_eq!(list(&a.intersection(&b)), inside.clone());
+                prop_assert_eq!(list(&a.difference(&b)), outside.clone());
+                let both = a.union(&b);
+                prop_assert_eq!(both.size(), a.size() + b.size() - inside.len());
+                prop_assert_eq!(list(&both)[..a.size()].to_vec(), list(&a));
+                prop_assert_eq!(list(&both.difference(&a)), list(&b.difference(&a)));
+                let kept: Vec<i32> = (0..a.size() as i32).filter(|r| *r % 2 == 0).collect();
+                let (incl, excl) = (a.include(&kept).unwrap(), a.exclude(&kept).unwrap());
+                prop_assert!(incl.intersection(&excl).is_empty());
+                prop_assert_ne!(incl.union(&excl).compare(&a), Comparison::Unequal);
+                prop_assert_eq!(incl.translate(&[0; 0], &a).unwrap(), Vec::<i32>::new());
+                let back: Vec<i32> = (0..incl.size() as i32).collect();
+                prop_assert_eq!(incl.translate(&back, &a).unwrap(), kept);
+            }
+        }
     }
 
     #[test]

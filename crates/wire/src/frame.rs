@@ -21,6 +21,11 @@ impl ContextId {
         ContextId(((creator as u64) << 32) | ((counter as u64) << 1))
     }
 
+    /// The point-to-point context that its creator named `later` names after this one.
+    pub const fn later(self, later: u32) -> Self {
+        ContextId(self.0 + ((later as u64) << 1))
+    }
+
     /// The collective context that belongs to this point-to-point context.
     pub const fn collective(self) -> Self {
         ContextId(self.0 | 1)
@@ -56,13 +61,14 @@ pub struct Envelope {
 pub struct Tags {
     /// The tag, or 0 for any.
     pub tag: i32,
-    /// Which bits of it count: all or none.
+    /// Which bits of it count: all, or the sign alone.
     pub mask: i32,
 }
 
 impl Tags {
-    /// Any tag.
-    pub const ANY: Tags = Tags { tag: 0, mask: 0 };
+    /// Any tag of the program's. Those are not negative; the library's own messages have negative ones, so that no
+    /// wildcard takes them.
+    pub const ANY: Tags = Tags { tag: 0, mask: i32::MIN };
 
     /// This tag alone.
     #[inline(always)]

@@ -21,6 +21,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+/// How many ranks share a node of the virtual world.
+pub const RANKS_OF_A_NODE: u32 = 3;
+
 /// What a rank does or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
@@ -106,7 +109,8 @@ struct Inner {
 
 impl Rank {
     pub(super) fn new(rank: u32, size: u32, network: Rc<RefCell<Network>>, seed: u64) -> Rank {
-        let process = Process::new(rank, size, Sim::new(rank, network.clone()), None);
+        let process = Process::new(rank, size, Sim::new(rank, network.clone()), None)
+            .on_node(u64::from(rank / RANKS_OF_A_NODE));
         let mut random = Random::new(seed);
         let random = Random::new(random.draw() ^ u64::from(rank));
         Rank(Rc::new(Inner {
@@ -184,7 +188,7 @@ impl Rank {
         answer
     }
 
-    fn note(&self, request: RequestId, doing: Doing) -> RequestId {
+    pub(super) fn note(&self, request: RequestId, doing: Doing) -> RequestId {
         if request != RequestId::COMPLETE {
             self.0.open.borrow_mut().push((request, doing));
         }
@@ -331,28 +335,6 @@ impl Rank {
         let none = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         let request = self.start(comm, Call::Barrier, none, Combine::Nothing, None)?;
         self.wait(request).await.map(drop)
-    }
-
-    /// A communicator with the same processes (MPI_Comm_dup).
-    ///
-    /// # Errors
-    /// A process has failed.
-    pub async fn dup(&self, comm: &Communicator) -> Result<Communicator> {
-        let dup = self.0.process.start_dup(comm)?;
-        self.note(dup.request, Doing::Collective(Collective::Bcast));
-        self.wait(dup.request).await?;
-        self.0.process.finish_dup(comm, dup)
-    }
-
-    /// A communicator with those who give the same colour (MPI_Comm_split).
-    ///
-    /// # Errors
-    /// As [`Process::split`].
-    pub async fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
-        let split = self.0.process.start_split(comm, color, key)?;
-        self.note(split.request, Doing::Collective(Collective::Allgather));
-        self.wait(split.request).await?;
-        self.0.process.finish_split(comm, split)
     }
 
     /// Combines the values of all ranks (MPI_Allreduce over MPI_UINT64_T).

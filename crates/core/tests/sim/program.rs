@@ -1,5 +1,8 @@
 //! Random programs: phases that all ranks run, each checking what it receives.
 
+#[path = "communicators.rs"]
+mod communicators;
+
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_UNDEFINED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::Communicator;
@@ -41,6 +44,10 @@ enum Phase {
     Dup,
     /// The world is split; each part sends around and adds.
     Split { colors: i32, len: usize },
+    /// Communicators of groups: by all, by their members, by nodes.
+    Groups { len: usize },
+    /// The world in two groups, which make intercommunicators in every way and are merged again.
+    Inter { first: u32, len: usize },
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +86,7 @@ struct Planned {
 
 impl Program {
     pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> Program {
-        let phases = (0..1 + random.below(5)).map(|_| match random.below(8) {
+        let phases = (0..1 + random.below(5)).map(|_| match random.below(10) {
             0 => Phase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize },
             1..=3 => messages(random, ranks, eager_limit),
             4..=5 => {
@@ -89,6 +96,11 @@ impl Program {
             6 if random.below(2) == 0 => {
                 Phase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
             }
+            7 => Phase::Groups { len: length(random, eager_limit) },
+            8 if ranks > 1 => Phase::Inter {
+                first: 1 + random.below(u64::from(ranks - 1)) as u32,
+                len: length(random, eager_limit),
+            },
             6 => Phase::Compute { longest_ns: 1 << random.below(18) },
             _ => Phase::Dup,
         });
@@ -111,8 +123,13 @@ impl Program {
                 Phase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
                 Phase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
                 Phase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
+                Phase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
+                Phase::Inter { first, len } => {
+                    communicators::inter(&rank, &comm, number, *first, *len).await?;
+                }
                 Phase::Dup => {
-                    let twin = rank.dup(&comm).await?;
+                    let twin =
+                        if number % 2 == 0 { rank.dup(&comm).await? } else { rank.idup(&comm).await? };
                     if comm.team.id != rank.world().team.id {
                         rank.process().close(&comm);
                     }

@@ -1,0 +1,109 @@
+//! The groups of communicators, and how two communicators are related (MPI-5.0 sections 7.3.2 and 7.4.1).
+
+use super::Communicator;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::RankMap;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::{self, Group};
+
+/// How two communicators are related (MPI_Comm_compare).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// They are one and the same.
+    Identical,
+    /// The same processes in the same order, in other contexts.
+    Congruent,
+    /// The same processes in another order.
+    Similar,
+    /// Neither.
+    Unequal,
+}
+
+fn group_of(map: &RankMap) -> Result<Group> {
+    match map {
+        RankMap::Identity(len) => Group::contiguous(0, *len),
+        RankMap::Table { processes, .. } => Group::new(processes),
+    }
+}
+
+impl Communicator {
+    /// The processes of its local group (MPI_Comm_group).
+    ///
+    /// # Errors
+    /// None that can happen: a communicator has no process twice.
+    pub fn group(&self) -> Result<Group> {
+        group_of(self.local_map())
+    }
+
+    /// The processes of its remote group (MPI_Comm_remote_group).
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM of an intracommunicator.
+    pub fn remote_group(&self) -> Result<Group> {
+        self.check_inter()?;
+        group_of(self.remote_map())
+    }
+
+    /// Checks that it is an intercommunicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM if it is not.
+    pub fn check_inter(&self) -> Result<()> {
+        if self.is_inter() {
+            return Ok(());
+        }
+        let text = "the communicator is an intracommunicator; this call is for intercommunicators";
+        Err(MpiError::new(abi::MPI_ERR_COMM, text))
+    }
+
+    /// Checks that it is an intracommunicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM if it is not.
+    pub fn check_intra(&self) -> Result<()> {
+        if !self.is_inter() {
+            return Ok(());
+        }
+        let text = "the communicator is an intercommunicator; this call is for intracommunicators";
+        Err(MpiError::new(abi::MPI_ERR_COMM, text))
+    }
+
+    /// How the two are related (MPI_Comm_compare). For intercommunicators both groups count.
+    ///
+    /// # Errors
+    /// None that can happen.
+    pub fn compare(&self, other: &Communicator) -> Result<Comparison> {
+        if self.team.id == other.team.id {
+            return Ok(Comparison::Identical);
+        }
+        if self.is_inter() != other.is_inter() {
+            return Ok(Comparison::Unequal);
+        }
+        let mut groups = vec![self.group()?.compare(&other.group()?)];
+        if self.is_inter() {
+            groups.push(self.remote_group()?.compare(&other.remote_group()?));
+        }
+        Ok(if groups.contains(&group::Comparison::Unequal) {
+            Comparison::Unequal
+        } else if groups.contains(&group::Comparison::Similar) {
+            Comparison::Similar
+        } else {
+            Comparison::Congruent
+        })
+    }
+
+    /// Checks that all processes of a group are in the local group of this communicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_GROUP if one is not.
+    pub(super) fn check_members(&self, group: &Group) -> Result<()> {
+        let stranger = group.processes().position(|process| self.local_map().rank(process).is_none());
+        match stranger {
+            None => Ok(()),
+            Some(rank) => Err(MpiError::new(
+                abi::MPI_ERR_GROUP,
+                format!("the process with rank {rank} in the group is not in the communicator's group"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Duplicates (MPI-5.0 section 7.4.2).
+
+use super::Communicator;
+use super::name::Naming;
+use crate::Process;
+use oxmpi_engine::RequestId;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::Result;
+
+/// A communicator that is being duplicated.
+#[derive(Debug)]
+pub struct Dup {
+    /// Complete when all know its name.
+    pub request: RequestId,
+    naming: Naming,
+}
+
+impl<F: Fabric> Process<F> {
+    /// A communicator with the same groups and contexts of its own (MPI_Comm_dup). Collective.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
+        let dup = self.start_dup(comm)?;
+        self.wait_for_name(&dup.naming, comm.shape(), comm.errhandler())
+    }
+
+    /// Begins [`Process::dup`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_dup(&self, comm: &Communicator) -> Result<Dup> {
+        let naming = self.start_naming((comm.union(), comm.next_tag()), comm.is_inter())?;
+        Ok(Dup { request: naming.request, naming })
+    }
+
+    /// Ends [`Process::start_dup`], whose request is complete without an error.
+    pub fn finish_dup(&self, comm: &Communicator, dup: &Dup) -> Communicator {
+        self.finish_naming(&dup.naming, comm.shape(), comm.errhandler())
+    }
+
+    /// As [`Process::dup`], but returns at once (MPI_Comm_idup). What the duplicate inherits is what `comm` has now.
+    /// `deliver` gets the communicator just before the request is complete; it is called by whoever makes progress,
+    /// with the lane locked: it must not wait or call the process.
+    ///
+    /// # Errors
+    /// If it could not be started. If a process fails later the request says so, and nothing is delivered.
+    pub fn idup(
+        &self,
+        comm: &Communicator,
+        deliver: impl FnOnce(Communicator) + Send + 'static,
+    ) -> Result<RequestId> {
+        let heir = (comm.shape(), comm.errhandler());
+        self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)
+    }
+}

@@ -1,0 +1,316 @@
+//! Intercommunicators from two groups that know each other by their leaders (MPI-5.0 section 7.6.2).
+//!
+//! The leaders exchange who their groups are, with messages that no receive of the program can take; each tells its
+//! group. What goes wrong at a leader is told as well, so that its group does not wait for ever.
+
+use super::inter::InterShape;
+use super::name::Name;
+use super::{Communicator, Shape, taken};
+use crate::Process;
+use crate::completion::outcome;
+use crate::errors::of_fault;
+use crate::p2p::check_tag;
+use crate::process::Domain;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::{Mode, RankMap, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::{Owned, Plain};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Call, Shared};
+use oxmpi_wire::ContextId;
+
+/// What only a leader knows: how to reach the other one.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer<'a> {
+    /// The communicator that has both leaders.
+    pub comm: &'a Communicator,
+    /// The rank of the other leader in it.
+    pub leader: i32,
+    /// Tells this creation from others between the two.
+    pub tag: i32,
+}
+
+/// An intercommunicator that is being made: a sequence of requests, each of which [`IntercommCreate::step`] begins when
+/// the one before is over.
+#[derive(Debug)]
+pub struct IntercommCreate<'a> {
+    local: &'a Communicator,
+    leader: u32,
+    peer: Option<Peer<'a>>,
+    state: State,
+    /// What this process sends to the other leader, until it has.
+    sends: Vec<RequestId>,
+    /// What went wrong at this leader.
+    error: Option<MpiError>,
+    /// Whether the group is being told: what goes wrong from then on, all know by themselves.
+    told: bool,
+    id: ContextId,
+    is_first: bool,
+    remote: Vec<u32>,
+}
+
+enum State {
+    /// Nothing has happened.
+    Begin,
+    /// A leader waits for the other's head.
+    Head(Owned<u64>),
+    /// A leader waits for the other's processes.
+    Processes(Owned<u32>),
+    /// A leader waits until what it has sent is gone.
+    Sent,
+    /// The leader tells what it has found, or what went wrong.
+    Verdict(Owned<u64>),
+    /// The leader tells the processes of the remote group.
+    Remote(Owned<u32>),
+    /// All is known.
+    Done,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Begin => "Begin",
+            State::Head(_) => "Head",
+            State::Processes(_) => "Processes",
+            State::Sent => "Sent",
+            State::Verdict(_) => "Verdict",
+            State::Remote(_) => "Remote",
+            State::Done => "Done",
+        })
+    }
+}
+
+/// Words of a leader's head: the size of its group, and the context it has thought of.
+const HEAD: usize = 2;
+
+/// Words of a leader's verdict: error class, context, size of the remote group, whether the local one is the first.
+const VERDICT: usize = 4;
+
+impl<'a> IntercommCreate<'a> {
+    /// Begins at one process. `peer` is looked at in the local leader only: how to reach the other leader, or what is
+    /// wrong with that.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM of an intercommunicator, MPI_ERR_RANK if there is no such leader. All processes of the group
+    /// find this out by themselves.
+    pub fn new(local: &'a Communicator, leader: i32, peer: Result<Option<Peer<'a>>>) -> Result<Self> {
+        local.check_intra()?;
+        local.process(leader, "local_leader")?;
+        let (peer, error) = match peer {
+            Ok(peer) => (peer, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(IntercommCreate {
+            local,
+            leader: leader as u32,
+            peer,
+            state: State::Begin,
+            sends: Vec::new(),
+            error,
+            told: false,
+            id: ContextId(0),
+            is_first: false,
+            remote: Vec::new(),
+        })
+    }
+
+    fn leads(&self) -> bool {
+        self.local.team.rank == self.leader
+    }
+
+    /// Goes on after the request that was returned before has ended with `last` (at first: `Ok`). Returns what to wait
+    /// for next, or `None` when the communicator can be made with [`IntercommCreate::finish`].
+    ///
+    /// # Errors
+    /// What went wrong, here or at the leader.
+    pub fn step<F: Fabric>(&mut self, process: &Process<F>, last: Result<()>) -> Result<Option<RequestId>> {
+        match last.and_then(|()| self.go_on(process)) {
+            Err(error) if self.leads() && !self.told => {
+                // The group waits to be told, and perhaps the other leader for what is still on its way.
+                self.error.get_or_insert(error);
+                self.state = State::Sent;
+                self.go_on(process)
+            }
+            result => result,
+        }
+    }
+
+    fn go_on<F: Fabric>(&mut self, process: &Process<F>) -> Result<Option<RequestId>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Begin if self.leads() => match self.error.take() {
+                None => self.meet(process).map(Some),
+                Some(error) => Err(error),
+            },
+            State::Begin => self.tell(process).map(Some),
+            State::Head(head) => self.head_came(process, &taken(head)?).map(Some),
+            State::Processes(remote) => {
+                self.remote = taken(remote)?;
+                self.check_apart()?;
+                self.state = State::Sent;
+                self.go_on(process)
+            }
+            State::Sent => match self.sends.pop() {
+                Some(sent) => {
+                    self.state = State::Sent;
+                    Ok(Some(sent))
+                }
+                None => self.tell(process).map(Some),
+            },
+            State::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
+            State::Remote(remote) => {
+                self.remote = taken(remote)?;
+                Ok(None)
+            }
+            State::Done => Ok(None),
+        }
+    }
+
+    /// A leader sends its head and waits for the other's.
+    fn meet<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
+        let peer = self.peer()?;
+        check_tag(peer.tag)?;
+        peer.comm.process(peer.leader, "remote_leader")?;
+        self.id = process.new_context_ids(3)?;
+        let group = self.local.team.size();
+        self.sends.push(process.send_apart(peer, &Owned::new(vec![u64::from(group), self.id.0]).buf())?);
+        let head = Owned::new(vec![0u64; HEAD]);
+        let came = process.receive_apart(peer, head.buf())?;
+        self.state = State::Head(head);
+        Ok(came)
+    }
+
+    fn peer(&self) -> Result<Peer<'a>> {
+        self.peer.ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "a leader does not know its peer"))
+    }
+
+    fn head_came<F: Fabric>(&mut self, process: &Process<F>, head: &[u64]) -> Result<RequestId> {
+        let &[size, id] = head else { return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off")) };
+        let peer = self.peer()?;
+        let own = process.rank();
+        self.is_first = own < peer.comm.process(peer.leader, "remote_leader")?;
+        if !self.is_first {
+            self.id = ContextId(id);
+        }
+        let processes = Owned::new(self.local.team.map.processes());
+        self.sends.push(process.send_apart(peer, &processes.buf())?);
+        let remote = Owned::new(vec![0u32; size as usize]);
+        let came = process.receive_apart(peer, remote.buf())?;
+        self.state = State::Processes(remote);
+        Ok(came)
+    }
+
+    /// A process must not be in both groups.
+    fn check_apart(&self) -> Result<()> {
+        let in_both = self.remote.iter().find_map(|process| self.local.team.map.rank(*process));
+        match in_both {
+            None => Ok(()),
+            Some(rank) => Err(MpiError::new(
+                abi::MPI_ERR_COMM,
+                format!("rank {rank} of the local group is in the remote group as well"),
+            )),
+        }
+    }
+
+    /// A collective of the local group in which its leader says something.
+    fn say<F: Fabric, T: Plain>(&self, process: &Process<F>, what: &Owned<T>) -> Result<RequestId> {
+        let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
+        let call = Call::Bcast { root: self.leader, bytes: Shared(what.len() * size_of::<T>()) };
+        process.start(self.local, call, buffers, Combine::Nothing, None)
+    }
+
+    fn tell<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
+        self.told = true;
+        let class = self.error.as_ref().map_or(0, |error| u64::from(error.class().cast_unsigned()));
+        let (size, is_first) = (self.remote.len() as u64, u64::from(self.is_first));
+        let verdict = Owned::new(vec![class, self.id.0, size, is_first]);
+        let request = self.say(process, &verdict)?;
+        self.state = State::Verdict(verdict);
+        Ok(request)
+    }
+
+    fn verdict_came<F: Fabric>(&mut self, process: &Process<F>, verdict: &[u64]) -> Result<RequestId> {
+        let &[class, id, size, is_first]: &[u64; VERDICT] = verdict
+            .try_into()
+            .map_err(|_| MpiError::new(abi::MPI_ERR_INTERN, "a leader's verdict is cut off"))?;
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if class != 0 {
+            let text = format!("the local leader, rank {}, could not agree with the remote one", self.leader);
+            return Err(MpiError::new((class as u32).cast_signed(), text));
+        }
+        (self.id, self.is_first) = (ContextId(id), is_first != 0);
+        let mut remote = std::mem::take(&mut self.remote);
+        remote.resize(size as usize, 0);
+        let remote = Owned::new(remote);
+        let request = self.say(process, &remote)?;
+        self.state = State::Remote(remote);
+        Ok(request)
+    }
+
+    /// Makes the communicator, when [`IntercommCreate::step`] has returned `None`.
+    pub fn finish<F: Fabric>(self, process: &Process<F>) -> Communicator {
+        let Team { map, rank, .. } = &*self.local.team;
+        let shape = InterShape {
+            local: map.clone(),
+            remote: RankMap::new(self.remote),
+            rank: *rank,
+            is_first: self.is_first,
+        };
+        let name = Name::of_inter(self.id);
+        process.domain.lock().open(Shape::Inter(shape), name, self.local.errhandler())
+    }
+}
+
+/// The negative tag of a message between leaders: no receive of the program's takes it.
+const fn apart(tag: i32) -> i32 {
+    !tag
+}
+
+/// The request of what was started.
+fn request_of(started: Started) -> Result<RequestId> {
+    match started {
+        Started::Complete(completion) => outcome(completion).map(|_| RequestId::COMPLETE),
+        Started::Pending(request) => Ok(request),
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// An intercommunicator between the group of `local` and another, each of which has a leader (MPI_Intercomm_create).
+    /// Collective in each group. For `peer` see [`IntercommCreate::new`].
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM if `local` is an intercommunicator or the groups are not disjoint; MPI_ERR_RANK, MPI_ERR_TAG; a
+    /// process has failed.
+    pub fn intercomm_create(
+        &self,
+        local: &Communicator,
+        leader: i32,
+        peer: Result<Option<Peer<'_>>>,
+    ) -> Result<Communicator> {
+        let mut making = IntercommCreate::new(local, leader, peer)?;
+        let mut last = Ok(());
+        while let Some(request) = making.step(self, last)? {
+            last = self.wait(request).map(drop);
+        }
+        Ok(making.finish(self))
+    }
+
+    fn send_apart(&self, peer: Peer<'_>, buffer: &UserBuf) -> Result<RequestId> {
+        let to = peer.comm.process(peer.leader, "remote_leader")?;
+        let (context, tag) = (peer.comm.team.point_to_point, apart(peer.tag));
+        let send =
+            |domain: &mut Domain<F>| domain.lane.start_send(context, Mode::Standard, buffer.clone(), to, tag);
+        self.enter(send).map_err(of_fault).and_then(request_of)
+    }
+
+    fn receive_apart(&self, peer: Peer<'_>, buffer: UserBuf) -> Result<RequestId> {
+        let from = Source::Process(peer.comm.process(peer.leader, "remote_leader")?);
+        let (context, tag) = (peer.comm.team.point_to_point, TagMatch::Is(apart(peer.tag)));
+        self.enter(|domain| domain.lane.start_receive(context, buffer, from, tag))
+            .map_err(of_fault)
+            .and_then(request_of)
+    }
+}

@@ -1,0 +1,185 @@
+//! What a new communicator is called, and how its processes come to know it.
+
+use super::{Communicator, Shape, words};
+use crate::Process;
+use crate::control::Control;
+use crate::handler::ErrorHandler;
+use crate::process::{Domain, Then};
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::{RequestId, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::BytesMut;
+use oxmpi_plan::{Call, Shared};
+use oxmpi_wire::ContextId;
+use std::sync::Arc;
+
+/// What a new communicator is called: its context, and the control section of its lowest rank. An intercommunicator
+/// has the next two contexts as well, for its two groups, and no section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(super) id: ContextId,
+    section: Option<(u32, u64)>,
+}
+
+impl Name {
+    /// Words of its written form, and their bytes.
+    pub(super) const WORDS: usize = 3;
+    const BYTES: usize = 8 * Name::WORDS;
+    const NO_SECTION: u64 = u64::MAX;
+    /// Stands where a name is written and there is none.
+    pub(super) const NONE: Name = Name::of_inter(ContextId(0));
+
+    /// The name of an intercommunicator, from the first of its three contexts.
+    pub(super) const fn of_inter(id: ContextId) -> Name {
+        Name { id, section: None }
+    }
+
+    pub(super) fn encode(&self) -> [u64; Name::WORDS] {
+        let (index, generation) = self.section.map_or((Name::NO_SECTION, 0), |(i, g)| (u64::from(i), g));
+        [self.id.0, index, generation]
+    }
+
+    /// The name that begins with the `n`th word.
+    pub(super) fn decode(words: &[u64], n: usize) -> Name {
+        let word = |at: usize| words.get(n + at).copied().unwrap_or(0);
+        Name { id: ContextId(word(0)), section: u32::try_from(word(1)).ok().map(|index| (index, word(2))) }
+    }
+}
+
+/// The first rank of a team tells the others how a new communicator is called.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    /// Complete when it is told.
+    pub(super) request: RequestId,
+    told: Told,
+}
+
+#[derive(Clone, Debug)]
+struct Told {
+    words: UserBuf,
+    /// What this process has thought of, if it is the first.
+    mine: Option<Name>,
+}
+
+impl Told {
+    fn name(&self) -> Name {
+        let mut bytes = [0u8; Name::BYTES];
+        self.words.pack(0, BytesMut::from(&mut bytes[..]));
+        Name::decode(&words(&bytes), 0)
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// A name for a communicator of at most `ranks` ranks, of which this process is the lowest; or for an
+    /// intercommunicator.
+    pub(super) fn new_name(&self, ranks: u32, inter: bool) -> Result<Name> {
+        if inter {
+            return Ok(Name::of_inter(self.new_context_ids(3)?));
+        }
+        let id = self.new_context_ids(1)?;
+        Ok(Name { id, section: self.domain.lock().lane.fabric_mut().reserve_control_section(ranks) })
+    }
+
+    /// No communicator got this name.
+    pub(super) fn release_name(&self, name: Name) {
+        self.domain.lock().release_name(name);
+    }
+
+    fn to_be_told(&self, team: &Team, inter: bool) -> Result<Told> {
+        let mine = if team.rank == 0 { Some(self.new_name(team.size(), inter)?) } else { None };
+        let words = Owned::new(mine.unwrap_or(Name::NONE).encode().to_vec()).buf();
+        Ok(Told { words, mine })
+    }
+
+    fn tell(&self, at: (&Arc<Team>, i32), told: Told, then: Option<Then<F>>) -> Result<Naming> {
+        let buffers = Buffers { input: UserBuf::empty(), output: told.words.clone(), element: None };
+        let call = Call::Bcast { root: 0, bytes: Shared(Name::BYTES) };
+        match self.start_in(at, call, buffers, Combine::Nothing, None, then) {
+            Ok(request) => Ok(Naming { request, told }),
+            Err(error) => {
+                told.mine.into_iter().for_each(|name| self.release_name(name));
+                Err(error)
+            }
+        }
+    }
+
+    /// The first rank of the team thinks of a name and tells it to the others.
+    pub(super) fn start_naming(&self, at: (&Arc<Team>, i32), inter: bool) -> Result<Naming> {
+        self.tell(at, self.to_be_told(at.0, inter)?, None)
+    }
+
+    /// As [`Process::start_naming`]; the communicator is made when its name is told, just before the request is
+    /// complete. `deliver` is called by whoever makes progress, with the lane locked.
+    pub(super) fn start_naming_then(
+        &self,
+        at: (&Arc<Team>, i32),
+        (shape, errhandler): (Shape, ErrorHandler),
+        deliver: impl FnOnce(Communicator) + Send + 'static,
+    ) -> Result<RequestId> {
+        let told = self.to_be_told(at.0, shape.is_inter())?;
+        let heard = told.clone();
+        let then: Then<F> = Box::new(move |domain, outcome| match outcome {
+            Ok(()) => deliver(domain.open(shape, heard.name(), errhandler)),
+            Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
+        });
+        self.tell(at, told, Some(then)).map(|naming| naming.request)
+    }
+
+    /// The communicator, when the request is complete.
+    pub(super) fn finish_naming(
+        &self,
+        naming: &Naming,
+        shape: Shape,
+        errhandler: ErrorHandler,
+    ) -> Communicator {
+        self.domain.lock().open(shape, naming.told.name(), errhandler)
+    }
+
+    /// Waits until the name is told, and makes the communicator.
+    pub(super) fn wait_for_name(
+        &self,
+        naming: &Naming,
+        shape: Shape,
+        errhandler: ErrorHandler,
+    ) -> Result<Communicator> {
+        if let Err(error) = self.wait(naming.request) {
+            naming.told.mine.into_iter().for_each(|name| self.release_name(name));
+            return Err(error);
+        }
+        Ok(self.finish_naming(naming, shape, errhandler))
+    }
+}
+
+impl<F: Fabric> Domain<F> {
+    /// Makes the communicator of this name.
+    pub(super) fn open(&mut self, shape: Shape, name: Name, errhandler: ErrorHandler) -> Communicator {
+        self.reap();
+        let communicator = match shape {
+            Shape::Intra { map, rank } => {
+                let control = match (map.process(0), name.section) {
+                    (Some(leader), Some((index, generation))) => {
+                        Some(Control::new(leader, index, generation))
+                    }
+                    _ => None,
+                };
+                let team = self.lane.open_team(map, rank, name.id, false);
+                Communicator::new(team, errhandler, control)
+            }
+            Shape::Inter(shape) => {
+                let (team, inter) = shape.open(&mut self.lane, name.id);
+                Communicator::new_inter(team, inter, errhandler)
+            }
+        };
+        self.note_handler(&communicator);
+        communicator
+    }
+
+    fn release_name(&mut self, name: Name) {
+        if let Some((index, _)) = name.section {
+            self.lane.fabric_mut().release_control_section(index, None);
+        }
+    }
+}

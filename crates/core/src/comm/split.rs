@@ -1,0 +1,367 @@
+//! Communicators of those who belong together: MPI_Comm_split, MPI_Comm_split_type and MPI_Comm_create (MPI-5.0
+//! section 7.4.2).
+//!
+//! All three are one thing: each rank says with whom it wants to be (its colour) and at which place (its key), and what it
+//! believes that the others say as well, so that a disagreement is an error of all whom it concerns.
+
+use super::name::Name;
+use super::{Communicator, InterShape, Shape, taken};
+use crate::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::{RankMap, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::memory::Owned;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
+use oxmpi_plan::{Call, Shared};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// A communicator that is being split.
+pub struct Split {
+    /// Complete when all know what all have said.
+    pub request: RequestId,
+    wish: Wish,
+    mine: Name,
+    entries: Owned<u64>,
+}
+
+impl std::fmt::Debug for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Split")
+            .field("request", &self.request)
+            .field("wish", &self.wish)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a rank wants.
+#[derive(Debug)]
+struct Wish {
+    /// Those who say the same are together; `None` wants no communicator.
+    color: Option<u64>,
+    /// The order of those who are.
+    key: i32,
+    /// What others must agree on.
+    common: Common,
+    /// What was wrong with the call. It takes part all the same, as one that wants no communicator: the others must
+    /// not wait for ever.
+    wrong: Option<MpiError>,
+}
+
+/// What those who are together must have said alike.
+#[derive(Debug)]
+enum Common {
+    /// Nothing.
+    Nothing,
+    /// The kind of a split by type: all who want a communicator say the same. With the flag, a part must be less than
+    /// the whole.
+    Type(i32, bool),
+    /// The group of a new communicator, as ranks of the old one.
+    Group(Vec<u32>),
+}
+
+impl Common {
+    /// A word that tells whether two mean the same: 32 bits for the number of ranks, if it is known, and 32 more.
+    fn word(&self) -> u64 {
+        match self {
+            Common::Nothing => 0,
+            Common::Type(split_type, _) => u64::from(*split_type as u32),
+            Common::Group(ranks) => {
+                let mut hasher = DefaultHasher::new();
+                ranks.hash(&mut hasher);
+                (ranks.len() as u64) << 32 | hasher.finish() >> 32
+            }
+        }
+    }
+}
+
+/// What one rank says.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    color: Option<u64>,
+    common: u64,
+    key: i32,
+    name: Name,
+}
+
+impl Entry {
+    const WORDS: usize = 4 + Name::WORDS;
+    const BYTES: usize = 8 * Entry::WORDS;
+
+    fn encode(&self) -> Vec<u64> {
+        let color = self.color;
+        let mut words = vec![u64::from(color.is_some()), color.unwrap_or(0), self.common];
+        words.push(u64::from(self.key.cast_unsigned()));
+        words.extend(self.name.encode());
+        words
+    }
+
+    fn decode(words: &[u64]) -> Entry {
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        Entry {
+            color: (word(0) != 0).then_some(word(1)),
+            common: word(2),
+            key: (word(3) as u32).cast_signed(),
+            name: Name::decode(words, 4),
+        }
+    }
+}
+
+/// The value of the key "mpi_hw_resource_type" that stands for what MPI_COMM_TYPE_SHARED does.
+const SHARED_MEMORY: &str = "mpi_shared_memory";
+
+impl<F: Fabric> Process<F> {
+    /// Communicators of those who give the same colour, ordered by key, then by old rank (MPI_Comm_split). `None`
+    /// for those who give MPI_UNDEFINED. Collective. Of an intercommunicator the parts are intercommunicators, and
+    /// `None` is also for those of whose colour there is nobody in the remote group.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if the colour is negative; or a process has failed.
+    pub fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
+        self.wait_for_split(comm, self.start_split(comm, color, key)?)
+    }
+
+    /// Begins [`Process::split`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Split> {
+        let wrong = (color < 0 && color != abi::MPI_UNDEFINED).then(|| {
+            MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("color is {color}; it must be at least 0, or MPI_UNDEFINED"),
+            )
+        });
+        let color = u64::try_from(color).ok();
+        self.start_parting(comm, Wish { color, key, common: Common::Nothing, wrong })
+    }
+
+    /// Communicators of those who have a resource in common (MPI_Comm_split_type). `resource` is what the info says of
+    /// it. `None` for those who give MPI_UNDEFINED, and for all if the resource is not known. Collective.
+    ///
+    /// What is known is which processes can share memory. So MPI_COMM_TYPE_HW_UNGUIDED gives the nodes, if there are
+    /// several: a part must be less than the whole.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if there is no such type, or ranks have given different ones; or a process has failed.
+    pub fn split_type(
+        &self,
+        comm: &Communicator,
+        split_type: i32,
+        key: i32,
+        resource: Option<&str>,
+    ) -> Result<Option<Communicator>> {
+        self.wait_for_split(comm, self.start_split_type(comm, split_type, key, resource)?)
+    }
+
+    /// Begins [`Process::split_type`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_split_type(
+        &self,
+        comm: &Communicator,
+        split_type: i32,
+        key: i32,
+        resource: Option<&str>,
+    ) -> Result<Split> {
+        let node = Some(self.node);
+        let (color, wrong) = match split_type {
+            abi::MPI_COMM_TYPE_SHARED | abi::MPI_COMM_TYPE_HW_UNGUIDED => (node, None),
+            abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => {
+                (node.filter(|_| resource == Some(SHARED_MEMORY)), None)
+            }
+            abi::MPI_UNDEFINED => (None, None),
+            other => {
+                let text =
+                    format!("split_type is {other}, which is no MPI_COMM_TYPE_ value nor MPI_UNDEFINED");
+                (None, Some(MpiError::new(abi::MPI_ERR_ARG, text)))
+            }
+        };
+        let common = Common::Type(split_type, split_type == abi::MPI_COMM_TYPE_HW_UNGUIDED);
+        self.start_parting(comm, Wish { color, key, common, wrong })
+    }
+
+    /// A communicator of the members of `group` (MPI_Comm_create). `None` for who is no member. Collective over all of
+    /// `comm`; each rank names the group that it belongs to, or one to which it does not. Of an intercommunicator the
+    /// group is of the local side, and `None` is for all if one side names nobody.
+    ///
+    /// # Errors
+    /// MPI_ERR_GROUP if a member is not in the local group of `comm`, or the members have named different groups; or a
+    /// process has failed.
+    pub fn create(&self, comm: &Communicator, group: &Group) -> Result<Option<Communicator>> {
+        self.wait_for_split(comm, self.start_create(comm, group)?)
+    }
+
+    /// Begins [`Process::create`] without waiting.
+    ///
+    /// # Errors
+    /// If a process has failed.
+    pub fn start_create(&self, comm: &Communicator, group: &Group) -> Result<Split> {
+        let wrong = comm.check_members(group).err();
+        let rank = group.rank_of(self.rank).filter(|_| wrong.is_none());
+        let ranks: Vec<u32> = group.processes().filter_map(|p| comm.local_map().rank(p)).collect();
+        let color = match (rank, comm.is_inter()) {
+            (None, _) => None,
+            // Several groups may be named, each of which is told by its first member.
+            (Some(_), false) => ranks.first().map(|first| u64::from(*first)),
+            (Some(_), true) => Some(0),
+        };
+        let key = rank.unwrap_or(0) as i32;
+        self.start_parting(comm, Wish { color, key, common: Common::Group(ranks), wrong })
+    }
+
+    fn start_parting(&self, comm: &Communicator, wish: Wish) -> Result<Split> {
+        let all = comm.union();
+        let mine = self.new_name(all.size(), comm.is_inter())?;
+        let Wish { color, key, ref common, .. } = wish;
+        let input = Owned::new(Entry { color, common: common.word(), key, name: mine }.encode());
+        let entries = Owned::new(vec![0u64; Entry::WORDS * all.size() as usize]);
+        let buffers = Buffers { input: input.buf(), output: entries.buf(), element: None };
+        let call = Call::Allgather { block: Shared(Entry::BYTES), in_place: false };
+        let at = (all, comm.next_tag());
+        match self.start_in(at, call, buffers, Combine::Nothing, None, None) {
+            Ok(request) => Ok(Split { request, wish, mine, entries }),
+            Err(error) => {
+                self.release_name(mine);
+                Err(error)
+            }
+        }
+    }
+
+    fn wait_for_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
+        if let Err(error) = self.wait(split.request) {
+            self.release_name(split.mine);
+            return Err(error);
+        }
+        self.finish_split(comm, split)
+    }
+
+    /// Ends what [`Process::start_split`], [`Process::start_split_type`] or [`Process::start_create`] began, whose
+    /// request is complete without an error.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
+        let Split { wish, mine, entries, .. } = split;
+        let part = match wish.wrong {
+            Some(wrong) => Err(wrong),
+            None => taken(entries).and_then(|words| {
+                let entries = words.chunks_exact(Entry::WORDS).map(Entry::decode).collect();
+                Parting { comm, entries, color: wish.color, common: wish.common }.part()
+            }),
+        };
+        if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {
+            self.release_name(mine);
+        }
+        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.errhandler())))
+    }
+}
+
+/// What all have said, as one rank looks at it.
+struct Parting<'a> {
+    comm: &'a Communicator,
+    /// By the rank among all.
+    entries: Vec<Entry>,
+    color: Option<u64>,
+    common: Common,
+}
+
+impl Parting<'_> {
+    /// The part to which this rank belongs, and its name; the first member thought of it.
+    fn part(&self) -> Result<Option<(Shape, Name)>> {
+        let Some(color) = self.color else { return Ok(None) };
+        let (local, remote) = self.comm.sides();
+        let locals = self.members(color, local.clone());
+        self.check(&locals, &local)?;
+        let missing = || MpiError::new(abi::MPI_ERR_INTERN, "a rank is missing in its own part");
+        let me = self.comm.union().rank;
+        let rank = locals.iter().position(|member| *member == me).ok_or_else(missing)? as u32;
+        let map = self.map(&locals)?;
+        let Some(inter) = self.comm.inter() else {
+            let whole = locals.len() == self.entries.len();
+            if matches!(self.common, Common::Type(_, true)) && whole {
+                return Ok(None);
+            }
+            let name = locals.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
+            return Ok(Some((Shape::Intra { map, rank }, name)));
+        };
+        let remotes = self.members(color, remote);
+        if remotes.is_empty() || self.is_whole(&locals, &remotes) {
+            return Ok(None);
+        }
+        self.check_remote(&remotes)?;
+        let first = if inter.is_first { &locals } else { &remotes };
+        let name = first.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
+        let shape = InterShape { local: map, remote: self.map(&remotes)?, rank, is_first: inter.is_first };
+        Ok(Some((Shape::Inter(shape), name)))
+    }
+
+    fn entry(&self, rank: u32) -> Option<&Entry> {
+        self.entries.get(rank as usize)
+    }
+
+    /// Whether a part that must be less than the whole is all of it.
+    fn is_whole(&self, locals: &[u32], remotes: &[u32]) -> bool {
+        matches!(self.common, Common::Type(_, true)) && locals.len() + remotes.len() == self.entries.len()
+    }
+
+    /// The ranks of one side that are of a colour, in their new order.
+    fn members(&self, color: u64, side: Range<u32>) -> Vec<u32> {
+        let key = |rank: &u32| self.entry(*rank).map_or(0, |entry| entry.key);
+        let of_color = |rank: &u32| self.entry(*rank).is_some_and(|entry| entry.color == Some(color));
+        let mut members: Vec<u32> = side.filter(of_color).collect();
+        members.sort_by_key(key);
+        members
+    }
+
+    fn map(&self, members: &[u32]) -> Result<RankMap> {
+        let process = |rank: &u32| self.comm.union().map.process(*rank);
+        let processes: Option<Vec<u32>> = members.iter().map(process).collect();
+        let missing = || MpiError::new(abi::MPI_ERR_INTERN, "a rank of a part has no process");
+        processes.map(RankMap::new).ok_or_else(missing)
+    }
+
+    /// Whether those who are together have said the same.
+    fn check(&self, locals: &[u32], side: &Range<u32>) -> Result<()> {
+        let mine = self.common.word();
+        match &self.common {
+            Common::Nothing => Ok(()),
+            Common::Type(split_type, _) => {
+                let other = |entry: &&Entry| entry.color.is_some() && entry.common != mine;
+                match self.entries.iter().find(other) {
+                    None => Ok(()),
+                    Some(Entry { common, .. }) => Err(MpiError::new(
+                        abi::MPI_ERR_ARG,
+                        format!("split_type is {split_type}; another rank has given {common}"),
+                    )),
+                }
+            }
+            Common::Group(ranks) => {
+                // What this rank has named, as ranks among all.
+                let named = ranks.iter().map(|rank| side.start + rank);
+                let agree = named.clone().all(|r| self.entry(r).is_some_and(|entry| entry.common == mine));
+                if agree && named.eq(locals.iter().copied()) {
+                    return Ok(());
+                }
+                let text = "the members of the group have not all named the same group";
+                Err(MpiError::new(abi::MPI_ERR_GROUP, text))
+            }
+        }
+    }
+
+    /// Whether the members on the other side have named the same group, which is just them.
+    fn check_remote(&self, remotes: &[u32]) -> Result<()> {
+        if !matches!(self.common, Common::Group(_)) {
+            return Ok(());
+        }
+        let common: Vec<u64> = remotes.iter().filter_map(|r| self.entry(*r)).map(|e| e.common).collect();
+        if common.windows(2).all(|w| w[0] == w[1]) && common.iter().all(|c| c >> 32 == remotes.len() as u64) {
+            return Ok(());
+        }
+        let text = "the members of the remote group have not all named the same group";
+        Err(MpiError::new(abi::MPI_ERR_GROUP, text))
+    }
+}

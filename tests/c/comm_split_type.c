@@ -1,0 +1,95 @@
+// ranks: 1 2 4 7
+/* MPI_Comm_split_type: processes that can share memory; resources that are not known give no communicator. */
+#include "comms.h"
+
+/* All ranks of these tests run on one host. */
+static void shared(void)
+{
+    MPI_Comm node;
+    int want[64];
+    check_where("MPI_COMM_TYPE_SHARED");
+    CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, -rank, MPI_INFO_NULL, &node));
+    for (int i = 0; i < size; i++) want[i] = size - 1 - i;
+    CHECK_MEMBERS(node, want, size);
+    use(node);
+    MPI_Comm again;
+    CHECK_OK(MPI_Comm_split_type(node, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &again)); /* ties: the old order */
+    CHECK_MEMBERS(again, want, size);
+    CHECK_OK(MPI_Comm_free(&again));
+    CHECK_OK(MPI_Comm_free(&node));
+}
+
+static void some_undefined(void)
+{
+    MPI_Comm node = MPI_COMM_SELF;
+    int want[64], n = parity(1, want);
+    check_where("MPI_UNDEFINED");
+    int type = rank % 2 ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED;
+    CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, type, 0, MPI_INFO_NULL, &node));
+    if (rank % 2 == 0) {
+        CHECK(node == MPI_COMM_NULL);
+    } else {
+        CHECK_MEMBERS(node, want, n);
+        use(node);
+        CHECK_OK(MPI_Comm_free(&node));
+    }
+}
+
+/* One node is no strict subset of itself, and no info names a resource. */
+static void no_resource(void)
+{
+    int types[] = {MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED};
+    for (int i = 0; i < 3; i++) {
+        MPI_Comm part = MPI_COMM_SELF;
+        check_where("type %d", types[i]);
+        CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, types[i], rank, MPI_INFO_NULL, &part));
+        CHECK(part == MPI_COMM_NULL);
+    }
+}
+
+/* Both groups of an intercommunicator are on the host. */
+static void two_groups(void)
+{
+    if (size < 2) return;
+    MPI_Comm half, inter, node;
+    int got[64], want[64], n = parity(1 - rank % 2, want);
+    check_where("an intercommunicator");
+    inter = even_odd(&half, 4);
+    CHECK_OK(MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node));
+    check_members(got, remote_members_of(node, got), want, n, __FILE__, __LINE__);
+    use_inter(node);
+    MPI_Comm all[] = {half, inter, node};
+    for (int i = 0; i < 3; i++) CHECK_OK(MPI_Comm_free(&all[i]));
+}
+
+static void arguments(void)
+{
+    MPI_Comm part = MPI_COMM_SELF;
+    check_where("arguments");
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, 0, 0, MPI_INFO_NULL, &part), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, -1, 0, MPI_INFO_NULL, &part), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_NULL, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part), MPI_ERR_COMM);
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, NULL), MPI_ERR_ARG);
+    CHECK(part == MPI_COMM_SELF);
+    if (size == 1) return;
+    /* Different types: an error of those who wanted something, not a hang. */
+    int type = rank == 0 ? MPI_COMM_TYPE_SHARED : MPI_COMM_TYPE_HW_UNGUIDED;
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, type, 0, MPI_INFO_NULL, &part), MPI_ERR_ARG);
+    CHECK(part == MPI_COMM_SELF);
+    /* One that is wrong takes part all the same. */
+    int code = MPI_Comm_split_type(MPI_COMM_WORLD, rank == 0 ? 12345 : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &part);
+    CHECK_CLASS(code, rank == 0 ? MPI_ERR_ARG : MPI_SUCCESS);
+    if (rank > 0) CHECK_OK(MPI_Comm_free(&part));
+}
+
+int main(int argc, char **argv)
+{
+    check_begin(&argc, &argv);
+    return_all_errors();
+    shared();
+    some_undefined();
+    no_resource();
+    two_groups();
+    arguments();
+    return check_end();
+}
