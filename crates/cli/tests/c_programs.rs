@@ -146,6 +146,10 @@ programs! {
     names
     objects_leak
     ops
+    ops_floats
+    ops_pairs
+    ops_reduce_local
+    ops_user_strided
     p2p_basic
     p2p_bsend
     p2p_buffers
@@ -168,6 +172,19 @@ programs! {
     thread_multiple
     thread_stress
     thread_wake
+    types_bottom
+    types_contents
+    types_darray
+    types_elements
+    types_external32
+    types_f90
+    types_free_early
+    types_leak
+    types_names
+    types_pack
+    types_predefined
+    types_struct
+    types_subarray
 }
 
 #[test]
