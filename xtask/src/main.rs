@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod conformance;
 mod install;
 mod run;
 mod soak;
@@ -18,6 +19,7 @@ cargo xtask test                            everything that must hold before a c
 cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of three parts, and a little more
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
+cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
             install::install(Path::new(dir), false)
         }
         ["bench", ref words @ ..] => bench::bench(words),
+        ["conformance", ref words @ ..] => conformance::conformance(words),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             Ok(())

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::process::Command;
 
 /// Why a verb failed, for the person who called it.
@@ -52,6 +53,12 @@ impl Run {
 
     pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Run {
         self.0.env(key, value);
+        self
+    }
+
+    /// Runs it elsewhere.
+    pub(crate) fn current_dir(mut self, directory: &Path) -> Run {
+        self.0.current_dir(directory);
         self
     }
 

@@ -1,0 +1,229 @@
+//! `cargo xtask conformance`: programs of other people judge OxMPI.
+//!
+//! mpi4py's test suite is run module by module ([`suite`]): each rank writes down what comes of each test ([`record`]), so
+//! that a job that hangs or crashes names its test, and the next job goes on behind it. A library in front of OxMPI
+//! ([`witness`]) hears which functions are not there; a test that is content with that has failed. Then other programs
+//! ([`programs`]). What fails is compared with a list that may only shrink ([`expected`]). See `docs/conformance.md`.
+
+mod client;
+mod debian;
+mod expected;
+mod job;
+mod left_out;
+mod options;
+mod programs;
+mod record;
+mod report;
+mod results;
+mod suite;
+mod witness;
+
+use std::fs;
+use std::path::Path;
+
+use crate::install::install;
+use crate::root;
+use crate::run::Failure;
+use client::Client;
+use expected::Expected;
+use left_out::LEFT_OUT;
+use options::{HELP, Options, Rpi};
+use programs::PROGRAMS;
+use results::{Part, Place, Results, Test, Verdict};
+use suite::Suite;
+
+pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
+    match options::read(words)? {
+        None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(options) => judge(&options),
+    }
+}
+
+/// The part for every change: the suite alone, with few ranks. It judges the installation in `prefix`.
+#[expect(dead_code, reason = "not yet one of the things that must hold before a change goes in")]
+pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
+    let options = Options {
+        module: Some("^(test_|bench_)".to_owned()),
+        prefix: Some(prefix.to_owned()),
+        ..Options::default()
+    };
+    judge(&Options { ranks: vec![1, 2], rpis: vec![Rpi::Shm], ..options.clone() })?;
+    judge(&Options { ranks: vec![2], rpis: vec![Rpi::Tcp], ..options })
+}
+
+/// What is run: modules and programs, and where.
+struct Plan {
+    modules: Vec<String>,
+    programs: Vec<&'static programs::Program>,
+}
+
+fn judge(options: &Options) -> Result<(), Failure> {
+    let directory = root().join("target/conformance");
+    make_directory(&directory.join("records"))?;
+    let prefix = match &options.prefix {
+        Some(prefix) => prefix.clone(),
+        None => {
+            let prefix = directory.join("oxmpi");
+            install(&prefix, true)?;
+            prefix
+        }
+    };
+    let client = Client::prepare(&prefix, &directory)?;
+    let plan = plan(options, &client)?;
+    let witness = witness::build(&prefix, &directory)?;
+    println!("\n{}", report::head());
+    let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
+    let runnable: Vec<Rpi> =
+        options.rpis.iter().copied().filter(|&rpi| works(rpi, &client, &mut results)).collect();
+    let suite = Suite { client: &client, witness, directory: &directory, patience: options.patience };
+    for &rpi in &runnable {
+        for module in &plan.modules {
+            for &ranks in &options.ranks {
+                add(&mut results, suite.run(module, Place { ranks, rpi })?);
+            }
+        }
+    }
+    other_programs(&plan, &runnable, (&client, &prefix, &directory), &mut results)?;
+    conclude(&results, options.shrink, &directory)
+}
+
+/// Whether the library knows this way. That it does not is a failure like others.
+fn works(rpi: Rpi, client: &Client, results: &mut Results) -> bool {
+    let output = client.mpirun().args(["-n", "1"]).args(rpi.arguments()).arg("true").output();
+    let why = match output {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    let mut part = Part::new("mpirun", Place { ranks: 1, rpi });
+    part.tests.push(Test::new("mpirun", Verdict::Error, why));
+    add(results, part);
+    false
+}
+
+/// Runs the programs that are not modules of the suite.
+fn other_programs(
+    plan: &Plan,
+    rpis: &[Rpi],
+    (client, prefix, directory): (&Client, &Path, &Path),
+    results: &mut Results,
+) -> Result<(), Failure> {
+    let made = directory.join("programs");
+    make_directory(&made)?;
+    for program in &plan.programs {
+        let failure = program.make(prefix, &made).err();
+        for &rpi in rpis {
+            for &ranks in program.ranks {
+                let place = Place { ranks, rpi };
+                let part = match &failure {
+                    Some(failure) => program.not_made(failure, place),
+                    None => program.run(client, &made, directory, place)?,
+                };
+                add(results, part);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add(results: &mut Results, part: Part) {
+    println!("{}", report::line(&part));
+    results.parts.push(part);
+}
+
+/// Writes the results down, compares them with what is expected, and says what is wrong.
+fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Failure> {
+    let list = root().join("tests/conformance/expected-failures.txt");
+    let text = fs::read_to_string(&list).map_err(Failure::io(format!("cannot read {}", list.display())))?;
+    let expected = Expected::parse(&text)?;
+    let comparison = expected.compare(&results.parts);
+    println!("{}\n", report::totals(&results.parts));
+    for part in &results.parts {
+        let surprising = |name: &str| {
+            let place = comparison.surprises.iter().find(|(test, place)| {
+                test == name && place.ranks == part.ranks && place.rpi.name() == part.rpi
+            });
+            place.is_some()
+        };
+        let reasons = report::reasons(part, surprising);
+        if !reasons.is_empty() {
+            println!("{}, {} ranks, {}\n{reasons}", part.name, part.ranks, part.rpi);
+        }
+    }
+    for (test, place) in &comparison.mended {
+        println!(
+            "expected to fail, but does not: {test} with {} ranks over {}",
+            place.ranks,
+            place.rpi.name()
+        );
+    }
+    let json = serde_json::to_string_pretty(results)
+        .map_err(|error| Failure::new(format!("cannot write the results: {error}")))?;
+    write(&directory.join("results.json"), &json)?;
+    write(&directory.join("failures.txt"), &Expected::from_run(&results.parts).text())?;
+    println!(
+        "{} fail as expected; all is in {1}/results.json, what fails in {1}/failures.txt",
+        comparison.known,
+        directory.display()
+    );
+    let mut mended = comparison.mended.len();
+    if shrink && mended > 0 {
+        write(&list, &expected.without(&comparison.mended).text())?;
+        println!("{mended} taken off {}", list.display());
+        mended = 0;
+    }
+    match (comparison.surprises.len(), mended) {
+        (0, 0) => Ok(()),
+        (surprises, mended) => Err(Failure::new(format!(
+            "{surprises} fail unexpectedly, {mended} are expected to fail and do not (--shrink takes them off the list)"
+        ))),
+    }
+}
+
+/// What the options ask for.
+fn plan(options: &Options, client: &Client) -> Result<Plan, Failure> {
+    let modules = client.modules()?;
+    for row in &LEFT_OUT {
+        if !modules.iter().any(|module| module == row.module) {
+            return Err(Failure::new(format!("{} is left out, but is no module of the suite", row.module)));
+        }
+    }
+    let left_out = |name: &str| LEFT_OUT.iter().find(|row| row.module == name).filter(|_| !options.all);
+    let names = modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));
+    let wanted = matching(names, options.module.as_deref())?;
+    let (mut kept, mut without) = (Vec::new(), Vec::new());
+    for module in modules.into_iter().filter(|module| wanted.contains(module)) {
+        match left_out(&module) {
+            Some(row) => without.push(format!("  {:<22} {}", row.module, row.reason)),
+            None => kept.push(module),
+        }
+    }
+    if !without.is_empty() {
+        println!("\nleft out (--all takes them in):\n{}", without.join("\n"));
+    }
+    let programs: Vec<_> =
+        PROGRAMS.iter().filter(|program| wanted.iter().any(|name| name == program.name)).collect();
+    if kept.is_empty() && programs.is_empty() {
+        return Err(Failure::new("--module: nothing is left to run"));
+    }
+    Ok(Plan { modules: kept, programs })
+}
+
+/// The names that the regular expression finds, all without one.
+fn matching<'a>(names: impl Iterator<Item = &'a str>, pattern: Option<&str>) -> Result<Vec<String>, Failure> {
+    let Some(pattern) = pattern else { return Ok(names.map(str::to_owned).collect()) };
+    let pattern = regex_lite::Regex::new(pattern)
+        .map_err(|error| Failure::new(format!("--module {pattern}: {error}")))?;
+    Ok(names.filter(|name| pattern.is_match(name)).map(str::to_owned).collect())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
+}
+
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(Failure::io(format!("cannot make {}", path.display())))
+}

@@ -1,0 +1,112 @@
+//! mpi4py, built from its source distribution against our `mpi.h`, in a virtual environment of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{Failure, Run};
+
+pub(super) const MPI4PY: &str = "4.1.2";
+/// What mpi4py's build and its tests want besides.
+const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
+
+/// The client that is ready to run, and the directories it needs.
+#[derive(Debug)]
+pub(super) struct Client {
+    prefix: PathBuf,
+    environment: PathBuf,
+    /// The tests of the source distribution.
+    pub(super) suite: PathBuf,
+    /// For all that programs leave behind.
+    scratch: PathBuf,
+}
+
+impl Client {
+    /// Builds the client in `directory` unless it is there. It is built again when mpi4py's version, `mpi.h` or Python
+    /// changes, not when the library does: that is found when a program starts.
+    pub(super) fn prepare(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
+        let client = Client {
+            prefix: prefix.to_owned(),
+            environment: directory.join("venv"),
+            suite: directory.join(format!("mpi4py-{MPI4PY}/test")),
+            scratch: directory.join("scratch"),
+        };
+        super::make_directory(&client.scratch)?;
+        let mark = client.environment.join("built-for");
+        let wanted = client.mark()?;
+        if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) && client.suite.is_dir() {
+            return Ok(client);
+        }
+        client.build(directory)?;
+        super::write(&mark, &wanted)?;
+        Ok(client)
+    }
+
+    /// What the build depends on.
+    fn mark(&self) -> Result<String, Failure> {
+        let header = self.prefix.join("include/mpi.h");
+        let header =
+            fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
+        let python = Command::new("python3").args(["-c", "import sys; print(sys.version)"]).output();
+        let python = python.map_err(Failure::io("cannot run python3"))?;
+        Ok(format!("mpi4py {MPI4PY}\n{}{header}", String::from_utf8_lossy(&python.stdout)))
+    }
+
+    fn build(&self, directory: &Path) -> Result<(), Failure> {
+        Run::new("python3").args(["-m", "venv", "--clear"]).arg(&self.environment).show()?;
+        let pip = || Run::new(self.environment.join("bin/pip")).env("TMPDIR", &self.scratch);
+        pip().args(["install", "--quiet"]).args(PACKAGES).show()?;
+        let request = format!("mpi4py=={MPI4PY}");
+        // A wheel, also one from a cache, was made for another MPI.
+        let from_source = ["--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "mpi4py"];
+        pip().args(["download", "--quiet"]).args(from_source).arg("-d").arg(directory).arg(request).show()?;
+        let archive = directory.join(format!("mpi4py-{MPI4PY}.tar.gz"));
+        Run::new("tar").arg("-xf").arg(&archive).arg("-C").arg(directory).show()?;
+        // Nothing here is about the speed of the client.
+        pip()
+            .args(["install", "--quiet"])
+            .args(from_source)
+            .arg(&archive)
+            .env("MPI4PY_BUILD_MPICC", self.prefix.join("bin/mpicc"))
+            .env("CFLAGS", "-O0")
+            .show()
+    }
+
+    /// `mpirun` with what all jobs have in common: the environment has our directories in front, nothing of the caller's
+    /// Python, and one thread for each rank's linear algebra.
+    pub(super) fn mpirun(&self) -> Command {
+        let mut command = Command::new(self.prefix.join("bin/mpirun"));
+        let mut path =
+            std::env::join_paths([self.environment.join("bin"), self.prefix.join("bin")]).unwrap_or_default();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        command.env("PATH", path);
+        for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command.env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        command.env("PYTHONNOUSERSITE", "1").env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("OPENBLAS_NUM_THREADS", "1").env("TMPDIR", &self.scratch);
+        command.current_dir(&self.scratch);
+        command
+    }
+
+    /// The Python that has mpi4py.
+    pub(super) fn python(&self) -> PathBuf {
+        self.environment.join("bin/python")
+    }
+
+    /// The modules of the suite by name.
+    pub(super) fn modules(&self) -> Result<Vec<String>, Failure> {
+        let entries = fs::read_dir(&self.suite)
+            .map_err(Failure::io(format!("cannot read {}", self.suite.display())))?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let module = |name: String| Some(name.strip_suffix(".py")?.to_owned());
+        let mut modules: Vec<String> =
+            names.filter(|name| name.starts_with("test_")).filter_map(module).collect();
+        modules.sort();
+        Ok(modules)
+    }
+}

@@ -1,0 +1,152 @@
+//! The options of `cargo xtask conformance`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::run::Failure;
+
+pub(super) const HELP: &str = "\
+cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test suite module by module, mpi4py's
+                                    benchmarks, NetPIPE and HPCC
+
+  --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
+  --rpi shm,tcp         the ways messages take
+  --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
+  --all                 also the modules of chapters that OxMPI does not have
+  --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
+  --patience SECONDS    how long a test may do nothing, 30 if not given
+  --shrink              take what no longer fails off tests/conformance/expected-failures.txt
+
+Exit code 0 if nothing fails but what is expected to, and all of that does.
+";
+
+/// How the ranks of a job talk to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rpi {
+    /// What OxMPI does by itself on one host.
+    Shm,
+    /// Sockets, also between neighbours.
+    Tcp,
+}
+
+impl Rpi {
+    pub(super) const ALL: [Rpi; 2] = [Rpi::Shm, Rpi::Tcp];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Rpi::Shm => "shm",
+            Rpi::Tcp => "tcp",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Rpi> {
+        Rpi::ALL.into_iter().find(|rpi| rpi.name() == name)
+    }
+
+    /// What `mpirun` is told.
+    pub(super) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Rpi::Shm => &[],
+            Rpi::Tcp => &["--mca", "rpi", "tcp"],
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) ranks: Vec<u32>,
+    pub(super) rpis: Vec<Rpi>,
+    /// A regular expression.
+    pub(super) module: Option<String>,
+    pub(super) all: bool,
+    pub(super) prefix: Option<PathBuf>,
+    pub(super) patience: Duration,
+    pub(super) shrink: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            ranks: vec![1, 2, 3],
+            rpis: Rpi::ALL.to_vec(),
+            module: None,
+            all: false,
+            prefix: None,
+            patience: Duration::from_secs(30),
+            shrink: false,
+        }
+    }
+}
+
+/// Reads the words after `conformance`; nothing if help is asked for. An error names the word.
+pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
+    let mut options = Options::default();
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        let (option, attached) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (word, None),
+        };
+        let mut value = || {
+            let value = attached.or_else(|| words.next());
+            value.ok_or_else(|| Failure::new(format!("{option} needs a value\n\n{HELP}")))
+        };
+        match option {
+            "help" | "-h" | "--help" => return Ok(None),
+            "--ranks" => options.ranks = list(option, value()?, |n| n.parse().ok().filter(|&n| n > 0))?,
+            "--rpi" => options.rpis = list(option, value()?, Rpi::from_name)?,
+            "--module" => options.module = Some(value()?.to_owned()),
+            "--all" => options.all = true,
+            "--shrink" => options.shrink = true,
+            // Jobs run elsewhere.
+            "--prefix" => {
+                let prefix = value()?;
+                options.prefix =
+                    Some(std::path::absolute(prefix).map_err(Failure::io(format!("cannot find {prefix}")))?);
+            }
+            "--patience" => {
+                let seconds = list(option, value()?, |n| n.parse().ok().filter(|&n| n >= 5))?;
+                options.patience = Duration::from_secs(seconds[0]);
+            }
+            _ => return Err(Failure::new(format!("conformance has no option '{word}'\n\n{HELP}"))),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// A list of one value or more.
+fn list<T>(option: &str, text: &str, one: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
+    let values = text.split(',').map(|part| {
+        one(part)
+            .ok_or_else(|| Failure::new(format!("{option} {text}: '{part}' is none of its values\n\n{HELP}")))
+    });
+    values.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_both_forms() {
+        let options = read(&["--ranks=2,7", "--rpi", "tcp", "--all", "--patience", "9"]).unwrap().unwrap();
+        assert_eq!((options.ranks, options.rpis, options.all), (vec![2, 7], vec![Rpi::Tcp], true));
+        assert_eq!(options.patience, Duration::from_secs(9));
+        assert!(read(&["--module", "comm", "-h"]).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_error_names_the_word() {
+        for (words, named) in [
+            (&["--ranks", "2,0"][..], "'0'"),
+            (&["--rpi", "shm,udp"], "'udp'"),
+            (&["--patience", "1"], "'1'"),
+            (&["--module"], "--module needs"),
+            (&["--some"], "'--some'"),
+        ] {
+            let error = read(words).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a person reads: the table, and why things fail.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::results::{Part, Verdict};
+
+/// Lines of a story that are shown.
+const MOST_LINES: usize = 6;
+/// Tests that fail for one reason and are named.
+const MOST_NAMES: usize = 4;
+
+/// The columns of the table, behind the name.
+const COLUMNS: &str = "ranks  rpi   run failed errors  lost skipped seconds";
+
+pub(super) fn head() -> String {
+    format!("{:<24} {COLUMNS}", "module")
+}
+
+/// The line of one part.
+pub(super) fn line(part: &Part) -> String {
+    row(&part.name, &part.ranks.to_string(), part.rpi, &[part], part.seconds)
+}
+
+/// The line below.
+pub(super) fn totals(parts: &[Part]) -> String {
+    let all: Vec<&Part> = parts.iter().collect();
+    row("total", "", "", &all, parts.iter().map(|part| part.seconds).sum())
+}
+
+fn row(name: &str, ranks: &str, rpi: &str, parts: &[&Part], seconds: f64) -> String {
+    let count = |verdicts: &[Verdict]| parts.iter().map(|part| part.count(verdicts)).sum::<usize>();
+    let run: usize = parts.iter().map(|part| part.tests.len()).sum();
+    format!(
+        "{name:<24} {ranks:>5} {rpi:>4} {run:>5} {:>6} {:>6} {:>5} {:>7} {seconds:>7.1}",
+        count(&[Verdict::Failed, Verdict::Unsupported]),
+        count(&[Verdict::Error]),
+        count(&[Verdict::Hung, Verdict::Crashed]),
+        count(&[Verdict::Skipped]),
+    )
+}
+
+/// Why tests of a part fail, those alike together; only those that `shown` wants.
+pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
+    let mut alike: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for test in part.bad().filter(|test| shown(&test.name)) {
+        alike.entry(test.reason()).or_default().push(test);
+    }
+    let mut text = String::new();
+    for (reason, tests) in alike {
+        let names: Vec<&str> = tests.iter().take(MOST_NAMES).map(|test| short(&test.name)).collect();
+        let more = tests.len().saturating_sub(MOST_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(text, "    {reason}\n      in {}{more}", names.join(", "));
+        // What is missing needs no story.
+        if tests[0].missing.is_empty() {
+            for line in story(&tests[0].text) {
+                let _ = writeln!(text, "        {line}");
+            }
+        }
+    }
+    text
+}
+
+/// The name without its module.
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, rest)| rest)
+}
+
+/// The end of a traceback: the lines next to the exception.
+fn story(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if text.starts_with("Traceback") {
+        lines[lines.len().saturating_sub(MOST_LINES)..].to_vec()
+    } else {
+        lines.into_iter().take(2 * MOST_LINES).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Rpi;
+    use super::super::results::{Place, Test};
+    use super::*;
+
+    #[test]
+    fn a_table_counts_each_verdict_once() {
+        let mut part = Part::new("test_x", Place { ranks: 2, rpi: Rpi::Shm });
+        use Verdict::*;
+        for verdict in [Skipped, Passed, Passed, Unsupported, Failed, Error, Hung, Crashed] {
+            part.tests.push(Test::new(format!("test_x.T.{verdict:?}"), verdict, "AssertionError: no"));
+        }
+        let words: Vec<String> = line(&part).split_whitespace().map(str::to_owned).collect();
+        assert_eq!(words, ["test_x", "2", "shm", "8", "2", "1", "2", "1", "0.0"]);
+        let reasons = reasons(&part, |name| !name.ends_with("Hung"));
+        assert!(reasons.contains("in T.Unsupported, T.Failed, T.Error, T.Crashed\n"), "{reasons}");
+    }
+}
