@@ -97,7 +97,8 @@ class Result(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.clear()
-        self.running, self.begin = test.id(), time.monotonic()
+        self.running = test.id()
+        self.begin = self.news = time.monotonic()
         self.record.write(start=self.running)
         faulthandler.dump_traceback_later(SLOW, file=self.record.stacks)
 
@@ -115,12 +116,13 @@ class Result(unittest.TestResult):
         names = missing()
         self.record.write(end=test, verdict=verdict, text=text, missing=names, seconds=seconds)
 
-    def judge(self, test, verdict, text):
+    def judge(self, test, verdict, story):
         if self.running is not None:
-            # Subtests have several verdicts: the first bad one counts.
+            # Subtests have several verdicts, thousands now and then: the first bad one counts.
             if self.verdict not in BAD:
-                self.verdict, self.text = verdict, text
+                self.verdict, self.text = verdict, story()
             return
+        text = story()
         # Outside of tests: a test that does not even start, or what is done once for a whole class or module.
         name = test.id()
         if name in self.plan:
@@ -136,30 +138,35 @@ class Result(unittest.TestResult):
         # The records have the verdicts. An exit code other than 0 shall mean that the job broke.
         return True
 
-    def story(self, err):
-        return "".join(traceback.format_exception(*err))
+    def told(self, err):
+        return lambda: "".join(traceback.format_exception(*err))
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.judge(test, "failure", self.story(err))
+        self.judge(test, "failure", self.told(err))
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.judge(test, "error", self.story(err))
+        self.judge(test, "error", self.told(err))
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
+        # A test of many parts is not one that hangs.
+        if (now := time.monotonic()) > self.news + 1:
+            self.news = now
+            self.record.write(alive=now)
+            faulthandler.dump_traceback_later(SLOW, file=self.record.stacks)
         if err is not None:
             bad = "failure" if issubclass(err[0], test.failureException) else "error"
-            self.judge(test, bad, f"{subtest}: {self.story(err)}")
+            self.judge(test, bad, self.told(err))
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.judge(test, "skip", reason)
+        self.judge(test, "skip", lambda: reason)
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
-        self.judge(test, "failure", "unexpected success")
+        self.judge(test, "failure", lambda: "unexpected success")
 
 
 class Runner:
