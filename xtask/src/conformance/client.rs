@@ -72,10 +72,11 @@ impl Client {
             .show()
     }
 
-    /// `mpirun` with what all jobs have in common: the environment has our directories in front, nothing of the caller's
-    /// Python, and one thread for each rank's linear algebra.
+    /// `mpirun` with what all jobs have in common: it ends when we do, the environment has our directories in front,
+    /// nothing of the caller's Python, and one thread for each rank's linear algebra.
     pub(super) fn mpirun(&self) -> Command {
-        let mut command = Command::new(self.prefix.join("bin/mpirun"));
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM"]).arg(self.prefix.join("bin/mpirun"));
         let mut path =
             std::env::join_paths([self.environment.join("bin"), self.prefix.join("bin")]).unwrap_or_default();
         if let Some(rest) = std::env::var_os("PATH") {
