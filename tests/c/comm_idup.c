@@ -116,6 +116,59 @@ static void arguments(void)
     CHECK(twin == MPI_COMM_SELF && request == MPI_REQUEST_NULL);
 }
 
+static int copies, fails;
+
+static int copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void) comm, (void) key, (void) extra;
+    if (fails) return MPI_ERR_OTHER;
+    copies++;
+    *(void **) out = in;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+/* Attributes are copied when the call is made, hints are those of the info. */
+static void inherited(void)
+{
+    check_where("inherited");
+    int key, first = 1, second = 2, flag = 0, *value = NULL;
+    MPI_Comm parent, twin;
+    MPI_Request request;
+    MPI_Info info;
+    char hint[8] = "";
+    MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+    MPI_Comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(parent, key, &first);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+    CHECK_OK(MPI_Comm_idup_with_info(parent, info, &twin, &request));
+    CHECK_EQ(copies, 1);
+    MPI_Comm_set_attr(parent, key, &second);
+    MPI_Info_free(&info);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_get_attr(twin, key, &value, &flag);
+    CHECK(flag && value == &first);
+    MPI_Comm_get_info(twin, &info);
+    int length = sizeof hint;
+    MPI_Info_get_string(info, "mpi_assert_no_any_tag", &length, hint, &flag);
+    CHECK(flag && !strcmp(hint, "true"));
+    MPI_Info_free(&info);
+    MPI_Comm_free(&twin);
+    /* A failing copy is an error of the call on one rank; the others get their duplicate. */
+    MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+    fails = rank == size - 1;
+    int code = MPI_Comm_idup(parent, &twin, &request);
+    CHECK_EQ(code != MPI_SUCCESS, fails);
+    if (!fails) {
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Comm_free(&twin);
+    }
+    fails = 0;
+    MPI_Comm_free(&parent);
+    MPI_Comm_free_keyval(&key);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -128,5 +181,6 @@ int main(int argc, char **argv)
         two_groups();
         arguments();
     }
+    inherited();
     return check_end();
 }

@@ -3,7 +3,6 @@
 //! An attribute is taken out of its object before its delete function is called, and put back if that fails. So the function is
 //! called once, with nothing locked, and may itself use the object.
 
-use crate::communicators::{enlist, give};
 use crate::errors::{class_of, on_comm, on_none, outcome};
 use crate::library::{Running, fetch, library, null, put};
 use crate::objects::objects;
@@ -13,15 +12,14 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
     Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
-    DeleteFunction as OldDeleteFunction, Request, TypeCopyAttrFunction, TypeDeleteAttrFunction,
-    WinCopyAttrFunction, WinDeleteAttrFunction,
+    DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction, WinCopyAttrFunction,
+    WinDeleteAttrFunction,
 };
 use oxmpi_core::Communicator;
 use oxmpi_objects::attribute::{
     Attribute, Attributes, CopyFunction, DeleteFunction, Keyval, ObjectKind, is_predefined,
 };
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_objects::hints::CommHints;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -177,77 +175,6 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
         }
     }
     Ok(())
-}
-
-/// Duplicates a communicator with its attributes, and with these hints (MPI-5.0 section 7.4.2: those of the old one are not
-/// inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do not wait
-/// for it.
-pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm) -> Result<()> {
-    let library = library()?;
-    let communicator = Arc::clone(&*library.communicator(comm)?);
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
-    let copied = hints.and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
-    let made = match library.process.dup(&communicator) {
-        Ok(made) => made,
-        Err(error) => {
-            if let Ok((_, copied)) = copied {
-                copied.delete();
-            }
-            return Err(error);
-        }
-    };
-    match copied {
-        Ok((hints, copied)) => {
-            made.set_hints(hints);
-            copied.give_to(&made.attributes);
-            give(library, newcomm, "newcomm", made)
-        }
-        Err(error) => {
-            library.process.close(&made);
-            Err(error)
-        }
-    }
-}
-
-/// Where the handle of a communicator is written when a request completes, by whichever thread is in the library then.
-struct Place(*mut Comm);
-
-// SAFETY: the program leaves the place alone until the request is complete (MPI-5.0 section 7.4.2), and learns of that
-// with the lane's lock, under which it is written.
-unsafe impl Send for Place {}
-
-/// As [`duplicate`], without waiting. Attributes are copied now; the duplicate gets them when it is made.
-pub(crate) fn duplicate_later(
-    comm: Comm,
-    hints: CommHints,
-    newcomm: *mut Comm,
-    request: *mut Request,
-) -> Result<()> {
-    let library = library()?;
-    let communicator = Arc::clone(&*library.communicator(comm)?);
-    if newcomm.is_null() || request.is_null() {
-        return Err(null(if newcomm.is_null() { "newcomm" } else { "request" }));
-    }
-    let copied = match copy_attributes(comm, &communicator.attributes) {
-        Ok(copied) => copied,
-        Err(error) => {
-            // The others must not wait for this rank's part.
-            library.process.close(&library.process.dup(&communicator)?);
-            return Err(error);
-        }
-    };
-    let place = Place(newcomm);
-    let started = library.process.idup(&communicator, move |made| {
-        let Place(newcomm) = { place };
-        made.set_hints(hints);
-        copied.give_to(&made.attributes);
-        // SAFETY: not null, and the program's place for a handle until the request is complete.
-        unsafe { newcomm.write(enlist(library, made)) };
-    })?;
-    // SAFETY: the C program passes a place for a handle.
-    unsafe { put(request, started.raw() as Request, "request") }
 }
 
 /// Deletes one attribute.

@@ -4,13 +4,14 @@
 //! for the result is an error after the communicator was made, which is then freed again.
 
 use crate::attributes;
+use crate::duplicates;
 use crate::errors::{on_comm, outcome};
 use crate::info;
 use crate::library::{Running, fetch, library, null, put};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Group as GroupHandle, Info, Request};
+use oxmpi_abi::types::{Comm, Group as GroupHandle, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::comm::{Comparison, Peer};
 use oxmpi_mem::table::Handle;
@@ -101,7 +102,7 @@ mpi! {
 
     /// MPI-5.0 section 7.4.2. Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
-        let result = attributes::duplicate(comm, Ok(CommHints::default()), newcomm);
+        let result = duplicates::duplicate(comm, Ok(CommHints::default()), newcomm);
         outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
@@ -146,12 +147,6 @@ mpi! {
             let group = library.group(group)?;
             give_if_any(library, newcomm, library.process.create_group(communicator, &group, tag)?)
         })
-    }
-
-    /// MPI-5.0 section 7.4.2. Collective.
-    fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = attributes::duplicate_later(comm, CommHints::default(), newcomm, request);
-        outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
     /// MPI-5.0 section 7.4.1. Both communicators are looked at; nothing is sent.

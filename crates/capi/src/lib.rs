@@ -33,6 +33,7 @@ mod collectives;
 mod communicators;
 mod contents;
 mod datatypes;
+mod duplicates;
 mod environment;
 mod errhandlers;
 mod errorcodes;

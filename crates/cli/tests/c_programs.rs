@@ -145,6 +145,7 @@ programs! {
     intercomm_p2p
     names
     objects_leak
+    objects_threads
     ops
     ops_floats
     ops_pairs

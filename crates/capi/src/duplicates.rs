@@ -1,0 +1,107 @@
+//! Duplicates of communicators (MPI-5.0 section 7.4.2): what goes with them.
+
+use crate::attributes::copy_attributes;
+use crate::communicators::{enlist, give};
+use crate::errors::outcome;
+use crate::info;
+use crate::library::{library, null, put};
+use crate::unsupported::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::types::{Comm, Info, Request};
+use oxmpi_objects::error::Result;
+use oxmpi_objects::hints::CommHints;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// Duplicates a communicator with its attributes, and with these hints (MPI-5.0 section 7.4.2: those of the old one are not
+/// inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do not wait
+/// for it.
+pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm) -> Result<()> {
+    let library = library()?;
+    let communicator = Arc::clone(&*library.communicator(comm)?);
+    if newcomm.is_null() {
+        return Err(null("newcomm"));
+    }
+    let copied = hints.and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
+    let made = match library.process.dup(&communicator) {
+        Ok(made) => made,
+        Err(error) => {
+            if let Ok((_, copied)) = copied {
+                copied.delete();
+            }
+            return Err(error);
+        }
+    };
+    match copied {
+        Ok((hints, copied)) => {
+            made.set_hints(hints);
+            copied.give_to(&made.attributes);
+            give(library, newcomm, "newcomm", made)
+        }
+        Err(error) => {
+            library.process.close(&made);
+            Err(error)
+        }
+    }
+}
+
+/// Where the handle of a communicator is written when a request completes, by whichever thread is in the library then.
+struct Place(*mut Comm);
+
+// SAFETY: the program leaves the place alone until the request is complete (MPI-5.0 section 7.4.2), and learns of that
+// with the lane's lock, under which it is written.
+unsafe impl Send for Place {}
+
+/// As [`duplicate`], without waiting. Attributes are copied now; the duplicate gets them when it is made.
+pub(crate) fn duplicate_later(
+    comm: Comm,
+    hints: CommHints,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> Result<()> {
+    let library = library()?;
+    let communicator = Arc::clone(&*library.communicator(comm)?);
+    if newcomm.is_null() || request.is_null() {
+        return Err(null(if newcomm.is_null() { "newcomm" } else { "request" }));
+    }
+    let copied = match copy_attributes(comm, &communicator.attributes) {
+        Ok(copied) => copied,
+        Err(error) => {
+            // The others must not wait for this rank's part.
+            library.process.close(&library.process.dup(&communicator)?);
+            return Err(error);
+        }
+    };
+    let place = Place(newcomm);
+    let started = library.process.idup(&communicator, move |made| {
+        let Place(newcomm) = { place };
+        made.set_hints(hints);
+        copied.give_to(&made.attributes);
+        // SAFETY: not null, and the program's place for a handle until the request is complete.
+        unsafe { newcomm.write(enlist(library, made)) };
+    })?;
+    // SAFETY: the C program passes a place for a handle.
+    unsafe { put(request, started.raw() as Request, "request") }
+}
+
+mpi! {
+    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/info_comm.c.
+    fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
+        let hints = info::given(info).map(|info| CommHints::default().updated(&info));
+        outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, hints, newcomm))
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
+        let result = duplicate_later(comm, CommHints::default(), newcomm, request);
+        outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
+        let result = info::given(info).and_then(|info| {
+            duplicate_later(comm, CommHints::default().updated(&info), newcomm, request)
+        });
+        outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
+    }
+}
