@@ -1,11 +1,14 @@
 //! `cargo xtask install`: builds and lays out an installation.
 //!
 //! ```text
-//! bin/oxmpi              the program; bin/mpirun, mpiexec, mpicc are links to it
-//! lib/libmpi_abi.so.1    the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
-//! include/mpi.h          generated from the tables of crates/abi
+//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC are links to it
+//! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
+//! lib/pkgconfig/oxmpi.pc        the same for pkg-config
+//! include/mpi.h                 generated from the tables of crates/abi
+//! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
+//! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
-//! All links are relative, and the programs find the rest from where they are: the directory may be moved.
+//! All links and paths are relative to the files that have them: the directory may be moved.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,16 +17,38 @@ use std::path::{Path, PathBuf};
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 3] = ["mpirun", "mpiexec", "mpicc"];
+const PROGRAM_LINKS: [&str; 6] = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
 /// The soname of the library, which programs ask for.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
+
+const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
+const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
+
+/// What `pkg-config oxmpi` knows. It finds the prefix from where the file is.
+const PKG_CONFIG: &str = "\
+prefix=${pcfiledir}/../..
+includedir=${prefix}/include
+libdir=${prefix}/lib
+
+Name: OxMPI
+Description: An MPI library with the standard ABI of MPI-5.0
+Version: @VERSION@
+Cflags: -I${includedir}
+Libs: -L${libdir} -Wl,-rpath,${libdir} -Wl,--enable-new-dtags -lmpi_abi
+";
+
+const PARAMETERS: &str = "\
+# Parameters of OxMPI for all users of this installation: lines of the form NAME = VALUE.
+# 'oxmpi info --params' lists them. What a user sets in ~/.oxmpi/mca-params.conf, in the environment (OXMPI_MCA_NAME)
+# or with 'mpirun --mca NAME VALUE' is stronger.
+";
 
 pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     let build = Run::cargo().args(["build", "--locked", "-p", "oxmpi-cli", "-p", "oxmpi-capi"]);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });
-    for directory in ["bin", "lib", "include"] {
+    for directory in ["bin", "lib", "lib/pkgconfig", "include", "include/compat", "etc"] {
         let directory = prefix.join(directory);
         fs::create_dir_all(&directory)
             .map_err(Failure::io(format!("cannot make {}", directory.display())))?;
@@ -36,11 +61,25 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     for name in LIBRARY_LINKS {
         link(LIBRARY, &prefix.join("lib").join(name))?;
     }
-    let header = prefix.join("include/mpi.h");
-    fs::write(&header, oxmpi_abi::header())
-        .map_err(Failure::io(format!("cannot write {}", header.display())))?;
+    let pkg_config = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    for (name, text) in [
+        ("include/mpi.h", oxmpi_abi::header().as_str()),
+        ("include/mpi_compat.h", COMPAT),
+        ("include/compat/mpi.h", COMPAT_MPI),
+        ("lib/pkgconfig/oxmpi.pc", &pkg_config),
+    ] {
+        write(&prefix.join(name), text)?;
+    }
+    let parameters = prefix.join("etc/oxmpi-mca-params.conf");
+    if !parameters.exists() {
+        write(&parameters, PARAMETERS)?;
+    }
     println!("installed in {}", prefix.display());
     Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
 /// Where cargo puts what it builds.

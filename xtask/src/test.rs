@@ -9,6 +9,7 @@ pub(crate) fn test() -> Result<(), Failure> {
     if !Run::cargo().args(["nextest", "--version"]).succeeds() {
         Run::cargo().args(["install", "--locked", "cargo-nextest"]).show()?;
     }
+    install_programs()?;
     Run::cargo().args(["fmt", "--all", "--check"]).show()?;
     Run::cargo()
         .args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
@@ -23,6 +24,28 @@ pub(crate) fn test() -> Result<(), Failure> {
         .show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;
     loom()
+}
+
+/// Programs that the tests of the compiler wrappers need, and the package of Debian that has each.
+const PROGRAMS: [(&str, &str); 4] =
+    [("cc", "gcc"), ("c++", "g++"), ("cmake", "cmake"), ("pkg-config", "pkg-config")];
+
+/// Installs the programs that are missing: no test is skipped for want of one.
+fn install_programs() -> Result<(), Failure> {
+    let is_missing = |program: &str| !Run::new(program).arg("--version").succeeds();
+    for (program, package) in PROGRAMS {
+        if !is_missing(program) {
+            continue;
+        }
+        let installed =
+            Run::new("apt-get").args(["install", "-y", "--no-install-recommends", package]).show();
+        if installed.is_err() || is_missing(program) {
+            return Err(Failure::new(format!(
+                "the tests need '{program}', and 'apt-get install {package}' does not bring it here: install it by hand"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The model checker on rings, inbox, door and lock. It wants another standard library underneath, so a directory of its own.

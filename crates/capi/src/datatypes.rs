@@ -276,9 +276,9 @@ mpi! {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(datatype, "datatype") }?;
-            let known = library.datatype(handle)?;
+            let known = Arc::clone(&*library.datatype(handle)?);
             if known.is_predefined() {
-                return Err(MpiError::new(abi::MPI_ERR_TYPE, format!("{} is predefined and cannot be freed", **known)));
+                return Err(MpiError::new(abi::MPI_ERR_TYPE, format!("{} is predefined and cannot be freed", *known)));
             }
             attributes::delete_attributes(handle, &known.attributes)?;
             drop(known);

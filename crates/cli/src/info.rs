@@ -1,74 +1,167 @@
-//! `oxmpi info`: what this installation is.
+//! `oxmpi info`: what this installation is, and what its parameters are.
 
-use oxmpi_param::{
-    Params,
-    registry::{Level, Param},
-};
+mod json;
+mod text;
+
+use std::ffi::OsString;
+
+use oxmpi_param::Found;
+use oxmpi_param::nearest::nearest;
+use oxmpi_param::registry::Param;
 
 use crate::prefix;
 
 /// The functions that the C library does not have yet, found in its sources when this program was built.
 const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
 
-/// What this installation is, as text: `basic` facts, the `params`, the functions that are `missing`.
-pub(crate) fn text(basic: bool, params: bool, missing: bool) -> String {
-    let mut out = String::new();
-    let functions = oxmpi_abi::FuncId::all().len();
-    if basic {
-        let prefix = prefix::find().map(|p| p.display().to_string());
-        let prefix = prefix.as_deref().unwrap_or("not installed");
-        out += &format!(
-            "OxMPI {}\n\
-             prefix:      {prefix}\n\
-             interface:   MPI 5.0 standard ABI (libmpi_abi.so.1)\n\
-             functions:   {} of {functions} are there\n\
-             transports:  shared memory, one host\n",
-            env!("CARGO_PKG_VERSION"),
-            functions - MISSING.len()
-        );
-    }
-    if params {
-        out += &params_text();
-    }
-    if missing {
-        out += &format!(
-            "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
-            MISSING.len()
-        );
-        MISSING.iter().for_each(|name| out += &format!("  {name}\n"));
-    }
-    out
+const HELP: &str = "\
+oxmpi info: what this installation is
+
+  oxmpi info               version, directory, interface
+  oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
+  oxmpi info --param NAME  one of them, or all whose name starts with NAME
+  oxmpi info --select      which transport would be used, and why
+  oxmpi info --missing     the functions of MPI-5.0 that are not there yet
+  oxmpi info --all         all of that
+  oxmpi info --json        all of that as JSON; with one of the others, that alone
+
+Parameters are set by, strongest first:
+  mpirun --mca NAME VALUE            (also -ssi, --gmca)
+  OXMPI_MCA_NAME=VALUE               in the environment
+  OMPI_MCA_NAME=VALUE                in the environment, for names that OxMPI knows
+  ~/.oxmpi/mca-params.conf           lines of the form NAME = VALUE
+  PREFIX/etc/oxmpi-mca-params.conf   the same, for all users
+OXMPI_PARAM_FILES=FILE:FILE names other files, OXMPI_PARAM_FILES=none reads none.
+";
+
+/// What to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Asked {
+    basic: bool,
+    params: bool,
+    /// Only parameters whose name starts so.
+    only: Option<String>,
+    select: bool,
+    missing: bool,
+    json: bool,
 }
 
-fn params_text() -> String {
-    let mut out = String::new();
-    let params = Params::from_env().unwrap_or_else(|error| {
-        out += &format!("parameters are at their defaults, because of an error: {error}\n");
-        Params::default()
-    });
-    out += "parameters ('mpirun --mca NAME VALUE' or OXMPI_MCA_NAME=VALUE):\n";
-    for (param, value) in params.iter() {
-        out += &param_text(param, value);
-    }
-    out
+/// What is shown, gathered.
+struct Facts {
+    prefix: Option<String>,
+    found: Found,
+    params: Vec<&'static Param>,
 }
 
-fn param_text(param: &Param, value: u64) -> String {
-    let changed = if value == param.default {
-        String::new()
-    } else {
-        format!(" (default {})", param.show(param.default))
+/// Answers `oxmpi info ARGS` and returns the exit code: 1 if a parameter is set wrong.
+pub(crate) fn main(args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    if words.iter().any(|w| w == "--help" || w == "-h") {
+        crate::say(HELP);
+        return 0;
+    }
+    let asked = match parse(&words) {
+        Ok(asked) => asked,
+        Err(text) => {
+            eprintln!("oxmpi info: {text}");
+            return 2;
+        }
     };
-    let level = match param.level {
-        Level::User => "for users",
-        Level::Tune => "for tuning",
-        Level::Develop => "for work on OxMPI itself",
+    let params = match chosen(asked.only.as_deref()) {
+        Ok(params) => params,
+        Err(text) => {
+            eprintln!("oxmpi info: {text}");
+            return 2;
+        }
     };
-    format!(
-        "  {} = {}{changed}\n      {}\n      {}; {level}\n",
-        param.name,
-        param.show(value),
-        param.help,
-        param.wanted()
-    )
+    let directory = prefix::find();
+    let found = Found::gather(std::env::vars_os(), directory.as_deref());
+    let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params };
+    crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
+    for error in &facts.found.errors {
+        eprintln!("oxmpi info: {error}");
+    }
+    i32::from(!facts.found.errors.is_empty())
+}
+
+fn parse(words: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--all" | "-a" => {
+                asked = Asked { basic: true, params: true, select: true, missing: true, ..asked };
+            }
+            "--params" => asked.params = true,
+            "--param" => {
+                asked.params = true;
+                asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
+            }
+            "--select" => asked.select = true,
+            "--missing" => asked.missing = true,
+            "--json" => asked.json = true,
+            other => {
+                let known = ["--all", "--params", "--param", "--select", "--missing", "--json", "--help"];
+                let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));
+                let hint = hint.unwrap_or_default();
+                return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));
+            }
+        }
+    }
+    if !(asked.basic || asked.params || asked.select || asked.missing) {
+        asked.basic = true;
+        if asked.json {
+            (asked.params, asked.select, asked.missing) = (true, true, true);
+        }
+    }
+    Ok(asked)
+}
+
+/// The parameter of this name, or those whose names start so; all without a name.
+fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
+    let Some(name) = name else { return Ok(Param::all().iter().collect()) };
+    if let Some(param) = Param::find(name) {
+        return Ok(vec![param]);
+    }
+    let family: Vec<_> = Param::all().iter().filter(|p| p.name.starts_with(name)).collect();
+    if !family.is_empty() {
+        return Ok(family);
+    }
+    // The parameter set has the words for this.
+    match oxmpi_param::Params::default().set(name, "") {
+        Err(error) => Err(error.to_string()),
+        Ok(()) => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, String> {
+        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_words_add_up() {
+        let all = Asked { basic: true, params: true, select: true, missing: true, only: None, json: false };
+        assert_eq!(asked("").unwrap(), Asked { basic: true, ..Asked::default() });
+        assert_eq!(asked("--all").unwrap(), all);
+        assert_eq!(asked("--json").unwrap(), Asked { json: true, ..all.clone() });
+        assert_eq!(asked("--json --all").unwrap(), Asked { json: true, ..all });
+        let only = Asked { params: true, only: Some("rpi".into()), ..Asked::default() };
+        assert_eq!(asked("--param rpi").unwrap(), only);
+        assert!(asked("--parms").unwrap_err().contains("did you mean '--params'"));
+        assert!(asked("--param").unwrap_err().contains("needs a name"));
+    }
+
+    #[test]
+    fn a_name_chooses_one_parameter_or_a_family() {
+        let names = |name| chosen(name).unwrap().iter().map(|p| p.name).collect::<Vec<_>>();
+        assert_eq!(names(Some("rpi")), ["rpi"]);
+        assert_eq!(names(Some("shm_single_copy")), ["single_copy"]);
+        assert_eq!(names(Some("btl_tcp_")), ["btl_tcp_if_include", "btl_tcp_if_exclude"]);
+        assert_eq!(names(None).len(), Param::all().len());
+        assert!(chosen(Some("rip")).unwrap_err().contains("did you mean 'rpi'"));
+    }
 }

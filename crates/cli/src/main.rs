@@ -3,31 +3,31 @@
 //! | name | what it does |
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
-//! | `mpicc` | compile C programs against this installation: [`mpicc`] |
+//! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `oxmpi` | explain the installation: [`info`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
 
 mod info;
-mod mpicc;
 mod mpirun;
 mod prefix;
+mod wrapper;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::exit;
 
+use wrapper::Language;
+
 const HELP: &str = "\
 oxmpi: an MPI library and launcher
 
   mpirun -n N PROGRAM ...   run a job ('mpirun --help')
-  mpicc ...                 compile a C program ('mpicc --help')
-  oxmpi info                what this installation is
+  mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
+  oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
-  oxmpi info --missing      the functions of MPI-5.0 that are not there yet
-  oxmpi info --all          all of that
 ";
 
 fn main() {
@@ -37,16 +37,17 @@ fn main() {
     if !args.is_empty() {
         args.remove(0);
     }
-    let tools = ["mpirun", "mpiexec", "mpicc"];
+    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
         name = Some(args.remove(0).to_string_lossy().into_owned());
     }
-    exit(match name.as_deref() {
-        Some("mpirun" | "mpiexec") => mpirun::main(&args),
-        Some("mpicc") => mpicc::main(&args),
-        _ => oxmpi(&args),
+    let name = name.as_deref().unwrap_or_default();
+    exit(match Language::of(name) {
+        Some(language) => wrapper::main(language, name, &args),
+        None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
+        None => oxmpi(&args),
     })
 }
 
@@ -60,15 +61,10 @@ fn oxmpi(args: &[OsString]) -> i32 {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] | ["-h" | "--help" | "help"] => say(HELP),
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
-        ["info"] => say(&info::text(true, false, false)),
-        ["info", "--all"] => say(&info::text(true, true, true)),
-        ["info", "--params"] => say(&info::text(false, true, false)),
-        ["info", "--missing"] => say(&info::text(false, false, true)),
-        [first, ..] => {
-            let known = ["info", "mpirun", "mpiexec", "mpicc", "--help", "--version"];
-            let wrong = if first == "info" { &words[1] } else { &words[0] };
-            let known: &[&str] = if first == "info" { &["--all", "--params", "--missing"] } else { &known };
-            let hint = oxmpi_param::nearest::nearest(wrong, known.iter().copied());
+        ["info", ..] => return info::main(&args[1..]),
+        [wrong, ..] => {
+            let known = ["info", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+            let hint = oxmpi_param::nearest::nearest(wrong, known);
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
             return 2;

@@ -1,16 +1,20 @@
 //! `mpirun`: reads its command line, finds the programs and hands the job to [`oxmpi_rt::launch`].
 
+mod hosts;
 mod options;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use oxmpi_abi::FuncId;
-use oxmpi_param::Params;
-use oxmpi_rt::launch::{self, App, Launch, LaunchError};
+use oxmpi_os::{cpus, host};
+use oxmpi_param::{Found, Params, Source};
+use oxmpi_rt::launch::{self, App, Launch, LaunchError, Stdin};
 
-use self::options::{Command, Options, Program};
+use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.
@@ -20,99 +24,286 @@ const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
 
-pub(crate) fn main(args: &[OsString]) -> i32 {
+/// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
+pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
+    match command(args) {
+        Ok(code) => code,
+        Err(Stop { texts, code }) => {
+            texts.iter().for_each(|text| eprintln!("{name}: {text}"));
+            code
+        }
+    }
+}
+
+/// Why no job runs: what to say, and the exit code.
+struct Stop {
+    texts: Vec<String>,
+    code: i32,
+}
+
+fn stop(code: i32, text: impl ToString) -> Stop {
+    Stop { texts: vec![text.to_string()], code }
+}
+
+fn command(args: &[OsString]) -> Result<i32, Stop> {
     let options = match options::parse(args) {
         Ok(Command::Run(options)) => options,
-        Ok(Command::Help) => {
+        Ok(Command::Help(None)) => {
             crate::say(&options::help());
-            return 0;
+            return Ok(0);
+        }
+        Ok(Command::Help(Some(word))) => {
+            crate::say(&options::topic(&word).map_err(|text| stop(USAGE, text))?);
+            return Ok(0);
         }
         Ok(Command::Version) => {
             crate::say(concat!("mpirun (OxMPI) ", env!("CARGO_PKG_VERSION"), "\n"));
-            return 0;
+            return Ok(0);
         }
-        Err(error) => return complain(&error.to_string(), USAGE),
-    };
-    let params = match params(&options) {
-        Ok(params) => params,
-        Err(error) => return complain(&error, USAGE),
-    };
-    let mut apps = Vec::new();
-    for program in &options.programs {
-        match app(program) {
-            Ok(app) => apps.push(app),
-            Err((text, code)) => return complain(&text, code),
+        Err(error) => {
+            return Err(stop(
+                USAGE,
+                format!(
+                    "{error}
+{}",
+                    options::USAGE
+                ),
+            ));
         }
+    };
+    let found = params(&options)?;
+    if !options.quiet {
+        warn(&found);
     }
-    let mut env: Vec<(OsString, OsString)> = options.env.clone();
-    env.extend(
-        options
-            .mca
-            .iter()
-            .map(|(name, value)| (format!("{}{name}", oxmpi_param::ENV_PREFIX).into(), value.into())),
-    );
-    let launch = Launch {
+    let launch = launch(&options, found.params)?;
+    launch::run(&launch).map_err(|error| match error {
+        LaunchError::Run { .. } => stop(NOT_EXECUTABLE, error),
+        _ => stop(1, error),
+    })
+}
+
+/// The job that the options describe.
+fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
+    let apps = options.programs.iter().map(|program| app(program, options)).collect::<Result<Vec<_>, _>>()?;
+    let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
+    check_slots(options, size)?;
+    if let Stdin::Rank(rank) = options.stdin
+        && rank >= size
+    {
+        return Err(stop(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
+    }
+    let mut env = options.env.clone();
+    env.extend(environment_of(&params));
+    Ok(Launch {
         apps,
         env,
         params,
         tag_output: options.tag_output,
-        timeout: options.timeout,
+        output_files: options.output_files.clone(),
+        stdin: options.stdin,
+        bind: options.bind(),
+        report_bindings: options.report_bindings,
+        verbose: options.verbose,
+        quiet: options.quiet,
+        timeout: timeout(options)?,
         library_directory: prefix::library_directory(),
         call_name: |call| FuncId::from_index(call.checked_sub(1)?).map(FuncId::name),
-    };
-    match launch::run(&launch) {
-        Ok(code) => code,
-        Err(error @ LaunchError::Run { .. }) => complain(&error.to_string(), NOT_EXECUTABLE),
-        Err(error) => complain(&error.to_string(), 1),
+    })
+}
+
+/// The time that the job has: by the option, or by the variable that other launchers know as well.
+fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
+    let variable = std::env::var("MPIEXEC_TIMEOUT").ok().filter(|text| !text.is_empty());
+    match (options.timeout, variable) {
+        (Some(time), _) => Ok(Some(time)),
+        (None, None) => Ok(None),
+        (None, Some(text)) => match options::timeout(&text) {
+            Some(time) => Ok(Some(time)),
+            None => Err(stop(
+                USAGE,
+                format!("environment variable MPIEXEC_TIMEOUT: '{text}' is not {}", options::TIMEOUT_WANTED),
+            )),
+        },
     }
 }
 
-fn complain(text: &str, code: i32) -> i32 {
-    eprintln!("mpirun: {text}");
-    code
+/// Refuses more ranks than there are places for, where that was asked for.
+fn check_slots(options: &Options, size: u32) -> Result<(), Stop> {
+    let slots: u32 = options.programs.iter().filter_map(|p| p.hosts.slots).fold(0, u32::saturating_add);
+    let slots = if slots > 0 { slots } else { cpus::usable() as u32 };
+    if options.no_oversubscribe && size > slots {
+        return Err(stop(
+            USAGE,
+            format!(
+                "{size} ranks on {slots} slots, which --nooversubscribe forbids: leave it out, or start fewer ranks"
+            ),
+        ));
+    }
+    Ok(())
 }
 
-/// The parameters that the ranks will see: the environment's, changed by `-x` and `--mca`.
-fn params(options: &Options) -> Result<Params, String> {
+/// Says which variables for Open MPI look as if they had been meant for us.
+fn warn(found: &Found) {
+    for ignored in &found.ignored {
+        if let Some(nearest) = ignored.nearest {
+            eprintln!(
+                "mpirun: warning: the environment variable {} is ignored, as OxMPI has no parameter of this name; did you \
+                 mean '{nearest}'?",
+                ignored.variable
+            );
+        }
+    }
+}
+
+/// The parameters that the ranks will see: those of files and the environment, changed by `-x` and `--mca`.
+fn params(options: &Options) -> Result<Found, Stop> {
     let changed = options.env.iter().map(|(key, _)| key);
     let inherited: Vec<_> =
         std::env::vars_os().filter(|(key, _)| !changed.clone().any(|c| c == key)).collect();
-    let mut params = Params::from_vars(inherited.iter().chain(&options.env).map(|(k, v)| (k, v)))
-        .map_err(|e| e.to_string())?;
-    for (name, value) in &options.mca {
-        params.set(name, value).map_err(|e| format!("--mca {name} {value}: {e}"))?;
+    let vars = inherited.iter().chain(&options.env).map(|(k, v)| (k, v));
+    let mut found = Found::gather(vars, prefix::find().as_deref());
+    options.tune.iter().for_each(|path| found.read_named(path));
+    for Setting { option, name, value } in &options.mca {
+        let source = Source::CommandLine(format!("{option} {name} {value}"));
+        if let Err(error) = found.params.set_from(name, value, source) {
+            found.errors.push(error);
+        }
     }
-    Ok(params)
-}
-
-fn app(program: &Program) -> Result<App, (String, i32)> {
-    let name = &program.words[0];
-    let path = find(name)?;
-    Ok(App { ranks: program.ranks, path, args: program.words.clone(), env: program.env.clone() })
-}
-
-/// The file that a shell would run for `name`; if there is none, the complaint and the exit code.
-fn find(name: &OsStr) -> Result<PathBuf, (String, i32)> {
-    let shown = name.display();
-    if name.as_encoded_bytes().contains(&b'/') {
-        let path = PathBuf::from(name);
-        return match std::fs::metadata(&path) {
-            Ok(_) if is_executable(&path) => Ok(path),
-            Ok(m) if m.is_dir() => Err((format!("cannot run '{shown}': it is a directory"), NOT_EXECUTABLE)),
-            Ok(_) => Err((
-                format!("cannot run '{shown}': it is not executable (chmod +x makes it so)"),
-                NOT_EXECUTABLE,
-            )),
-            Err(error) => Err((format!("cannot run '{shown}': {error}"), NOT_FOUND)),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    if let Some(found) = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| is_executable(p)) {
+    if found.errors.is_empty() {
         return Ok(found);
     }
-    let here =
-        if Path::new(name).is_file() { format!("; there is a './{shown}' here") } else { String::new() };
-    Err((format!("cannot run '{shown}': no such file in PATH ({}){here}", path.display()), NOT_FOUND))
+    Err(Stop { texts: found.errors.iter().map(ToString::to_string).collect(), code: USAGE })
+}
+
+/// What the ranks have to be told in their environment: the command line and the files, which are read here once, and
+/// what they may not inherit.
+fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
+    let mut env = vec![(OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"))];
+    for (param, value) in params.iter() {
+        if *params.source(param) != Source::Default {
+            env.push((format!("{}{}", oxmpi_param::ENV_PREFIX, param.name).into(), param.show(value).into()));
+        }
+    }
+    env
+}
+
+fn app(program: &Program, options: &Options) -> Result<App, Stop> {
+    let directory = program.directory.as_ref().map(|directory| {
+        let bad = |why: &dyn Display| stop(USAGE, format!("-wdir {}: {why}", directory.display()));
+        match std::fs::canonicalize(directory) {
+            Ok(found) if found.is_dir() => Ok(found),
+            Ok(_) => Err(bad(&"it is not a directory")),
+            Err(error) => Err(bad(&error)),
+        }
+    });
+    let directory = directory.transpose()?;
+    let path = Search { path: program.path.as_deref(), directory: directory.as_deref() };
+    let path = path.find(&program.words[0]).map_err(|(text, code)| stop(code, text))?;
+    let inherit = program.inherit.as_ref().unwrap_or(&options.inherit);
+    let inherits = |name: &OsString| match inherit {
+        Inherit::All => true,
+        Inherit::Only(names) => names.contains(name),
+    };
+    Ok(App {
+        ranks: ranks(program)?,
+        path,
+        args: program.words.clone(),
+        inherited: std::env::vars_os().filter(|(name, _)| inherits(name)).collect(),
+        env: program.env.clone(),
+        directory,
+    })
+}
+
+/// How many ranks run a program.
+fn ranks(program: &Program) -> Result<u32, Stop> {
+    let hosts = &program.hosts;
+    if let Some(host) = hosts.elsewhere() {
+        return Err(stop(
+            USAGE,
+            format!(
+                "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say \
+                 'localhost'",
+                host::name()
+            ),
+        ));
+    }
+    let count = match (program.count, program.per_host) {
+        (Count::Number(n), Some(each)) if n > each => {
+            return Err(stop(
+                USAGE,
+                format!(
+                    "{n} ranks with {each} on each host need more than one host, and a job runs on one for now"
+                ),
+            ));
+        }
+        (Count::Number(n), _) | (_, Some(n)) => n,
+        (Count::PerProcessor, None) => hosts.slots.unwrap_or_else(|| cpus::usable() as u32),
+        (Count::PerHost, None) => 1,
+        (Count::Unsaid, None) => hosts.slots.unwrap_or(1),
+    };
+    match hosts.max_slots {
+        Some(most) if count > most => {
+            Err(stop(USAGE, format!("{count} ranks, but the host file allows {most} (max-slots)")))
+        }
+        _ => Ok(count),
+    }
+}
+
+/// Where to look for programs.
+struct Search<'a> {
+    /// Directories before those of PATH.
+    path: Option<&'a OsStr>,
+    /// Where the program will be started.
+    directory: Option<&'a Path>,
+}
+
+impl Search<'_> {
+    /// The file that a shell would run for `name`; if there is none, the complaint and the exit code.
+    fn find(&self, name: &OsStr) -> Result<PathBuf, (String, i32)> {
+        let shown = name.display();
+        if name.as_encoded_bytes().contains(&b'/') {
+            let path = self.beside_directory(name);
+            return match std::fs::metadata(&path) {
+                Ok(_) if is_executable(&path) => Ok(path),
+                Ok(m) if m.is_dir() => {
+                    Err((format!("cannot run '{shown}': it is a directory"), NOT_EXECUTABLE))
+                }
+                Ok(_) => Err((
+                    format!("cannot run '{shown}': it is not executable (chmod +x makes it so)"),
+                    NOT_EXECUTABLE,
+                )),
+                Err(error) => Err((format!("cannot run '{shown}': {error}"), NOT_FOUND)),
+            };
+        }
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+        let before = self.path.into_iter().flat_map(std::env::split_paths);
+        let mut candidates =
+            before.chain(std::env::split_paths(&path)).map(|dir| self.absolute(dir.join(name)));
+        if let Some(found) = candidates.find(|path| is_executable(path)) {
+            return Ok(found);
+        }
+        let here =
+            if Path::new(name).is_file() { format!("; there is a './{shown}' here") } else { String::new() };
+        let before = self.path.map(|path| format!("-path ({}) and ", path.display())).unwrap_or_default();
+        Err((
+            format!("cannot run '{shown}': no such file in {before}PATH ({}){here}", path.display()),
+            NOT_FOUND,
+        ))
+    }
+
+    /// A relative path counts from where the program is started, and then from here.
+    fn beside_directory(&self, name: &OsStr) -> PathBuf {
+        let there = self.directory.map(|directory| directory.join(name)).filter(|path| path.exists());
+        there.unwrap_or_else(|| self.absolute(PathBuf::from(name)))
+    }
+
+    /// A path that still holds in another directory, if there is one.
+    fn absolute(&self, path: PathBuf) -> PathBuf {
+        match self.directory {
+            Some(_) => std::path::absolute(&path).unwrap_or(path),
+            None => path,
+        }
+    }
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -161,7 +161,13 @@ fn bad_options_are_refused_before_anything_starts() {
     for (args, text) in [
         (&["--tag-ouput", "true"][..], "did you mean '--tag-output'"),
         (&["-n", "x", "true"], "-n x"),
-        (&["--bind-to", "core", "true"], "cannot be bound"),
+        (&["--bind-to", "socket", "true"], "cannot be bound"),
+        (&["-host", "192.0.2.1", "true"], "host '192.0.2.1' is not this machine"),
+        (&["-wdir", "/no/such/directory", "true"], "-wdir /no/such/directory: No such file"),
+        (&["-n", "2", "-stdin", "2", "true"], "the job has 2 ranks, numbered from 0"),
+        (&["--nooversubscribe", "-H", "localhost:3", "-n", "4", "true"], "4 ranks on 3 slots"),
+        (&["-n", "3", "-ppn", "2", "true"], "need more than one host"),
+        (&["--help", "bindin"], "did you mean 'binding'"),
         (&["--mca", "shm_ring_slot", "9", "true"], "did you mean 'shm_ring_slots'"),
         (&["--mca", "shm_ring_slots", "9", "true"], "'9' is not"),
         (&["-x", "OXMPI_MCA_wait_spin_us=abc", "true"], "'abc' is not"),
@@ -171,6 +177,8 @@ fn bad_options_are_refused_before_anything_starts() {
         assert_eq!((code, out.as_str()), (2, ""), "{args:?} {err}");
         assert!(err.contains(text), "{args:?} {err}");
     }
+    let (_, _, err) = run(&["--frobnicate"]);
+    assert!(err.lines().nth(1).is_some_and(|line| line.starts_with("Usage: mpirun [OPTIONS]")), "{err}");
 }
 
 #[test]
@@ -187,6 +195,221 @@ fn options_that_describe_what_happens_anyway_are_accepted() {
         "true",
     ];
     assert_eq!(run(&args), (0, String::new(), String::new()));
+}
+
+/// A directory of a test's own, removed at its end.
+struct Room(std::path::PathBuf);
+
+impl Room {
+    fn new(name: &str) -> Room {
+        let path = std::env::temp_dir().join(marker(name));
+        std::fs::create_dir_all(&path).unwrap();
+        Room(path.canonicalize().unwrap())
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a shell script on ranks and counts them.
+fn count(options: &[&str]) -> usize {
+    let (code, out, err) = run(&[options, &["sh", "-c", "echo x"]].concat());
+    assert_eq!(code, 0, "{options:?} {err}");
+    out.lines().count()
+}
+
+#[test]
+fn ranks_are_counted_by_number_slots_processors_or_hosts() {
+    let room = Room::new("hosts");
+    let file = room.write("hosts", "localhost slots=2 # here\nlocalhost:3\n");
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(count(&[]), 1);
+    assert_eq!(count(&["-H", "localhost"]), 1);
+    assert_eq!(count(&["-H", "localhost:4"]), 4);
+    assert_eq!(count(&["--host", "localhost,localhost"]), 2);
+    assert_eq!(count(&["--hostfile", &file]), 5);
+    assert_eq!(count(&["-machinefile", &file, "-n", "7"]), 7, "more ranks than slots are fine");
+    assert_eq!(count(&["C"]), cpus);
+    assert_eq!(count(&["N"]), 1);
+    assert_eq!(count(&["-ppn", "3"]), 3);
+    let full = room.write("full", "localhost max-slots=3\n");
+    let (code, _, err) = run(&["-hostfile", &full, "-n", "4", "true"]);
+    assert!(code == 2 && err.contains("the host file allows 3 (max-slots)"), "{err}");
+}
+
+#[test]
+fn programs_start_in_their_directory_and_are_found_there_or_by_path() {
+    let room = Room::new("wdir");
+    room.write("tool", "#!/bin/sh\necho $(pwd) $PWD\n");
+    let wanted = format!("{0} {0}\n", room.path());
+    assert_eq!(run(&["-wdir", room.path(), "./tool"]), (0, wanted, String::new()));
+    let (code, out, err) = run(&["-path", room.path(), "-wd", "/", "tool"]);
+    assert_eq!((code, out.as_str()), (0, "/ /\n"), "{err}");
+    let (code, _, err) = run(&["-path", room.path(), "tol"]);
+    assert_eq!(code, 127);
+    assert!(err.contains(&format!("no such file in -path ({}) and PATH (", room.path())), "{err}");
+}
+
+#[test]
+fn the_environment_is_passed_on_in_full_in_part_or_not() {
+    let script = "echo $A-$B-$C-$OXMPI_COMM_WORLD_RANK";
+    let with = |options: &[&str]| {
+        let mut command = mpirun(&[options, &["/bin/sh", "-c", script]].concat());
+        let (code, out, err) =
+            parts(finish(command.env("A", "a").env("B", "b").env_remove("C").spawn().unwrap()));
+        assert_eq!(code, 0, "{options:?} {err}");
+        out
+    };
+    assert_eq!(with(&[]), "a-b--0\n");
+    assert_eq!(with(&["-genvnone"]), "---0\n");
+    assert_eq!(with(&["-genvlist", "B"]), "-b--0\n");
+    assert_eq!(with(&["-genvnone", "-genv", "C", "c", "-x", "A"]), "a--c-0\n");
+    assert_eq!(with(&["-envlist", "A", "-env", "C", "c"]), "a--c-0\n");
+    let two = ["-genv", "C", "c", "-envnone", "/bin/sh", "-c", script, ":", "-env", "C", "d"];
+    let mut lines: Vec<String> = with(&two).lines().map(String::from).collect();
+    lines.sort();
+    assert_eq!(lines, ["--c-0", "a-b-d-1"]);
+    // What parameters say reaches ranks that inherit nothing.
+    let mut command = mpirun(&["-genvnone", "/bin/sh", "-c", "echo $OXMPI_MCA_wait_yields"]);
+    let child = command.env("OXMPI_MCA_wait_yields", "7").spawn().unwrap();
+    assert_eq!(parts(finish(child)).1, "7\n");
+}
+
+#[test]
+fn output_goes_to_files_as_well_or_alone() {
+    let room = Room::new("files");
+    let script = "printf 'out %s' $OXMPI_COMM_WORLD_RANK; echo err >&2";
+    for (suffix, printed) in [("", true), (":nocopy", false)] {
+        let directory = format!("{}/a/b", room.path());
+        let (code, out, err) =
+            run(&["-n", "2", "--output-filename", &format!("{directory}{suffix}"), "sh", "-c", script]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!((out.contains("out 1"), err.contains("err")), (printed, printed), "{out} {err}");
+        for rank in 0..2 {
+            let read =
+                |name: &str| std::fs::read_to_string(format!("{directory}/rank.{rank}/{name}")).unwrap();
+            assert_eq!(read("stdout"), format!("out {rank}"));
+            assert_eq!(read("stderr"), "err\n");
+        }
+    }
+    let (code, _, err) = run(&["--output-filename", "/dev/null/x", "true"]);
+    assert!(
+        code == 1 && err.starts_with("mpirun: cannot make files for the output in /dev/null/x:"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_ends_nothing() {
+    let room = Room::new("full");
+    std::fs::create_dir_all(room.0.join("rank.0")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", room.0.join("rank.0/stdout")).unwrap();
+    let (code, out, err) =
+        run(&["--output-filename", room.path(), "sh", "-c", "echo a; sleep 0.1; echo b; sleep 0.1; echo c"]);
+    assert_eq!((code, out.as_str()), (0, "a\nb\nc\n"));
+    assert_eq!(err.matches("warning: cannot write output to the files in").count(), 1, "{err}");
+}
+
+#[test]
+fn standard_input_goes_to_the_rank_that_is_named_to_none_or_to_all() {
+    let read = |which: &str| {
+        let mut child =
+            mpirun(&["-n", "3", "-stdin", which, "-l", "wc", "-c"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // More than pipes hold. Nobody need read it.
+        let writer = std::thread::spawn(move || {
+            let _ = stdin.write_all(&vec![b'x'; 300_000]);
+        });
+        let (code, out, err) = parts(finish(child));
+        writer.join().unwrap();
+        assert_eq!(code, 0, "{err}");
+        sorted(&out).join(" ")
+    };
+    assert_eq!(read("2"), "[0] 0 [1] 0 [2] 300000");
+    assert_eq!(read("none"), "[0] 0 [1] 0 [2] 0");
+    assert_eq!(read("all"), "[0] 300000 [1] 300000 [2] 300000");
+}
+
+#[test]
+fn what_is_started_is_told_on_request() {
+    let (code, _, err) = run(&["-v", "-n", "2", "true"]);
+    assert_eq!(code, 0);
+    let lines: Vec<_> = err.lines().collect();
+    assert!(
+        lines.len() == 2 && lines[1].starts_with("mpirun: rank 1: pid ") && lines[1].ends_with("/true"),
+        "{err}"
+    );
+    for (args, text) in
+        [(&["--help"][..], "\nBinding to cores\n"), (&["--help", "binding"], "rank 0 bound to core 0: [B/.]")]
+    {
+        let (code, out, err) = run(args);
+        assert!(code == 0 && err.is_empty() && out.contains(text), "{out}");
+    }
+    assert!(run(&["-version"]).1.starts_with("mpirun (OxMPI) "));
+}
+
+#[test]
+fn another_launchers_variable_limits_the_time_too() {
+    let child = mpirun(&["sleep", "60"]).env("MPIEXEC_TIMEOUT", "0.2").spawn().unwrap();
+    assert_eq!(parts(finish(child)).0, 124);
+    let child = mpirun(&["true"]).env("MPIEXEC_TIMEOUT", "soon").spawn().unwrap();
+    let (code, _, err) = parts(finish(child));
+    assert!(code == 2 && err.contains("MPIEXEC_TIMEOUT: 'soon' is not a number of seconds"), "{err}");
+}
+
+/// The processors of each rank, as the kernel tells, in order of the ranks.
+fn allowed(options: &[&str]) -> (Vec<String>, String) {
+    let script = "echo $OXMPI_COMM_WORLD_RANK $(grep Cpus_allowed_list: /proc/self/status)";
+    let (code, out, err) = run(&[options, &["sh", "-c", script]].concat());
+    assert_eq!(code, 0, "{err}");
+    let last = |line: &&str| line.split_whitespace().last().unwrap().to_string();
+    (sorted(&out).iter().map(last).collect(), err)
+}
+
+#[test]
+fn ranks_are_bound_to_their_share_of_the_cores() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let all =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_string();
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let everything = |count: usize| vec![all.clone(); count];
+    // More ranks than processors, one rank, or nothing wanted.
+    let many = (cpus + 1).to_string();
+    let (found, err) = allowed(&["-n", &many, "--report-bindings"]);
+    assert_eq!(found, everything(cpus + 1));
+    let text = format!("rank {cpus} is not bound: {many} ranks share {cpus} processor");
+    assert!(err.lines().count() == cpus + 1 && err.contains(&text), "{err}");
+    assert_eq!(allowed(&[]).0, everything(1));
+    assert_eq!(allowed(&["-n", "2", "--bind-to", "none"]).0, everything(2));
+    // What does not fit is told, and the job runs.
+    let (found, err) = allowed(&["-n", "100", "--bind-to", "core"]);
+    assert_eq!(found, everything(100));
+    assert!(err.starts_with("mpirun: warning: the ranks are not bound: 100 ranks do not fit on "), "{err}");
+    assert_eq!(allowed(&["-n", "100", "-q", "--bind-to", "core"]).1, "");
+    // Two ranks share nothing if there are two cores without a limit on their time.
+    let (found, err) = allowed(&["-n", "2", "--bind-to", "hwthread", "--report-bindings"]);
+    if err.starts_with("rank 0 bound to ") {
+        assert_ne!(found[0], found[1], "{err}");
+        assert!(found.iter().all(|one| one.parse::<u32>().is_ok()), "{found:?}");
+        assert!(err.contains('B') && err.lines().count() == 2, "{err}");
+    } else {
+        assert!(cpus < 2 || err.contains("do not fit"), "{err}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
-use oxmpi_os::host;
+use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory};
 use std::fmt;
@@ -44,7 +44,7 @@ impl std::error::Error for StartError {}
 /// # Errors
 /// See [`StartError`].
 pub fn start() -> Result<Started, StartError> {
-    let params = Params::from_env().map_err(StartError::Param)?;
+    let params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
         None => Client::singleton(&params).map_err(StartError::Boot)?,

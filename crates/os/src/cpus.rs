@@ -31,6 +31,58 @@ pub fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// A core: processors that share its arithmetic and its first caches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// The package (socket) that it lies in.
+    pub package: usize,
+    /// The numbers of its processors on which we may run, in order.
+    pub cpus: Vec<usize>,
+}
+
+/// The cores on which the calling thread may run, package by package.
+///
+/// # Errors
+/// As [`allowed`]. What the kernel does not tell about cores is no error: each processor then is a core.
+pub fn cores() -> io::Result<Vec<Core>> {
+    Ok(cores_of(&allowed()?, |cpu, name| {
+        std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
+    }))
+}
+
+/// Groups processors by what `read` tells of them: the files of sysfs, of which one core is asked once.
+fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> Vec<Core> {
+    let mut cores: Vec<Core> = Vec::new();
+    let mut done = std::collections::BTreeSet::new();
+    for &cpu in allowed {
+        if !done.insert(cpu) {
+            continue;
+        }
+        let siblings = read(cpu, "core_cpus_list").or_else(|| read(cpu, "thread_siblings_list"));
+        let siblings = siblings.map(|list| numbers(&list)).unwrap_or_default();
+        let mut cpus: Vec<usize> =
+            siblings.into_iter().filter(|s| allowed.contains(s) && (*s == cpu || done.insert(*s))).collect();
+        if !cpus.contains(&cpu) {
+            cpus.push(cpu);
+        }
+        cpus.sort_unstable();
+        // Machines without packages say -1.
+        let package = read(cpu, "physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
+        cores.push(Core { package, cpus });
+    }
+    cores.sort_by_key(|core| core.package);
+    cores
+}
+
+/// The numbers of a list such as `0-2,8`.
+fn numbers(list: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
 /// Binds the calling thread, and those it starts later, to one processor.
 ///
 /// # Errors
@@ -63,6 +115,32 @@ mod tests {
             .join()
             .unwrap();
         }
+    }
+
+    #[test]
+    fn processors_are_grouped_by_core_and_package() {
+        // Two packages of two cores of two processors, numbered as the kernel likes to.
+        let read = |cpu: usize, name: &str| match name {
+            "core_cpus_list" => Some(format!("{},{}\n", cpu % 4, cpu % 4 + 4)),
+            "physical_package_id" => Some(format!("{}\n", cpu % 2)),
+            _ => None,
+        };
+        let core = |package, cpus: &[usize]| Core { package, cpus: cpus.to_vec() };
+        assert_eq!(
+            cores_of(&[0, 1, 2, 3, 4, 5, 6, 7], read),
+            [core(0, &[0, 4]), core(0, &[2, 6]), core(1, &[1, 5]), core(1, &[3, 7])]
+        );
+        assert_eq!(cores_of(&[1, 4], read), [core(0, &[4]), core(1, &[1])]);
+        assert_eq!(cores_of(&[3, 9], |_, _| None), [core(0, &[3]), core(0, &[9])]);
+        assert_eq!(numbers("0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(numbers("x,-,3-1"), []);
+    }
+
+    #[test]
+    fn every_allowed_processor_belongs_to_one_core() {
+        let mut all: Vec<usize> = cores().unwrap().into_iter().flat_map(|core| core.cpus).collect();
+        all.sort_unstable();
+        assert_eq!(all, allowed().unwrap());
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
-//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`lock`] (a lock that costs nothing in a single-threaded
+//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
+//! that costs nothing in a single-threaded
 //! process), [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
@@ -42,6 +43,8 @@ pub mod fdpass;
 pub mod hardware;
 #[cfg(not(loom))]
 pub mod heap;
+#[cfg(not(loom))]
+pub mod library;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]

@@ -38,6 +38,8 @@ pub struct Program<'a> {
     pub mask: &'a SignalMask,
     /// The limit on open files to start with (soft, hard), if not the launcher's.
     pub open_files: Option<(u64, u64)>,
+    /// The processors to run on, if not the launcher's: bit `n % 64` of word `n / 64` is processor `n`.
+    pub cpus: Option<&'a [u64]>,
 }
 
 /// A started process. It is the leader of a process group of its own, and is killed when the launcher's thread that
@@ -157,6 +159,11 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
             if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) != 0 {
                 return errno();
             }
+        }
+        if let Some(cpus) = program.cpus
+            && libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(cpus), cpus.as_ptr()) != 0
+        {
+            return errno();
         }
         if let Some(directory) = program.directory
             && libc::chdir(directory.as_ptr()) != 0
@@ -426,6 +433,10 @@ mod tests {
     use rustix::process::{WaitIdOptions, waitid};
 
     fn run(args: &[&str], fds: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<i32> {
+        run_on(args, fds, None)
+    }
+
+    fn run_on(args: &[&str], fds: &[(BorrowedFd<'_>, RawFd)], cpus: Option<&[u64]>) -> io::Result<i32> {
         let args: Vec<CString> = args.iter().map(|a| CString::new(*a).unwrap()).collect();
         let mask = SignalMask(mask_of(&[]));
         let program = Program {
@@ -436,6 +447,7 @@ mod tests {
             fds,
             mask: &mask,
             open_files: None,
+            cpus,
         };
         let process = spawn(&program)?;
         let status = waitid(rustix::process::WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED)?;
@@ -450,6 +462,18 @@ mod tests {
         );
         let own_group = "test $(cut -d' ' -f5 /proc/$$/stat) = $$";
         assert_eq!(run(&["/bin/sh", "-c", own_group], &[]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_program_runs_on_the_processors_that_it_is_given() {
+        let cpu = *crate::cpus::allowed().unwrap().last().unwrap();
+        let mut mask = vec![0u64; cpu / 64 + 1];
+        mask[cpu / 64] = 1 << (cpu % 64);
+        let script = "grep -q \"^Cpus_allowed_list:[[:space:]]*$1$\" /proc/self/status";
+        let args = ["/bin/sh", "-c", script, "sh", &cpu.to_string()];
+        assert_eq!(run_on(&args, &[], Some(&mask)).unwrap(), 0);
+        let error = run_on(&args, &[], Some(&[0])).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "no processor at all");
     }
 
     #[test]

@@ -4,12 +4,18 @@
 //! All of that stands in one place, the table in [`registry`]; parsing, the getters of [`Params`], `oxmpi info
 //! --params` and "did you mean" come from it.
 //!
-//! Where a value comes from, strongest first:
+//! Where a value comes from, strongest first ([`Source`]; `oxmpi info --params` shows it for each):
 //!
-//! 1. `mpirun --mca NAME VALUE`, which reaches the ranks as the environment variable `OXMPI_MCA_NAME`;
+//! 1. the command line, `mpirun --mca NAME VALUE` (also `-ssi`, `--gmca`), which reaches the ranks as the environment
+//!    variable `OXMPI_MCA_NAME`;
 //! 2. `OXMPI_MCA_NAME` in the environment: an unknown name or a bad value is an error, because it is meant for us;
 //! 3. `OMPI_MCA_NAME` in the environment, for the names that we know (others are meant for Open MPI and are skipped);
-//! 4. the default.
+//! 4. the user's file, `~/.oxmpi/mca-params.conf` ([`file`](mod@file));
+//! 5. the file of the installation, `PREFIX/etc/oxmpi-mca-params.conf`;
+//! 6. the default.
+//!
+//! `OXMPI_PARAM_FILES=FILE:FILE` names files to read instead of those of 4 and 5, the strongest first; `none` reads no
+//! file. `mpirun` reads the files once and hands what they say to the ranks in their environment.
 //!
 //! ```
 //! use oxmpi_param::Params;
@@ -24,30 +30,48 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod file;
+pub mod foreign;
+mod load;
 pub mod nearest;
 mod parse;
 pub mod registry;
+mod select;
+mod source;
 
+pub use load::{Found, Ignored};
 pub use parse::{ParamError, Unit};
-pub use registry::{InitialErrhandler, Level, Param, Params, SingleCopy};
+pub use registry::{InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
+pub use select::{Candidate, Selection};
+pub use source::{Place, Source};
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// The prefix of environment variables that set our parameters.
 pub const ENV_PREFIX: &str = "OXMPI_MCA_";
 /// The prefix under which values set for Open MPI are read, when the name is one of ours.
 pub const FOREIGN_ENV_PREFIX: &str = "OMPI_MCA_";
+/// The environment variable that names parameter files, or is `none`.
+pub const FILES_VARIABLE: &str = "OXMPI_PARAM_FILES";
+/// The user's parameter file, below the home directory.
+pub const USER_FILE: &str = ".oxmpi/mca-params.conf";
+/// The installation's parameter file, below its prefix.
+pub const SYSTEM_FILE: &str = "etc/oxmpi-mca-params.conf";
 
 impl Params {
-    /// The parameters of this process, from its environment. One pass over the environment.
+    /// The parameters of this process, from its environment and the files. `prefix` is the directory of the
+    /// installation, if there is one.
     ///
     /// # Errors
-    /// A variable `OXMPI_MCA_x` whose name is unknown, or a value that its parameter does not take.
-    pub fn from_env() -> Result<Params, ParamError> {
-        Params::from_vars(std::env::vars_os())
+    /// A variable `OXMPI_MCA_x` or a line of a file whose name is unknown, a value that its parameter does not take, a
+    /// file that cannot be read.
+    pub fn from_env(prefix: Option<&Path>) -> Result<Params, ParamError> {
+        Found::gather(std::env::vars_os(), prefix).into_result()
     }
 
-    /// The parameters given by `vars`, pairs of an environment variable's name and value.
+    /// The parameters given by `vars`, pairs of an environment variable's name and value, and by the files that they
+    /// lead to (`HOME`, `OXMPI_PARAM_FILES`).
     ///
     /// # Errors
     /// As [`Params::from_env`].
@@ -56,59 +80,6 @@ impl Params {
         K: AsRef<OsStr>,
         V: AsRef<OsStr>,
     {
-        let mut params = Params::default();
-        let mut foreign: Vec<(OsString, OsString)> = Vec::new();
-        let mut own: Vec<(OsString, OsString)> = Vec::new();
-        for (key, value) in vars {
-            let (key, value) = (key.as_ref(), value.as_ref());
-            // Byte-wise: one look at each variable, almost all of which are somebody else's.
-            let bytes = key.as_encoded_bytes();
-            if bytes.starts_with(ENV_PREFIX.as_bytes()) {
-                own.push((key.to_owned(), value.to_owned()));
-            } else if bytes.starts_with(FOREIGN_ENV_PREFIX.as_bytes()) {
-                foreign.push((key.to_owned(), value.to_owned()));
-            }
-        }
-        for (key, value) in &foreign {
-            let name = &key.to_string_lossy()[FOREIGN_ENV_PREFIX.len()..];
-            if Param::find(name).is_some() {
-                params.set(name, &value.to_string_lossy()).map_err(|e| e.in_variable(key))?;
-            }
-        }
-        for (key, value) in &own {
-            let name = &key.to_string_lossy()[ENV_PREFIX.len()..];
-            params.set(name, &value.to_string_lossy()).map_err(|e| e.in_variable(key))?;
-        }
-        Ok(params)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_variables_win_over_foreign_ones_in_any_order() {
-        for swap in [false, true] {
-            let mut vars = vec![("OXMPI_MCA_wait_spin_us", "7"), ("OMPI_MCA_wait_spin_us", "9")];
-            if swap {
-                vars.reverse();
-            }
-            assert_eq!(Params::from_vars(vars).unwrap().wait_spin_us(), 7);
-        }
-    }
-
-    #[test]
-    fn names_of_open_mpi_that_are_not_ours_are_skipped() {
-        let params = Params::from_vars([("OMPI_MCA_btl", "self,vader"), ("PATH", "/bin")]).unwrap();
-        assert_eq!(params, Params::default());
-    }
-
-    #[test]
-    fn an_error_names_the_variable_and_the_value() {
-        let e = Params::from_vars([("OMPI_MCA_shm_ring_slots", "many")]).unwrap_err().to_string();
-        assert!(e.contains("OMPI_MCA_shm_ring_slots") && e.contains("'many'"), "{e}");
-        let e = Params::from_vars([("OXMPI_MCA_single_cpoy", "on")]).unwrap_err().to_string();
-        assert!(e.contains("did you mean 'single_copy'"), "{e}");
+        Found::gather(vars, None).into_result()
     }
 }

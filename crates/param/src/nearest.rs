@@ -9,9 +9,19 @@
 /// assert_eq!(nearest("--colour", ["--tag-output", "--timeout"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    nearest_within(word, known, (word.chars().count() / 3).max(1))
+}
+
+/// The word of `known` that is nearest to `word`, if no more than `limit` letters differ.
+pub fn nearest_within<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    limit: usize,
+) -> Option<&'a str> {
     known
         .into_iter()
+        // The distance is at least the difference of the lengths, and takes the product of them to find.
+        .filter(|candidate| word.chars().count().abs_diff(candidate.chars().count()) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(d, _)| *d <= limit)
         .min_by_key(|(d, _)| *d)

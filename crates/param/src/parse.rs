@@ -1,6 +1,9 @@
 //! How the text of a value becomes a number, and what is said when it does not.
 
-use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::file::LineError;
+use crate::source::Source;
 
 /// What a parameter's number counts. It decides which suffixes are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,21 +16,28 @@ pub enum Unit {
     Micros,
     /// One word of a list; the number is its place in it.
     Choice(&'static [&'static str]),
+    /// No number but a text.
+    Text {
+        /// The text when nobody says otherwise.
+        default: &'static str,
+    },
 }
 
 /// Why a parameter could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// No parameter has this name.
-    #[error("there is no parameter '{name}'{}; 'oxmpi info --params' lists them all", hint(*nearest))]
+    #[error("there is no parameter '{name}'{}; 'oxmpi info --params' lists them all", hint(*nearest, *instead))]
     Unknown {
         /// The name as it was given.
         name: String,
         /// The parameter that was probably meant.
         nearest: Option<&'static str>,
+        /// What to use instead, if it is known from elsewhere.
+        instead: Option<&'static str>,
     },
     /// The text is not a value of the parameter's type, or lies outside its limits.
-    #[error("parameter '{name}': '{value}' is not {wanted}")]
+    #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, None))]
     Value {
         /// The parameter's name.
         name: &'static str,
@@ -35,35 +45,47 @@ pub enum ParamError {
         value: String,
         /// What would have been accepted.
         wanted: String,
+        /// The word that was probably meant.
+        nearest: Option<&'static str>,
     },
-    /// One of the above, in an environment variable.
-    #[error("environment variable {variable}: {error}")]
-    Variable {
-        /// The variable.
-        variable: String,
-        /// What is wrong with it.
+    /// A line of a parameter file makes no sense.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// A parameter file cannot be read.
+    #[error("parameter file {}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: String,
+    },
+    /// One of the above, with where it stands.
+    #[error("{from}: {error}")]
+    At {
+        /// Where.
+        from: Source,
+        /// What is wrong.
         error: Box<ParamError>,
     },
 }
 
-impl ParamError {
-    pub(crate) fn in_variable(self, variable: &OsStr) -> ParamError {
-        ParamError::Variable { variable: variable.to_string_lossy().into_owned(), error: Box::new(self) }
+fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
+    match (nearest, instead) {
+        (Some(nearest), _) => format!(" (did you mean '{nearest}'?)"),
+        (None, Some(instead)) => format!(" ({instead})"),
+        (None, None) => String::new(),
     }
-}
-
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default()
 }
 
 /// Reads `text` as a number of `unit`s; `None` if it is none.
-pub(crate) fn number(text: &str, unit: Unit) -> Option<u64> {
+pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
     if let Unit::Choice(words) = unit {
-        return words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as u64);
+        return words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
     }
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok()?;
+    let sign = usize::from(text.starts_with('-'));
+    let digits = sign + text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
+    let number: i64 = text[..digits].parse().ok()?;
     let suffix = text[digits..].trim_start().to_ascii_lowercase();
     let factor = match (unit, suffix.as_str()) {
         (_, "") => 1,
@@ -93,7 +115,20 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in ["", "k", "-1", "0x10", "1.5", "99999999999999999999", "18446744073709551615k", "ü"] {
+        assert_eq!(number("-1", Unit::Bytes), Some(-1));
+        for text in [
+            "",
+            "-",
+            "k",
+            "--1",
+            "+1",
+            "-k",
+            "0x10",
+            "1.5",
+            "99999999999999999999",
+            "18446744073709551615k",
+            "ü",
+        ] {
             assert_eq!(number(text, Unit::Bytes), None, "{text}");
         }
     }

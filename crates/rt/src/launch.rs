@@ -8,7 +8,10 @@
 //! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's.
 //! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
 
+mod binding;
 mod end;
+mod files;
+mod input;
 mod output;
 mod start;
 
@@ -18,13 +21,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::fdpass;
 use oxmpi_os::segment::{RankState, SegmentError};
 use oxmpi_os::spawn::{MAX_GUARDED, Signals};
+use oxmpi_os::{cpus, fdpass};
 use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
+pub use self::binding::Bind;
+pub use self::files::OutputFiles;
+pub use self::input::Stdin;
+
+use self::binding::Binding;
+use self::files::Files;
+use self::input::Feed;
 use self::output::{Came, Lines, Sink, is_ready, read_some};
 use self::start::{Outputs, Rank, Started};
 use crate::control::{MAX_MESSAGE, Reply, Request};
@@ -45,8 +55,12 @@ pub struct App {
     pub path: PathBuf,
     /// Its arguments, its own name first.
     pub args: Vec<OsString>,
-    /// Variables for these ranks alone.
+    /// Variables that these ranks inherit.
+    pub inherited: Vec<(OsString, OsString)>,
+    /// Variables for these ranks alone, stronger than all others.
     pub env: Vec<(OsString, OsString)>,
+    /// The directory to start in, an absolute path, if not the launcher's.
+    pub directory: Option<PathBuf>,
 }
 
 /// A job to run.
@@ -54,12 +68,24 @@ pub struct App {
 pub struct Launch {
     /// The programs; ranks are numbered through in this order.
     pub apps: Vec<App>,
-    /// Variables for all ranks.
+    /// Variables for all ranks, stronger than what they inherit.
     pub env: Vec<(OsString, OsString)>,
     /// The parameters, for what the launcher itself makes (segments).
     pub params: Params,
     /// Whether each line of output gets its rank in front.
     pub tag_output: bool,
+    /// Files that get the output of the ranks.
+    pub output_files: Option<OutputFiles>,
+    /// Who gets the standard input.
+    pub stdin: Stdin,
+    /// What ranks are bound to.
+    pub bind: Bind,
+    /// Whether a line for each rank says what it is bound to.
+    pub report_bindings: bool,
+    /// Whether a line for each rank says what was started.
+    pub verbose: bool,
+    /// Whether notes and warnings of ranks are left out; reports of failures are not.
+    pub quiet: bool,
     /// When to end the job.
     pub timeout: Option<Duration>,
     /// Put in front of LD_LIBRARY_PATH.
@@ -98,6 +124,14 @@ pub enum LaunchError {
         /// The hard limit (RLIMIT_NOFILE).
         limit: u64,
     },
+    /// The files for the ranks' output cannot be made.
+    #[error("cannot make files for the output in {}: {error}", directory.display())]
+    Files {
+        /// Where.
+        directory: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Too many ranks for one launcher.
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
     TooMany(u64),
@@ -134,11 +168,28 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TSTP]
             .map(Signal::as_raw);
     let signals = Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))?;
-    let mut started = start::start(launch, &signals, io::stdin().is_terminal())?;
-    let typed = started.typed.take();
+    let usable = cpus::usable();
+    // Reading about cores takes time that only a job which may be bound should pay.
+    let cores = match launch.bind {
+        Bind::None => Vec::new(),
+        Bind::Split if size == 1 || size > usable as u64 => Vec::new(),
+        _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
+    };
+    let binding = Binding::decide(launch.bind, size as usize, cores, usable);
+    let files = launch.output_files.as_ref().map(|files| {
+        let directory = files.directory.clone();
+        Files::create(&directory, size as u32).map_err(|error| LaunchError::Files { directory, error })
+    });
+    let files = files.transpose()?;
+    let mut started = start::start(launch, &signals, io::stdin().is_terminal(), &binding)?;
+    let feed = std::mem::take(&mut started.feed);
     let pipes = std::mem::take(&mut started.outputs);
-    let code = match Launcher::new(launch, &signals, &started, pipes, typed) {
-        Ok(mut launcher) => launcher.run(),
+    let code = match Launcher::new(launch, &signals, &started, pipes, feed) {
+        Ok(mut launcher) => {
+            launcher.files = files;
+            launcher.introduce(&binding);
+            launcher.run()
+        }
         Err(error) => Err(error),
     };
     end::kill_groups(&started.ranks);
@@ -161,18 +212,13 @@ struct Launcher<'a> {
     pipes: Vec<Outputs>,
     open_count: usize,
     sinks: [Sink<'static>; 2],
-    typed: Typed,
+    feed: Feed,
+    files: Option<Files>,
     grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
     finished: Option<i32>,
     buffer: Vec<u8>,
-}
-
-/// What the user types on a terminal, on its way to rank 0.
-struct Typed {
-    to: Option<OwnedFd>,
-    waiting: Vec<u8>,
 }
 
 impl<'a> Launcher<'a> {
@@ -181,7 +227,7 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: &'a Started,
         pipes: Vec<Outputs>,
-        typed: Option<OwnedFd>,
+        feed: Feed,
     ) -> rustix::io::Result<Self> {
         let size = started.ranks.len() as u32;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -202,8 +248,11 @@ impl<'a> Launcher<'a> {
         }
         let mut lines: Vec<_> =
             (0..size).map(|rank| [0, 1].map(|_| Lines::new(launch.tag_output.then_some(rank)))).collect();
-        if let Some(first) = lines.first_mut() {
-            first.iter_mut().for_each(|l| l.eager = typed.is_some());
+        // Who talks with the user asks before the line is complete.
+        if let (Stdin::Rank(rank), true) = (launch.stdin, feed.wants_more())
+            && let Some(lines) = lines.get_mut(rank as usize)
+        {
+            lines.iter_mut().for_each(|l| l.eager = true);
         }
         Ok(Launcher {
             launch,
@@ -217,13 +266,30 @@ impl<'a> Launcher<'a> {
             pipes,
             open_count: 2 * size as usize,
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
-            typed: Typed { to: typed, waiting: Vec::new() },
+            feed,
+            files: None,
             grace: None,
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
             finished: None,
             buffer: vec![0; 64 << 10],
         })
+    }
+
+    /// Says what was started, as far as the user wants to know.
+    fn introduce(&mut self, binding: &Binding) {
+        let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
+        let apps = self.launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
+        for ((number, rank), app) in (0..).zip(&self.started.ranks).zip(apps) {
+            if self.launch.verbose {
+                text += &format!("mpirun: rank {number}: pid {}, {}\n", rank.process.pid, app.path.display());
+            }
+            if self.launch.report_bindings {
+                text += &binding.report(number);
+            }
+        }
+        self.sinks[1].queue().extend_from_slice(text.as_bytes());
+        self.sinks[1].write();
     }
 
     fn run(&mut self) -> rustix::io::Result<i32> {
@@ -251,19 +317,17 @@ impl<'a> Launcher<'a> {
         }
         let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
         fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
-        if let Some(to) = &self.typed.to {
-            if self.typed.waiting.is_empty() {
-                fds.push(PollFd::new(&stdin, PollFlags::IN));
-            } else {
-                fds.push(PollFd::new(to, PollFlags::OUT));
-            }
+        if self.feed.wants_more() {
+            fds.push(PollFd::new(&stdin, PollFlags::IN));
         }
+        let behind: Vec<BorrowedFd<'_>> = self.feed.behind().collect();
+        fds.extend(behind.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         drop(fds);
-        self.pass_typed();
+        self.feed.pass(rustix::stdio::stdin(), &mut self.buffer[..4096]);
         if !full {
             // Before the ends of ranks: what a rank wrote comes before the report on its death.
             self.take_events(false)?;
@@ -300,7 +364,15 @@ impl<'a> Launcher<'a> {
         let Some(fd) = &self.pipes[at][kind] else { return };
         let lines = &mut self.lines[at][kind];
         match read_some(fd, &mut self.buffer[..]) {
-            Came::Bytes(n) => lines.take(&self.buffer[..n], self.sinks[kind].queue()),
+            Came::Bytes(n) => {
+                let bytes = &self.buffer[..n];
+                if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
+                    lines.take(bytes, self.sinks[kind].queue());
+                }
+                if let Some(text) = self.files.as_mut().and_then(|files| files.write(at, kind, bytes)) {
+                    self.tell(Event::Say { text });
+                }
+            }
             Came::Nothing => return,
             Came::End => {
                 lines.end(self.sinks[kind].queue());
@@ -346,6 +418,7 @@ impl<'a> Launcher<'a> {
                 let seen = self.glimpse(rank);
                 self.tell(Event::Abort { rank, code, text, seen });
             }
+            Ok(Request::Say { .. }) if self.launch.quiet => {}
             Ok(Request::Say { text }) => self.tell(Event::Say { text }),
             Err(error) => self.tell(Event::Say { text: format!("rank {rank}: {error}") }),
         }
@@ -462,30 +535,6 @@ impl<'a> Launcher<'a> {
                 RankState::Finalized => Stage::Finalized,
             },
             last_call: Some(status.last_call()).filter(|&call| call != 0).and_then(self.launch.call_name),
-        }
-    }
-
-    /// Carries what was typed to rank 0.
-    fn pass_typed(&mut self) {
-        if self.typed.to.is_none() {
-            return;
-        }
-        if self.typed.waiting.is_empty() && is_ready(rustix::stdio::stdin(), PollFlags::IN) {
-            match read_some(rustix::stdio::stdin(), &mut self.buffer[..4096]) {
-                Came::Bytes(n) => self.typed.waiting.extend_from_slice(&self.buffer[..n]),
-                Came::Nothing => {}
-                Came::End => self.typed.to = None, // the end of the input, for rank 0 too
-            }
-        }
-        if let Some(to) = &self.typed.to
-            && !self.typed.waiting.is_empty()
-            && is_ready(to, PollFlags::OUT)
-        {
-            match rustix::io::write(to, &self.typed.waiting) {
-                Ok(n) => drop(self.typed.waiting.drain(..n)),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                Err(_) => self.typed.to = None,
-            }
         }
     }
 

@@ -1,41 +1,147 @@
 //! The command line of `mpirun`: one table of options, from which parsing, help and suggestions come.
 //!
 //! The grammar is older than any library for command lines: long options with one or two dashes (`-np`,
-//! `--tag-output`), values after a blank or a `=`, one that takes two values (`--mca KEY VALUE`), and `:` between
+//! `--tag-output`), values after a blank or a `=`, some that take two values (`--mca KEY VALUE`), and `:` between
 //! programs of one job. The first word that is no option is the program; all words after it are the program's.
 
+mod help;
+mod table;
+mod words;
+
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use oxmpi_param::nearest::nearest;
+use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
+
+use self::table::{Id, SPECS, Spec};
+use super::hosts::Hosts;
+
+pub(crate) use self::help::{USAGE, help, topic};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    Run(Options),
-    Help,
+    Run(Box<Options>),
+    Help(Option<String>),
     Version,
 }
 
 /// What the command line says about the job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) programs: Vec<Program>,
     pub(crate) tag_output: bool,
+    pub(crate) output_files: Option<OutputFiles>,
+    pub(crate) stdin: Stdin,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    pub(crate) report_bindings: bool,
+    pub(crate) no_oversubscribe: bool,
     pub(crate) timeout: Option<Duration>,
     /// Variables for all ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) mca: Vec<(String, String)>,
+    pub(crate) inherit: Inherit,
+    pub(crate) mca: Vec<Setting>,
+    /// Parameter files.
+    pub(crate) tune: Vec<PathBuf>,
+    bind_to: Option<Target>,
+    /// Cores for each rank (`--map-by slot:PE=N`).
+    cores_each: Option<usize>,
+}
+
+/// A parameter that the command line sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The option, as it was spelt.
+    pub(crate) option: String,
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 /// One program of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
-    pub(crate) ranks: u32,
+    pub(crate) count: Count,
+    pub(crate) per_host: Option<u32>,
+    pub(crate) hosts: Hosts,
+    pub(crate) directory: Option<PathBuf>,
+    /// Where to look for it before PATH.
+    pub(crate) path: Option<OsString>,
     /// The program's name and arguments.
     pub(crate) words: Vec<OsString>,
-    /// Variables for its ranks, by `-x` after the first `:`.
+    /// Variables for its ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// What its ranks inherit, if not what the others do.
+    pub(crate) inherit: Option<Inherit>,
+}
+
+/// How many ranks run a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// Nobody has said it.
+    #[default]
+    Unsaid,
+    /// So many.
+    Number(u32),
+    /// One for each processor (`C`).
+    PerProcessor,
+    /// One for each host (`N`).
+    PerHost,
+}
+
+/// Which of the launcher's variables the ranks inherit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Inherit {
+    #[default]
+    All,
+    Only(Vec<OsString>),
+}
+
+/// What --bind-to names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    None,
+    Core,
+    HardwareThread,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            programs: Vec::new(),
+            tag_output: false,
+            output_files: None,
+            stdin: Stdin::Rank(0),
+            quiet: false,
+            verbose: false,
+            report_bindings: false,
+            no_oversubscribe: false,
+            timeout: None,
+            env: Vec::new(),
+            inherit: Inherit::All,
+            mca: Vec::new(),
+            tune: Vec::new(),
+            bind_to: None,
+            cores_each: None,
+        }
+    }
+}
+
+impl Options {
+    /// What ranks are to be bound to.
+    pub(crate) fn bind(&self) -> Bind {
+        match (self.bind_to, self.cores_each) {
+            (Some(Target::None), _) => Bind::None,
+            (Some(Target::HardwareThread), _) => Bind::HardwareThread,
+            (Some(Target::Core), each) => Bind::Cores(each.unwrap_or(1)),
+            (None, Some(each)) => Bind::Cores(each),
+            (None, None) => Bind::Split,
+        }
+    }
 }
 
 /// What is wrong with a command line.
@@ -50,237 +156,333 @@ pub(crate) enum UsageError {
     #[error("{option} {value}: not {wanted}")]
     Value { option: String, value: String, wanted: &'static str },
     #[error("{option} {value}: {why}")]
-    NotYet { option: String, value: String, why: &'static str },
+    Wrong { option: String, value: String, why: String },
+    #[error("{option}: {why}")]
+    NotYet { option: String, why: &'static str },
     #[error("no program to run: write 'mpirun -n 4 PROGRAM ARGUMENTS' ('mpirun --help' explains)")]
     NoProgram,
     #[error("no program between two ':' or after the last one")]
     EmptyProgram,
+    #[error("{option} {value}: nothing can follow it, but '{word}' does; put options before it")]
+    AfterFile { option: String, value: String, word: String },
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Ranks,
-    Env,
-    TagOutput,
-    Timeout,
-    Mca,
-    InitialErrhandler,
-    BindTo,
-    MapBy,
-    Nothing,
-    Help,
-    Version,
-}
-
-/// One option: what it is called, its values, what it does.
-struct Spec {
-    id: Id,
-    /// All spellings; the first is the one that the help shows first.
-    names: &'static [&'static str],
-    values: &'static [&'static str],
-    help: &'static str,
-}
-
-const SPECS: &[Spec] = &[
-    Spec {
-        id: Id::Ranks,
-        names: &["-n", "-np", "--np", "--n", "-c"],
-        values: &["N"],
-        help: "start N ranks (default 1); more than there are cores is fine",
-    },
-    Spec {
-        id: Id::Env,
-        names: &["-x"],
-        values: &["NAME[=VALUE]"],
-        help: "give the ranks this environment variable (all of mpirun's own are passed on anyway)",
-    },
-    Spec {
-        id: Id::TagOutput,
-        names: &["--tag-output"],
-        values: &[],
-        help: "put [rank] in front of each line of output",
-    },
-    Spec {
-        id: Id::Timeout,
-        names: &["--timeout"],
-        values: &["SECONDS"],
-        help: "end the job after this time, such as 90 or 0.5, with exit code 124",
-    },
-    Spec {
-        id: Id::Mca,
-        names: &["--mca"],
-        values: &["NAME", "VALUE"],
-        help: "set a parameter; 'oxmpi info --params' lists them",
-    },
-    Spec {
-        id: Id::InitialErrhandler,
-        names: &["--initial-errhandler"],
-        values: &["HANDLER"],
-        help: "mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return",
-    },
-    Spec {
-        id: Id::BindTo,
-        names: &["--bind-to"],
-        values: &["none"],
-        help: "ranks are never bound to cores yet, so this changes nothing",
-    },
-    Spec { id: Id::MapBy, names: &["--map-by"], values: &[":OVERSUBSCRIBE"], help: "allowed anyway" },
-    Spec { id: Id::Nothing, names: &["--oversubscribe"], values: &[], help: "allowed anyway" },
-    Spec { id: Id::Nothing, names: &["--allow-run-as-root"], values: &[], help: "allowed anyway" },
-    Spec { id: Id::Help, names: &["--help", "-h"], values: &[], help: "print this" },
-    Spec { id: Id::Version, names: &["--version", "-V"], values: &[], help: "print the version" },
-];
 
 /// What `--timeout` may be: a millisecond to thirty years, far from what clocks can hold.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// The help text.
-pub(crate) fn help() -> String {
-    let mut out = String::from(
-        "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...\n\n\
-         Starts the ranks of an MPI job on this host and waits for them. Programs that do not use MPI run too.\n\n",
-    );
-    for spec in SPECS {
-        let left = format!("{} {}", spec.names.join(", "), spec.values.join(" "));
-        out.push_str(&format!("  {left:<34} {}\n", spec.help));
-    }
-    out.push_str(
-        "\nSeveral programs, separated by ':', are one job; ranks are numbered through.\n\
-         Exit code: 0; or that of the first rank that failed (128 + signal if one killed it); or MPI_Abort's;\n\
-         124 after a timeout; 127 if there is no such program; 2 for a wrong command line.\n\
-         Ctrl-C ends the job, a second Ctrl-C at once.\n",
-    );
-    out
+/// Reads the number of seconds after which a job is to be ended.
+pub(crate) fn timeout(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds))?;
+    Some(Duration::from_secs_f64(seconds))
 }
+
+/// What [`timeout`] wants.
+pub(crate) const TIMEOUT_WANTED: &str = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
 
 /// Reads the command line (without the program's own name).
 pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
-    let mut options = Options::default();
-    let mut words = args.iter();
-    let mut first = true;
+    let mut reader = Reader {
+        words: args.iter().cloned().collect(),
+        options: Options::default(),
+        program: Program::default(),
+        from_file: false,
+    };
     loop {
-        let mut program = Program { ranks: 1, ..Program::default() };
-        let mut more = false;
-        while let Some(word) = words.next() {
+        let first = reader.options.programs.is_empty();
+        while let Some(word) = reader.words.pop_front() {
             let text = word.to_string_lossy();
-            if !text.starts_with('-') || text == "-" {
-                if text == ":" {
-                    return Err(UsageError::EmptyProgram);
-                }
-                program.words.push(word.clone());
-                break;
+            if text == ":" {
+                return Err(UsageError::EmptyProgram);
             }
-            if text == "--" {
-                program.words.extend(words.next().cloned());
+            if text == "C" || text == "N" {
+                reader.place(&text);
+            } else if text == "--" {
+                reader.program.words.extend(reader.words.pop_front());
                 break;
-            }
-            if let Some(command) = option(&text, &mut words, &mut options, &mut program, first)? {
+            } else if !text.starts_with('-') || text == "-" {
+                reader.program.words.push(word);
+                break;
+            } else if let Some(command) = reader.option(&text)? {
                 return Ok(command);
             }
         }
+        let mut program = std::mem::take(&mut reader.program);
         if program.words.is_empty() {
             return Err(if first { UsageError::NoProgram } else { UsageError::EmptyProgram });
         }
-        for word in words.by_ref() {
+        let mut more = false;
+        while let Some(word) = reader.words.pop_front() {
             if word == ":" {
                 more = true;
                 break;
             }
-            program.words.push(word.clone());
+            program.words.push(word);
         }
-        options.programs.push(program);
-        first = false;
+        reader.options.programs.push(program);
         if !more {
-            return Ok(Command::Run(options));
+            return Ok(Command::Run(Box::new(reader.options)));
         }
     }
 }
 
-fn option<'a>(
-    text: &str,
-    words: &mut impl Iterator<Item = &'a OsString>,
-    options: &mut Options,
-    program: &mut Program,
-    first: bool,
-) -> Result<Option<Command>, UsageError> {
-    let (name, inline) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_string())),
-        None => (text, None),
-    };
-    let spec = find(name).ok_or_else(|| UsageError::Unknown {
-        option: name.to_string(),
-        nearest: nearest(name, SPECS.iter().flat_map(|s| s.names.iter().copied())),
-    })?;
-    let mut values: Vec<OsString> = Vec::new();
-    match (inline, spec.values) {
-        (Some(value), []) => return Err(UsageError::Surplus { option: name.into(), value }),
-        (Some(value), _) => values.push(value.into()),
-        (None, _) => {}
+/// What is left of the command line, and what was read from it.
+struct Reader {
+    words: VecDeque<OsString>,
+    options: Options,
+    /// The program whose options are being read.
+    program: Program,
+    /// Whether `words` comes from a file of programs.
+    from_file: bool,
+}
+
+/// One option with its values.
+struct Given {
+    name: String,
+    values: Vec<OsString>,
+}
+
+impl Given {
+    fn shown(&self, i: usize) -> String {
+        self.values.get(i).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
     }
-    while values.len() < spec.values.len() {
-        let missing = || UsageError::Missing { option: name.into(), wanted: spec.values[values.len()] };
-        values.push(words.next().cloned().ok_or_else(missing)?);
+
+    fn bad(&self, wanted: &'static str) -> UsageError {
+        UsageError::Value { option: self.name.clone(), value: self.shown(0), wanted }
     }
-    let shown = |i: usize| values[i].to_string_lossy().into_owned();
-    let bad = |wanted| UsageError::Value { option: name.into(), value: shown(0), wanted };
-    match spec.id {
-        Id::Ranks => {
-            program.ranks = shown(0)
-                .parse()
-                .ok()
-                .filter(|&n| n > 0)
-                .ok_or_else(|| bad("a number of ranks, 1 or more"))?;
+
+    fn wrong(&self, why: impl ToString) -> UsageError {
+        UsageError::Wrong { option: self.name.clone(), value: self.shown(0), why: why.to_string() }
+    }
+
+    /// A number of ranks, or of something else that there is at least one of.
+    fn number(&self, wanted: &'static str) -> Result<u32, UsageError> {
+        self.shown(0).parse().ok().filter(|&n| n > 0).ok_or_else(|| self.bad(wanted))
+    }
+
+    /// The text of the file that the first value names.
+    fn file(&self) -> Result<String, UsageError> {
+        std::fs::read_to_string(&self.values[0]).map_err(|error| self.wrong(error))
+    }
+
+    fn pair(&self) -> (OsString, OsString) {
+        (self.values[0].clone(), self.values[1].clone())
+    }
+
+    fn names(&self) -> Inherit {
+        let names = self.values[0].as_bytes().split(|&b| b == b',').filter(|name| !name.is_empty());
+        Inherit::Only(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
+    }
+}
+
+impl Reader {
+    /// `C` and `N` of the guide. A number of ranks is stronger: so many are then placed on processors or hosts.
+    fn place(&mut self, word: &str) {
+        if self.program.count == Count::Unsaid {
+            self.program.count = if word == "C" { Count::PerProcessor } else { Count::PerHost };
         }
-        Id::Env => {
-            let env = if first { &mut options.env } else { &mut program.env };
-            env.extend(
-                variable(&values[0]).map_err(|()| bad("a variable: NAME=VALUE, or a NAME that is set"))?,
+    }
+
+    /// Takes an option with its values. Returns a command if it asks for something else than a job.
+    fn option(&mut self, text: &str) -> Result<Option<Command>, UsageError> {
+        let (name, inline) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (text, None),
+        };
+        let spec = Spec::find(name).ok_or_else(|| UsageError::Unknown {
+            option: name.to_string(),
+            nearest: nearest(name, SPECS.iter().flat_map(|s| s.names.iter().copied())),
+        })?;
+        let given = self.values(spec, name, inline)?;
+        match spec.id {
+            Id::Help => {
+                let topic = self.words.pop_front();
+                return Ok(Some(Command::Help(topic.map(|topic| topic.to_string_lossy().into_owned()))));
+            }
+            Id::Version => return Ok(Some(Command::Version)),
+            Id::NotYet => return Err(UsageError::NotYet { option: given.name, why: spec.help }),
+            Id::ConfigFile => self.programs_from(&given)?,
+            id if self.of_program(id, &given)? => {}
+            id => self.of_job(id, &given)?,
+        }
+        Ok(None)
+    }
+
+    fn values(&mut self, spec: &Spec, name: &str, inline: Option<String>) -> Result<Given, UsageError> {
+        let wanted = spec.wanted();
+        let mut values: Vec<OsString> = Vec::new();
+        match inline {
+            Some(value) if wanted.is_empty() => {
+                return Err(UsageError::Surplus { option: name.into(), value });
+            }
+            Some(value) => values.push(value.into()),
+            None => {}
+        }
+        while values.len() < wanted.len() {
+            let missing = UsageError::Missing { option: name.into(), wanted: wanted[values.len()] };
+            values.push(self.words.pop_front().ok_or(missing)?);
+            // -genv NAME=VALUE is understood, too.
+            if matches!(spec.id, Id::JobEnv | Id::ProgramEnv)
+                && let Some((name, value)) = cut(&values[0])
+            {
+                values = vec![name, value];
+            }
+        }
+        Ok(Given { name: name.to_string(), values })
+    }
+
+    /// Takes an option that is about the program which follows. Whether it was one.
+    fn of_program(&mut self, id: Id, given: &Given) -> Result<bool, UsageError> {
+        let first = self.options.programs.is_empty();
+        let program = &mut self.program;
+        match id {
+            Id::Ranks => program.count = Count::Number(given.number("a number of ranks, 1 or more")?),
+            Id::PerHost => program.per_host = Some(given.number("a number of ranks, 1 or more")?),
+            Id::Directory => program.directory = Some(PathBuf::from(&given.values[0])),
+            Id::Path => program.path = Some(given.values[0].clone()),
+            Id::Host => program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?,
+            Id::HostFile => {
+                program.hosts = Hosts::of_file(&given.file()?).map_err(|why| given.wrong(why))?;
+            }
+            Id::Export => {
+                let env = if first { &mut self.options.env } else { &mut program.env };
+                let wanted = "a variable: NAME=VALUE, or a NAME that is set";
+                env.extend(variable(&given.values[0]).map_err(|()| given.bad(wanted))?);
+            }
+            Id::ProgramEnv => program.env.push(given.pair()),
+            Id::ProgramEnvList => program.inherit = Some(given.names()),
+            Id::ProgramEnvAll => program.inherit = Some(Inherit::All),
+            Id::ProgramEnvNone => program.inherit = Some(Inherit::Only(Vec::new())),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes an option that is about the whole job.
+    fn of_job(&mut self, id: Id, given: &Given) -> Result<(), UsageError> {
+        let options = &mut self.options;
+        match id {
+            Id::JobEnv => options.env.push(given.pair()),
+            Id::JobEnvList => options.inherit = given.names(),
+            Id::JobEnvAll => options.inherit = Inherit::All,
+            Id::JobEnvNone => options.inherit = Inherit::Only(Vec::new()),
+            Id::TagOutput => options.tag_output = true,
+            Id::OutputFilename => {
+                let text = given.shown(0);
+                let (directory, print) = match text.strip_suffix(":nocopy") {
+                    Some(directory) => (directory, false),
+                    None => (text.as_str(), true),
+                };
+                options.output_files = Some(OutputFiles { directory: directory.into(), print });
+            }
+            Id::Stdin => {
+                options.stdin = match given.shown(0).as_str() {
+                    "none" => Stdin::None,
+                    "all" => Stdin::All,
+                    rank => Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?),
+                }
+            }
+            Id::Quiet => options.quiet = true,
+            Id::Verbose => options.verbose = true,
+            Id::NoOversubscribe => options.no_oversubscribe = true,
+            Id::BindToCore => options.bind_to = Some(Target::Core),
+            Id::BindToNone => options.bind_to = Some(Target::None),
+            Id::BindTo => options.bind_to = Some(target(given)?),
+            Id::MapBy => map_by(options, given)?,
+            Id::ReportBindings => options.report_bindings = true,
+            Id::Timeout => {
+                options.timeout = Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
+            }
+            Id::Mca => options.mca.push(Setting {
+                option: given.name.clone(),
+                name: given.shown(0),
+                value: given.shown(1),
+            }),
+            Id::InitialErrhandler => options.mca.push(Setting {
+                option: given.name.clone(),
+                name: "mpi_initial_errhandler".into(),
+                value: given.shown(0),
+            }),
+            Id::Tune => options.tune.extend(given.shown(0).split(',').map(PathBuf::from)),
+            _ => {} // what is done anyway; the others were taken before
+        }
+        Ok(())
+    }
+
+    /// Goes on with the programs of a file.
+    fn programs_from(&mut self, given: &Given) -> Result<(), UsageError> {
+        let (option, value) = (given.name.clone(), given.shown(0));
+        if self.from_file {
+            return Err(given.wrong("a file of programs cannot name another one"));
+        }
+        if let Some(word) = self.words.front() {
+            return Err(UsageError::AfterFile { option, value, word: word.to_string_lossy().into_owned() });
+        }
+        self.words = words::of_file(&given.file()?).map_err(|why| given.wrong(why))?.into();
+        self.from_file = true;
+        if self.words.is_empty() { Err(given.wrong("it names no program")) } else { Ok(()) }
+    }
+}
+
+fn target(given: &Given) -> Result<Target, UsageError> {
+    match given.shown(0).to_ascii_lowercase().as_str() {
+        "none" => Ok(Target::None),
+        "core" => Ok(Target::Core),
+        "hwthread" | "thread" | "hwt" => Ok(Target::HardwareThread),
+        "socket" | "package" | "numa" | "l1cache" | "l2cache" | "l3cache" | "board" | "user" => {
+            Err(given
+                .wrong("ranks cannot be bound to these yet; say none, core or hwthread, or leave it out"))
+        }
+        _ => Err(given.bad("one of none, core, hwthread")),
+    }
+}
+
+/// `--map-by slot:PE=2:OVERSUBSCRIBE`.
+fn map_by(options: &mut Options, given: &Given) -> Result<(), UsageError> {
+    let text = given.shown(0).to_ascii_lowercase();
+    let mut parts = text.split(':');
+    match parts.next().unwrap_or_default() {
+        // One after the other: the order that ranks have on one host.
+        "" | "slot" | "core" | "node" => {}
+        _ => {
+            return Err(
+                given.wrong("ranks cannot be placed so yet; 'slot', 'core' and 'node' place them in order")
             );
         }
-        Id::TagOutput => options.tag_output = true,
-        Id::Timeout => {
-            let seconds = shown(0).parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds));
-            let wanted = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
-            options.timeout = Some(Duration::from_secs_f64(seconds.ok_or_else(|| bad(wanted))?));
-        }
-        Id::Mca => options.mca.push((shown(0), shown(1))),
-        Id::InitialErrhandler => options.mca.push(("mpi_initial_errhandler".into(), shown(0))),
-        Id::BindTo if shown(0) == "none" => {}
-        Id::BindTo => {
-            let why = "ranks cannot be bound to cores yet; leave the option out, or say '--bind-to none'";
-            return Err(UsageError::NotYet { option: name.into(), value: shown(0), why });
-        }
-        Id::MapBy if shown(0).eq_ignore_ascii_case(":oversubscribe") => {}
-        Id::MapBy => {
-            let why = "ranks cannot be placed yet (there is one host); only ':OVERSUBSCRIBE' is understood";
-            return Err(UsageError::NotYet { option: name.into(), value: shown(0), why });
-        }
-        Id::Nothing => {}
-        Id::Help => return Ok(Some(Command::Help)),
-        Id::Version => return Ok(Some(Command::Version)),
     }
-    Ok(None)
+    for part in parts {
+        match (part, part.strip_prefix("pe=")) {
+            ("oversubscribe", _) => {}
+            ("nooversubscribe", _) => options.no_oversubscribe = true,
+            (_, Some(cores)) => {
+                let wanted = "a number of cores for each rank behind PE=, 1 or more";
+                let cores = cores.parse().ok().filter(|&n| n > 0).ok_or_else(|| given.bad(wanted))?;
+                options.cores_each = Some(cores);
+            }
+            _ => {
+                let why = format!("'{part}' is none of PE=N, OVERSUBSCRIBE, NOOVERSUBSCRIBE");
+                return Err(given.wrong(why));
+            }
+        }
+    }
+    Ok(())
 }
 
-/// `--option` and `-option` are the same, as they always were.
-fn find(name: &str) -> Option<&'static Spec> {
-    let is = |known: &str| known == name || (known.len() > 3 && known.strip_prefix('-') == Some(name));
-    SPECS.iter().find(|spec| spec.names.iter().any(|known| is(known)))
-}
-
-/// Reads the value of `-x`: a variable with its value, or one of our own (which is nothing new to the ranks).
+/// Reads the value of `-x`: a variable with its value, or one of our own.
 fn variable(text: &OsStr) -> Result<Option<(OsString, OsString)>, ()> {
-    let bytes = text.as_encoded_bytes();
-    match bytes.iter().position(|&b| b == b'=') {
-        Some(0) => Err(()),
-        None if bytes.is_empty() => Err(()),
+    match cut(text) {
+        Some((name, _)) if name.is_empty() => Err(()),
+        Some(variable) => Ok(Some(variable)),
+        None if text.is_empty() => Err(()),
         None => Ok(std::env::var_os(text).map(|value| (text.to_owned(), value))),
-        Some(at) => {
-            // Cut at an ASCII character, which is never inside another one.
-            let text = text.to_string_lossy();
-            Ok(Some((text[..at.min(text.len())].into(), text[at + 1..].into())))
-        }
     }
+}
+
+/// Cuts `NAME=VALUE` at its first `=`.
+fn cut(text: &OsStr) -> Option<(OsString, OsString)> {
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=')?;
+    let part = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Some((part(&bytes[..at]), part(&bytes[at + 1..])))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use std::sync::Arc;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::binding::Binding;
+use super::input::{Feed, Inputs};
 use super::{App, Launch, LaunchError};
 use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config};
 use crate::lost::LAUNCHER_VARIABLE;
@@ -26,6 +28,10 @@ const SEGMENT_NUMBER: i32 = 62;
 const CONTROL_NUMBER: i32 = 63;
 /// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
+/// Descriptors that the launcher keeps for a rank whose output goes to files, beside those.
+const FILES_PER_RANK: u64 = 2;
+/// Descriptors that the launcher keeps for a rank whose input it reads, beside those: both ends of a pipe at first.
+const FEEDS_PER_RANK: u64 = 2;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
 /// Descriptors that handing over a rank's own takes, whatever their number (see [`spawn`]).
@@ -50,8 +56,8 @@ pub(super) struct Started {
     /// One for each rank.
     pub(super) outputs: Vec<Outputs>,
     pub(super) guard: Guard,
-    /// Where to write what the user types, if standard input is a terminal.
-    pub(super) typed: Option<OwnedFd>,
+    /// Where standard input goes, if the launcher reads it.
+    pub(super) feed: Feed,
 }
 
 struct Made {
@@ -64,33 +70,24 @@ pub(super) fn start(
     launch: &Launch,
     signals: &Signals,
     stdin_is_terminal: bool,
+    binding: &Binding,
 ) -> Result<Started, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
-    let open_files = raise_open_files(u64::from(size))?;
+    let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
+    let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
+    let open_files = raise_open_files(u64::from(size), FDS_PER_RANK + files + feeds)?;
     // All segments exist before the first rank runs: it may ask for any of them.
     let segments = make_segments(launch, size)?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
-    let (mut stdin, typed) = if stdin_is_terminal {
-        let (read, write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
-        (Some(read), Some(write))
-    } else {
-        (None, None)
-    };
-    let null = kernel(
-        "open /dev/null",
-        rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
-    )?;
-    let mut started = Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, typed };
+    let (inputs, feed) =
+        kernel("open standard input for the ranks", Inputs::open(launch.stdin, size, stdin_is_terminal))?;
+    let mut started = Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, feed };
     let apps = launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
-    let base = base_environment(launch);
     for ((rank, app), made) in (0..).zip(apps).zip(segments) {
-        let stdin = match (rank, &stdin) {
-            (0, Some(pipe)) => pipe.as_fd(),
-            (0, None) => rustix::stdio::stdin(),
-            _ => null.as_fd(),
-        };
-        let env = environment(&base, app, rank, size);
-        match start_one(app, &env, made, stdin, signals, open_files) {
+        let env = environment(launch, app, rank, size);
+        let cpus = binding.mask(rank);
+        let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
+        match start_one(app, &env, made, &hands) {
             Ok((one, outputs)) => {
                 // The guard can only be missing if somebody killed it; then the job runs unguarded.
                 let _ = started.guard.watch(one.process.pid);
@@ -104,7 +101,6 @@ pub(super) fn start(
             }
         }
     }
-    drop(stdin.take());
     Ok(started)
 }
 
@@ -131,13 +127,19 @@ fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
     (0..size).zip(apps).map(make).collect()
 }
 
+/// What a rank's process is handed beside its own things.
+struct Hands<'a> {
+    stdin: BorrowedFd<'a>,
+    signals: &'a Signals,
+    open_files: Option<(u64, u64)>,
+    cpus: Option<&'a [u64]>,
+}
+
 fn start_one(
     app: &App,
     env: &[CString],
     made: Made,
-    stdin: std::os::fd::BorrowedFd<'_>,
-    signals: &Signals,
-    open_files: Option<(u64, u64)>,
+    hands: &Hands<'_>,
 ) -> Result<(Rank, Outputs), LaunchError> {
     let (control, theirs) = fdpass::pair().map_err(|e| LaunchError::Kernel("make a socket pair", e))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
@@ -145,8 +147,9 @@ fn start_one(
     let (err, err_write) = kernel("make a pipe", pipe_with(PipeFlags::CLOEXEC))?;
     let path = c_string(app.path.as_os_str())?;
     let args = app.args.iter().map(|a| c_string(a)).collect::<Result<Vec<_>, _>>()?;
+    let directory = app.directory.as_ref().map(|d| c_string(d.as_os_str())).transpose()?;
     let fds = [
-        (stdin, 0),
+        (hands.stdin, 0),
         (out_write.as_fd(), 1),
         (err_write.as_fd(), 2),
         (made.fd.as_fd(), SEGMENT_NUMBER),
@@ -156,10 +159,11 @@ fn start_one(
         path: &path,
         args: &args,
         env,
-        directory: None,
+        directory: directory.as_deref(),
         fds: &fds,
-        mask: signals.before(),
-        open_files,
+        mask: hands.signals.before(),
+        open_files: hands.open_files,
+        cpus: hands.cpus,
     };
     let mut result = spawn(&program);
     let shell;
@@ -174,10 +178,10 @@ fn start_one(
     Ok((Rank { process, segment: made.mapped, segment_fd: made.fd, control }, [Some(out), Some(err)]))
 }
 
-/// What all ranks have in their environment.
-fn base_environment(launch: &Launch) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<_> = std::env::vars_os().filter(|(key, _)| key != BOOT_VARIABLE).collect();
-    for (key, value) in &launch.env {
+/// What the ranks of a program have in their environment.
+fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| key != BOOT_VARIABLE).cloned().collect();
+    for (key, value) in launch.env.iter().chain(&app.env) {
         set(&mut env, key, value.clone());
     }
     if let Some(directory) = &launch.library_directory {
@@ -193,10 +197,10 @@ fn base_environment(launch: &Launch) -> Vec<(OsString, OsString)> {
 }
 
 /// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
-fn environment(base: &[(OsString, OsString)], app: &App, rank: u32, size: u32) -> Vec<CString> {
-    let mut env = base.to_vec();
-    for (key, value) in &app.env {
-        set(&mut env, key, value.clone());
+fn environment(launch: &Launch, app: &App, rank: u32, size: u32) -> Vec<CString> {
+    let mut env = base_environment(launch, app);
+    if let Some(directory) = &app.directory {
+        set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
     }
     let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
@@ -224,10 +228,10 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 }
 
 /// Makes room for the descriptors of many ranks. Returns the limit from before, for the ranks, if it was changed.
-fn raise_open_files(ranks: u64) -> Result<Option<(u64, u64)>, LaunchError> {
+fn raise_open_files(ranks: u64, each: u64) -> Result<Option<(u64, u64)>, LaunchError> {
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
-    let needed = (ranks * FDS_PER_RANK + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    let needed = (ranks * each + FDS_OTHERWISE).max(FDS_AT_LEAST);
     if needed <= soft {
         return Ok(None);
     }

@@ -3,8 +3,8 @@ use super::*;
 fn run(line: &str) -> Result<Options, UsageError> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     match parse(&args)? {
-        Command::Run(options) => Ok(options),
-        Command::Help | Command::Version => Ok(Options::default()),
+        Command::Run(options) => Ok(*options),
+        Command::Help(_) | Command::Version => Ok(Options::default()),
     }
 }
 
@@ -12,12 +12,18 @@ fn error(line: &str) -> String {
     run(line).unwrap_err().to_string()
 }
 
+fn program(line: &str) -> Program {
+    run(line).unwrap().programs.remove(0)
+}
+
 #[test]
 fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
-    for line in ["-n 4 a", "-np 4 a", "--np 4 a", "--np=4 a", "-n=4 a", "-c 4 a"] {
-        assert_eq!(run(line).unwrap().programs[0].ranks, 4, "{line}");
+    for line in ["-n 4 a", "-np 4 a", "--np 4 a", "--np=4 a", "-n=4 a", "--n 4 a", "-c 4 a", "-n 4 C a"] {
+        assert_eq!(program(line).count, Count::Number(4), "{line}");
     }
-    assert!(run("-tag-output a").unwrap().tag_output);
+    for line in ["-tag-output a", "--tag-output a", "-l a", "-prepend-rank a", "--prepend-rank a"] {
+        assert!(run(line).unwrap().tag_output, "{line}");
+    }
     assert_eq!(run("-timeout 7 a").unwrap().timeout, Some(Duration::from_secs(7)));
     assert_eq!(run("--timeout 0.5 a").unwrap().timeout, Some(Duration::from_millis(500)));
     assert_eq!(run("--timeout=1e9 a").unwrap().timeout, Some(Duration::from_secs(1_000_000_000)));
@@ -27,19 +33,35 @@ fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
 fn what_follows_the_program_is_the_programs() {
     let options = run("-n 2 a -n 3 --help").unwrap();
     assert_eq!(options.programs[0].words, ["a", "-n", "3", "--help"]);
-    assert_eq!(options.programs[0].ranks, 2);
-    assert_eq!(run("-- -odd x").unwrap().programs[0].words, ["-odd", "x"]);
+    assert_eq!(options.programs[0].count, Count::Number(2));
+    assert_eq!(program("-- -odd x").words, ["-odd", "x"]);
+    assert_eq!(program("-- C x").words, ["C", "x"]);
+    assert_eq!(program("./N C").words, ["./N", "C"]);
+}
+
+#[test]
+fn the_guides_notation_counts_processors_and_hosts() {
+    assert_eq!(program("C a").count, Count::PerProcessor);
+    assert_eq!(program("-ssi rpi tcp C -tag-output a").count, Count::PerProcessor);
+    assert_eq!(program("N a C").count, Count::PerHost);
+    assert_eq!(program("C -np 3 a").count, Count::Number(3));
+    assert_eq!(program("a").count, Count::Unsaid);
+    assert_eq!(run("C"), Err(UsageError::NoProgram));
+    for line in ["-N 3 a", "--npernode 3 a", "-npernode 3 a", "-ppn 3 a", "-perhost 3 a"] {
+        assert_eq!(program(line).per_host, Some(3), "{line}");
+    }
 }
 
 #[test]
 fn a_colon_separates_programs_of_one_job() {
-    let options = run("--tag-output -n 1 -x A=1 a x : -n 2 -x B=2 b").unwrap();
+    let options = run("--tag-output -n 1 -x A=1 a x : -n 2 -x B=2 -wdir / b").unwrap();
     assert!(options.tag_output);
     assert_eq!(options.programs.len(), 2);
-    assert_eq!((options.programs[0].ranks, options.programs[1].ranks), (1, 2));
+    assert_eq!(options.programs[1].count, Count::Number(2));
     assert_eq!(options.programs[0].words, ["a", "x"]);
     assert_eq!(options.env, [("A".into(), "1".into())]);
     assert_eq!(options.programs[1].env, [("B".into(), "2".into())]);
+    assert_eq!((&options.programs[0].directory, &options.programs[1].directory), (&None, &Some("/".into())));
     for line in ["a :", ": a", "a : : b", "a : -n 2"] {
         assert_eq!(run(line), Err(UsageError::EmptyProgram), "{line}");
     }
@@ -47,25 +69,90 @@ fn a_colon_separates_programs_of_one_job() {
 
 #[test]
 fn a_parameter_takes_two_words() {
-    assert_eq!(run("--mca a b c").unwrap().mca, [("a".into(), "b".into())]);
-    assert_eq!(run("-mca a b c").unwrap().programs[0].words, ["c"]);
+    for option in ["--mca", "-mca", "-ssi", "--ssi", "--gmca", "-gmca"] {
+        let set = Setting { option: option.into(), name: "a".into(), value: "b".into() };
+        assert_eq!(run(&format!("{option} a b c")).unwrap().mca, [set]);
+    }
+    assert_eq!(program("-mca a b c").words, ["c"]);
     assert!(error("--mca a").contains("--mca needs VALUE after it"));
-    let options = run("-initial-errhandler mpi_errors_return a").unwrap();
-    assert_eq!(options.mca, [("mpi_initial_errhandler".into(), "mpi_errors_return".into())]);
+    let handler = Setting {
+        option: "-initial-errhandler".into(),
+        name: "mpi_initial_errhandler".into(),
+        value: "mpi_errors_return".into(),
+    };
+    assert_eq!(run("-initial-errhandler mpi_errors_return a").unwrap().mca, [handler]);
+    assert_eq!(run("--tune a,b -am c d").unwrap().tune, ["a", "b", "c"].map(PathBuf::from));
+}
+
+#[test]
+fn variables_are_for_all_or_for_one_program() {
+    let options = run("-genv A 1 -env B 2 a : -genv C=x=y -env D=4 b").unwrap();
+    assert_eq!(options.env, [("A".into(), "1".into()), ("C".into(), "x=y".into())]);
+    assert_eq!(options.programs[0].env, [("B".into(), "2".into())]);
+    assert_eq!(options.programs[1].env, [("D".into(), "4".into())]);
+    let only = |names: &[&str]| Inherit::Only(names.iter().map(OsString::from).collect());
+    assert_eq!(run("-genvlist A,B a").unwrap().inherit, only(&["A", "B"]));
+    assert_eq!(run("-genvnone a").unwrap().inherit, only(&[]));
+    assert_eq!(run("-genvnone -genvall a").unwrap().inherit, Inherit::All);
+    assert_eq!(program("-genvnone -envlist A a").inherit, Some(only(&["A"])));
+    assert_eq!(program("-envnone a").inherit, Some(only(&[])));
+    assert_eq!(program("-envnone -envall a").inherit, Some(Inherit::All));
+    assert_eq!(program("a").inherit, None);
 }
 
 #[test]
 fn what_we_do_anyway_is_accepted_and_what_we_cannot_is_not() {
-    let line = "--oversubscribe --allow-run-as-root --bind-to none --map-by :OVERSUBSCRIBE a";
-    assert_eq!(run(line).unwrap().programs[0].words, ["a"]);
-    assert!(error("--bind-to core a").contains("cannot be bound to cores yet"));
-    assert!(error("--map-by node a").contains("cannot be placed yet"));
+    let line = "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE a";
+    assert_eq!(run(line).unwrap(), run("a").unwrap());
+    assert!(error("--bind-to socket a").contains("--bind-to socket: ranks cannot be bound to these yet"));
+    assert!(error("--bind-to moon a").contains("not one of none, core, hwthread"));
+    assert!(error("--map-by numa a").contains("cannot be placed so yet"));
+    assert!(error("--map-by slot:PE=0 a").contains("not a number of cores"));
+    assert!(error("--map-by slot:SPAN a").contains("'span' is none of PE=N"));
+    assert!(error("-nw a").contains("-nw: not to wait for the job: not there yet"));
+}
+
+#[test]
+fn binding_is_said_by_what_or_by_how_many_cores() {
+    let bind = |line: &str| run(line).unwrap().bind();
+    assert_eq!(bind("a"), Bind::Split);
+    for line in ["--bind-to none a", "-bind-to none a", "--bind-to-none a", "--bind-to core --bind-to none a"]
+    {
+        assert_eq!(bind(line), Bind::None, "{line}");
+    }
+    for line in ["--bind-to core a", "-bind-to=core a", "--bind-to-core a", "--map-by slot:PE=1 a"] {
+        assert_eq!(bind(line), Bind::Cores(1), "{line}");
+    }
+    assert_eq!(bind("--bind-to hwthread a"), Bind::HardwareThread);
+    assert_eq!(bind("--map-by core:PE=3 --bind-to core a"), Bind::Cores(3));
+    assert!(run("--map-by :NOOVERSUBSCRIBE a").unwrap().no_oversubscribe);
+    assert!(run("--nooversubscribe --report-bindings a").unwrap().report_bindings);
+}
+
+#[test]
+fn hosts_input_and_output() {
+    let hosts = program("-H localhost:2,localhost a").hosts;
+    assert_eq!((hosts.names.len(), hosts.slots), (2, Some(3)));
+    for line in ["-host x a", "--host x a", "--hosts x a", "-hosts x a"] {
+        assert_eq!(program(line).hosts.names, ["x"], "{line}");
+    }
+    assert!(error("-hostfile /no/such/file a").contains("-hostfile /no/such/file: No such file"));
+    assert_eq!(run("a").unwrap().stdin, Stdin::Rank(0));
+    assert_eq!(run("-stdin 3 a").unwrap().stdin, Stdin::Rank(3));
+    assert_eq!(run("--stdin none a").unwrap().stdin, Stdin::None);
+    assert_eq!(run("--stdin=all a").unwrap().stdin, Stdin::All);
+    assert!(error("--stdin some a").contains("--stdin some: not a rank, 'none' or 'all'"));
+    let files = |line: &str| run(line).unwrap().output_files.unwrap();
+    assert_eq!(files("--output-filename d a"), OutputFiles { directory: "d".into(), print: true });
+    assert_eq!(files("--output-filename d:nocopy a"), OutputFiles { directory: "d".into(), print: false });
 }
 
 #[test]
 fn errors_name_the_option_and_the_nearest_one() {
     assert!(error("--tag-ouput a").contains("'--tag-ouput' (did you mean '--tag-output'?)"));
+    assert!(error("--bindto core a").contains("did you mean '--bind-to'"));
     assert!(error("--frobnicate a").contains("unknown option '--frobnicate';"));
+    assert!(error("---n 3 a").contains("unknown option '---n'"));
     assert!(error("-n x a").contains("-n x: not a number of ranks"));
     assert!(error("-n 0 a").contains("-n 0: not a number of ranks"));
     assert!(error("--tag-output=yes a").contains("takes no value, but got 'yes'"));
@@ -82,10 +169,25 @@ fn errors_name_the_option_and_the_nearest_one() {
 }
 
 #[test]
-fn the_help_has_every_option() {
-    let help = help();
-    for spec in SPECS {
-        assert!(help.contains(spec.names[0]) && !spec.help.is_empty());
-    }
-    assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+fn help_may_name_a_topic() {
+    let command = |words: &[&str]| parse(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();
+    assert_eq!(command(&["--help"]), Command::Help(None));
+    assert_eq!(command(&["-n", "2", "-help", "hosts"]), Command::Help(Some("hosts".into())));
+    assert_eq!(command(&["-version"]), Command::Version);
+}
+
+#[test]
+fn programs_can_stand_in_a_file() {
+    let path = std::env::temp_dir().join(format!("oxmpi-programs-{}", std::process::id()));
+    let path = path.to_str().unwrap();
+    std::fs::write(path, "-n 2 'a b' x\n# and\n-n 1 c\n").unwrap();
+    let read = run(&format!("-l -configfile {path}")).unwrap();
+    std::fs::write(path, format!("--app {path}\n")).unwrap();
+    let (nested, after) = (error(&format!("--app {path}")), error(&format!("--app {path} more")));
+    std::fs::remove_file(path).unwrap();
+    assert!(read.tag_output);
+    assert_eq!(read.programs[0].words, ["a b", "x"]);
+    assert_eq!((read.programs.len(), read.programs[0].count), (2, Count::Number(2)));
+    assert!(nested.contains("cannot name another one"), "{nested}");
+    assert!(after.contains("nothing can follow it, but 'more' does"), "{after}");
 }

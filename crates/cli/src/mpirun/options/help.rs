@@ -1,0 +1,167 @@
+//! What `mpirun --help` says, in short and by topic.
+
+use oxmpi_param::nearest::nearest;
+
+use super::table::{SPECS, Topic};
+
+/// A topic of the help: its word, its heading, and what is said beside its options.
+struct Page {
+    topic: Topic,
+    word: &'static str,
+    heading: &'static str,
+    text: &'static str,
+}
+
+const PAGES: &[Page] = &[
+    Page {
+        topic: Topic::Ranks,
+        word: "ranks",
+        heading: "Ranks and programs",
+        text: "\
+mpirun -n 4 PROGRAM ARGUMENTS           4 ranks of one program
+mpirun -n 1 MASTER : -n 3 WORKER        several programs in one job; ranks are numbered through
+mpirun C PROGRAM                        a rank for each processor that may be used
+mpirun N PROGRAM                        a rank for each host: one
+mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; '#' starts a comment
+
+Without -n there is one rank, or as many as the slots that --host or --hostfile state. A program that is called C or N
+is started as ./C or ./N. The program is looked for in -path, then in PATH; a relative path counts from -wdir, then from
+here. All words after the program are its own.
+",
+    },
+    Page {
+        topic: Topic::Hosts,
+        word: "hosts",
+        heading: "Hosts and slots",
+        text: "\
+One job runs on one host for now: --host and --hostfile may name this machine (localhost, its name, its addresses).
+
+A slot is a place for a rank. More ranks than slots or cores may be started: they take turns on the cores, and waiting
+ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4, or NAME slots=4
+max-slots=8; only max-slots is a limit.
+",
+    },
+    Page {
+        topic: Topic::Environment,
+        word: "environment",
+        heading: "Environment of the ranks",
+        text: "\
+Ranks get all of mpirun's variables unless -genvnone or -genvlist says otherwise. -x before the first ':' is for all
+programs, behind it for its own. What is set is stronger than what is passed on.
+
+Each rank finds its number in OXMPI_COMM_WORLD_RANK, the number of ranks in OXMPI_COMM_WORLD_SIZE; the same with
+OMPI_ in front. LD_LIBRARY_PATH starts with the directory of this library.
+",
+    },
+    Page {
+        topic: Topic::Output,
+        word: "output",
+        heading: "Output and input",
+        text: "\
+Output of all ranks is passed on by whole lines. Standard input goes to one rank; the others find it empty. With
+-stdin all each rank gets all of it.
+",
+    },
+    Page {
+        topic: Topic::Binding,
+        word: "binding",
+        heading: "Binding to cores",
+        text: "\
+The cores that mpirun itself may use (taskset, batch system, container) are split evenly among the ranks, in order, so
+threads of a rank share its cores. Nothing is bound with more ranks than processors, if a control group limits
+the time on processors (docker --cpus), or with --bind-to none. --report-bindings prints a line for each rank:
+
+  rank 0 bound to core 0: [B/.]
+
+Brackets are packages, slashes part cores; B is bound. A core that is bound in part shows each of its processors.
+Several jobs at the same time on one host: --bind-to none, or taskset for each, lest they bind to the same cores.
+",
+    },
+    Page {
+        topic: Topic::Parameters,
+        word: "parameters",
+        heading: "Parameters",
+        text: "\
+A value comes from, strongest first: --mca (-ssi and --gmca are the same; for the whole job, wherever it stands),
+--tune, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf, PREFIX/etc/oxmpi-mca-params.conf,
+the default. Files have lines of the form NAME = VALUE. OXMPI_PARAM_FILES names other files or is 'none'.
+'oxmpi info --params' shows all values and where they come from.
+",
+    },
+    Page {
+        topic: Topic::End,
+        word: "exit",
+        heading: "The end of a job",
+        text: "\
+Exit code: 0; or that of the first rank that failed (128 + signal if one killed it); or MPI_Abort's; 124 after a
+timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program cannot be run, 127 if there is none;
+2 for a wrong command line. A rank that dies ends the job with one report.
+Ctrl-C ends the job, a second Ctrl-C at once. USR1 and USR2 are passed on to the ranks, Ctrl-Z stops them too.
+",
+    },
+    Page { topic: Topic::Help, word: "help", heading: "Help", text: "" },
+];
+
+/// Where the texts of options start.
+const COLUMN: usize = 38;
+
+/// One line on how to call it.
+pub(crate) const USAGE: &str =
+    "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...";
+
+/// The help text, all options by topic.
+pub(crate) fn help() -> String {
+    let mut out = format!(
+        "{USAGE}\n\nStarts the ranks of an MPI job on this host and waits for them. Programs that do not use MPI run too.\n"
+    );
+    for page in PAGES {
+        out += &format!("\n{}\n{}", page.heading, options(page.topic));
+    }
+    out += &format!("\nMore: mpirun --help TOPIC, where TOPIC is one of\n{}.\n", words());
+    out
+}
+
+/// The page on a topic, or what is wrong with its name.
+pub(crate) fn topic(word: &str) -> Result<String, String> {
+    if let Some(page) = PAGES.iter().find(|page| page.word == word) {
+        return Ok(format!("{}\n\n{}\n{}", page.heading, page.text, options(page.topic)));
+    }
+    let hint = nearest(word, PAGES.iter().map(|page| page.word)).map(|n| format!(" (did you mean '{n}'?)"));
+    Err(format!("no help on '{word}'{}; the topics are {}", hint.unwrap_or_default(), words()))
+}
+
+fn words() -> String {
+    PAGES.iter().map(|page| page.word).collect::<Vec<_>>().join(", ")
+}
+
+fn options(topic: Topic) -> String {
+    let mut out = String::new();
+    for spec in SPECS.iter().filter(|spec| spec.topic == topic) {
+        let left = format!("{} {}", spec.names.join(", "), spec.values.join(" "));
+        if left.len() < COLUMN {
+            out += &format!("  {left:<COLUMN$} {}\n", spec.help);
+        } else {
+            out += &format!("  {left}\n  {:<COLUMN$} {}\n", "", spec.help);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_option_and_every_topic_a_page() {
+        let help = help();
+        for spec in SPECS {
+            assert!(spec.names.iter().all(|name| help.contains(name)) && !spec.help.is_empty());
+            assert!(PAGES.iter().any(|page| page.topic == spec.topic));
+        }
+        let pages: Vec<String> = PAGES.iter().map(|page| topic(page.word).unwrap()).collect();
+        for text in pages.iter().chain([&help]) {
+            assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+        }
+        assert!(topic("bindings").unwrap_err().contains("did you mean 'binding'"));
+    }
+}

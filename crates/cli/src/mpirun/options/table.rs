@@ -1,0 +1,267 @@
+//! The table of `mpirun`'s options: spellings, values, help. Parsing, help and suggestions read it.
+
+/// What an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Id {
+    Ranks,
+    PerHost,
+    Directory,
+    Path,
+    ConfigFile,
+    Host,
+    HostFile,
+    Anyway,
+    NoOversubscribe,
+    Export,
+    ProgramEnv,
+    ProgramEnvList,
+    ProgramEnvAll,
+    ProgramEnvNone,
+    JobEnv,
+    JobEnvList,
+    JobEnvAll,
+    JobEnvNone,
+    TagOutput,
+    OutputFilename,
+    Stdin,
+    Quiet,
+    Verbose,
+    BindTo,
+    BindToCore,
+    BindToNone,
+    MapBy,
+    ReportBindings,
+    Timeout,
+    Mca,
+    InitialErrhandler,
+    Tune,
+    NotYet,
+    Help,
+    Version,
+}
+
+/// What options are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    Ranks,
+    Hosts,
+    Environment,
+    Output,
+    Binding,
+    Parameters,
+    End,
+    Help,
+}
+
+/// One option: what it is called, its values, what it does.
+pub(super) struct Spec {
+    pub(super) id: Id,
+    pub(super) topic: Topic,
+    /// All spellings; the first is the one that the help shows first. Each is understood with one dash and with two.
+    pub(super) names: &'static [&'static str],
+    pub(super) values: &'static [&'static str],
+    pub(super) help: &'static str,
+}
+
+const fn spec(
+    id: Id,
+    topic: Topic,
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    help: &'static str,
+) -> Spec {
+    Spec { id, topic, names, values, help }
+}
+
+use Topic::{Binding, End, Environment, Help, Hosts, Output, Parameters, Ranks};
+
+pub(super) const SPECS: &[Spec] = &[
+    spec(
+        Id::Ranks,
+        Ranks,
+        &["-n", "-np", "-c"],
+        &["N"],
+        "start N ranks (default 1); more than there are cores is fine",
+    ),
+    spec(Id::PerHost, Ranks, &["-N", "--npernode", "-ppn", "-perhost"], &["N"], "start N ranks on each host"),
+    spec(Id::Directory, Ranks, &["-wdir", "-wd"], &["DIR"], "start the program in this directory"),
+    spec(Id::Path, Ranks, &["-path"], &["DIR[:DIR]"], "look for the program here before PATH"),
+    spec(
+        Id::ConfigFile,
+        Ranks,
+        &["-configfile", "--app"],
+        &["FILE"],
+        "read programs from a file, one on each line",
+    ),
+    spec(
+        Id::Host,
+        Hosts,
+        &["--host", "-H", "--hosts"],
+        &["NAME[:SLOTS],..."],
+        "run on this host, with so many slots",
+    ),
+    spec(
+        Id::HostFile,
+        Hosts,
+        &["--hostfile", "-machinefile", "-f"],
+        &["FILE"],
+        "the same from a file: 'NAME slots=4'",
+    ),
+    spec(Id::Anyway, Hosts, &["--oversubscribe"], &[], "more ranks than slots are allowed anyway"),
+    spec(
+        Id::NoOversubscribe,
+        Hosts,
+        &["--nooversubscribe"],
+        &[],
+        "refuse to start more ranks than slots, or cores",
+    ),
+    spec(Id::Anyway, Hosts, &["--allow-run-as-root"], &[], "allowed anyway"),
+    spec(
+        Id::Export,
+        Environment,
+        &["-x"],
+        &["NAME[=VALUE]"],
+        "set a variable for the ranks; all of mpirun's own are passed on",
+    ),
+    spec(
+        Id::JobEnv,
+        Environment,
+        &["-genv"],
+        &["NAME", "VALUE"],
+        "set a variable for the ranks of all programs",
+    ),
+    spec(
+        Id::JobEnvList,
+        Environment,
+        &["-genvlist"],
+        &["NAME,..."],
+        "pass on these of mpirun's variables alone",
+    ),
+    spec(Id::JobEnvAll, Environment, &["-genvall"], &[], "pass on all of mpirun's variables (the default)"),
+    spec(Id::JobEnvNone, Environment, &["-genvnone"], &[], "pass on none of mpirun's variables"),
+    spec(Id::ProgramEnv, Environment, &["-env"], &["NAME", "VALUE"], "as -genv, for this program alone"),
+    spec(
+        Id::ProgramEnvList,
+        Environment,
+        &["-envlist"],
+        &["NAME,..."],
+        "as -genvlist, for this program alone",
+    ),
+    spec(Id::ProgramEnvAll, Environment, &["-envall"], &[], "as -genvall, for this program alone"),
+    spec(Id::ProgramEnvNone, Environment, &["-envnone"], &[], "as -genvnone, for this program alone"),
+    spec(
+        Id::TagOutput,
+        Output,
+        &["--tag-output", "-l", "-prepend-rank"],
+        &[],
+        "put [rank] in front of each line of output",
+    ),
+    spec(
+        Id::OutputFilename,
+        Output,
+        &["--output-filename"],
+        &["DIR[:nocopy]"],
+        "write output to DIR/rank.N/stdout and stderr as well; with :nocopy there alone",
+    ),
+    spec(Id::Stdin, Output, &["-stdin"], &["N|none|all"], "which rank gets the standard input (default 0)"),
+    spec(Id::Quiet, Output, &["-q", "--quiet"], &[], "print no warnings; failures are reported anyway"),
+    spec(Id::Verbose, Output, &["-v", "--verbose"], &[], "say what is started"),
+    spec(
+        Id::BindTo,
+        Binding,
+        &["--bind-to"],
+        &["none|core|hwthread"],
+        "bind each rank so (default: each its share of the cores)",
+    ),
+    spec(Id::BindToCore, Binding, &["--bind-to-core"], &[], "the same as --bind-to core"),
+    spec(Id::BindToNone, Binding, &["--bind-to-none"], &[], "the same as --bind-to none"),
+    spec(
+        Id::MapBy,
+        Binding,
+        &["--map-by"],
+        &["slot[:PE=N]"],
+        "place ranks in order; with PE=N bind each to N cores",
+    ),
+    spec(Id::ReportBindings, Binding, &["--report-bindings"], &[], "say what each rank is bound to"),
+    spec(
+        Id::Mca,
+        Parameters,
+        &["--mca", "--ssi", "--gmca"],
+        &["NAME", "VALUE"],
+        "set a parameter; 'oxmpi info --params' lists them",
+    ),
+    spec(
+        Id::InitialErrhandler,
+        Parameters,
+        &["--initial-errhandler"],
+        &["HANDLER"],
+        "mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return",
+    ),
+    spec(
+        Id::Tune,
+        Parameters,
+        &["--tune", "-am"],
+        &["FILE,..."],
+        "read parameters from files, as from the command line",
+    ),
+    spec(
+        Id::Timeout,
+        End,
+        &["--timeout"],
+        &["SECONDS"],
+        "end the job after this time, such as 90 or 0.5, with exit code 124",
+    ),
+    spec(Id::NotYet, End, &["-nw"], &[], "not to wait for the job: not there yet"),
+    spec(Id::NotYet, Ranks, &["-soft"], &["TRIPLET"], "numbers of ranks to choose from: not there yet"),
+    spec(Id::NotYet, Hosts, &["-arch"], &["NAME"], "kind of host: not there yet"),
+    spec(Id::NotYet, Binding, &["--rank-by"], &["WHAT"], "another order of ranks: not there yet"),
+    spec(
+        Id::NotYet,
+        Binding,
+        &["--rankfile", "-rf"],
+        &["FILE"],
+        "places of ranks from a file: not there yet",
+    ),
+    spec(
+        Id::NotYet,
+        Binding,
+        &["--cpu-set", "--cpu-list"],
+        &["LIST"],
+        "cores to use: not there yet; 'taskset -c LIST mpirun' does it",
+    ),
+    spec(Id::Help, Help, &["--help", "-h"], &["[TOPIC]"], "print this, or more about a topic"),
+    spec(Id::Version, Help, &["--version", "-V"], &[], "print the version"),
+];
+
+impl Spec {
+    /// The option of this name, with whatever number of dashes.
+    pub(super) fn find(name: &str) -> Option<&'static Spec> {
+        let bare = bare(name)?;
+        SPECS.iter().find(|spec| spec.names.iter().any(|known| self::bare(known) == Some(bare)))
+    }
+
+    /// Values that must follow.
+    pub(super) fn wanted(&self) -> &'static [&'static str] {
+        if self.id == Id::Help { &[] } else { self.values }
+    }
+}
+
+/// The name behind one dash or two.
+fn bare(name: &str) -> Option<&str> {
+    let bare = name.strip_prefix("--").or_else(|| name.strip_prefix('-'))?;
+    (!bare.starts_with('-')).then_some(bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_options_share_a_name() {
+        let mut names: Vec<_> = SPECS.iter().flat_map(|s| s.names).map(|n| bare(n).unwrap()).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -1,0 +1,171 @@
+//! `mpicc` and `mpicxx`: a compiler with what it needs to find this installation. The wrapper adds arguments and runs
+//! the compiler in its own place; it changes none and moves none.
+
+mod arguments;
+mod help;
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use self::arguments::{Asked, Request};
+use crate::prefix;
+
+/// A language that there is a wrapper for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Cxx,
+}
+
+impl Language {
+    /// The language that a program of this name compiles.
+    pub(crate) fn of(name: &str) -> Option<Language> {
+        match name {
+            "mpicc" => Some(Language::C),
+            "mpicxx" | "mpic++" | "mpiCC" => Some(Language::Cxx),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Language::C => "C",
+            Language::Cxx => "C++",
+        }
+    }
+
+    /// The compiler that is there on every machine with one.
+    fn compiler(self) -> &'static str {
+        match self {
+            Language::C => "cc",
+            Language::Cxx => "c++",
+        }
+    }
+
+    /// Variables that name another compiler; the first that is set counts. The last two are those of other MPIs.
+    fn variables(self) -> [&'static str; 3] {
+        match self {
+            Language::C => ["OXMPI_CC", "OMPI_CC", "MPICH_CC"],
+            Language::Cxx => ["OXMPI_CXX", "OMPI_CXX", "MPICH_CXX"],
+        }
+    }
+
+    /// The option of ours that names another compiler.
+    fn option(self) -> &'static str {
+        match self {
+            Language::C => "-cc=",
+            Language::Cxx => "-cxx=",
+        }
+    }
+}
+
+/// Acts as the wrapper called `name`.
+pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
+    let request = Request::read(language, args);
+    match request.asked {
+        Asked::Help => {
+            crate::say(&help::text(language));
+            return 0;
+        }
+        Asked::Version => {
+            crate::say(&format!(
+                "{name}: OxMPI {} (Language: {})\n",
+                env!("CARGO_PKG_VERSION"),
+                language.name()
+            ));
+            return 0;
+        }
+        Asked::Unknown(ref word) => {
+            eprintln!("{name}: {word} is none of the words that can be shown ('{name} --help' lists them)");
+            return 1;
+        }
+        Asked::Nothing => {
+            eprintln!("{name}: no input files ('{name} --help' explains)");
+            return 1;
+        }
+        Asked::Show(_) | Asked::Run => {}
+    }
+    let Some(prefix) = prefix::find() else {
+        eprintln!(
+            "{name}: this program is not in PREFIX/bin, so mpi.h cannot be found; install with 'cargo xtask install \
+             --prefix DIR'"
+        );
+        return 1;
+    };
+    let (compiler, from) = compiler(language, &request, |name| std::env::var_os(name));
+    if let Asked::Show(words) = request.asked {
+        crate::say(&arguments::shown(&request, words, &compiler, &prefix));
+        return 0;
+    }
+    run(name, &compiler, &from, &request.all(&prefix))
+}
+
+fn run(name: &str, compiler: &[OsString], from: &str, args: &[OsString]) -> i32 {
+    let [program, first @ ..] = compiler else { return 1 };
+    let error = Command::new(program).args(first).args(args).exec();
+    eprintln!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
+    127
+}
+
+/// The compiler's command, and where it was named.
+fn compiler(
+    language: Language,
+    request: &Request,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> (Vec<OsString>, String) {
+    let words = |command: &OsString| -> Vec<OsString> {
+        // Such as "ccache gcc". A path with blanks is one word if it is a program.
+        if Path::new(command).is_file() {
+            return vec![command.clone()];
+        }
+        command.to_string_lossy().split_whitespace().map(OsString::from).collect()
+    };
+    if let Some(command) = &request.compiler {
+        return (words(command), format!("named by {}", language.option()));
+    }
+    for name in language.variables() {
+        if let Some(words) = variable(name).map(|command| words(&command)).filter(|w| !w.is_empty()) {
+            return (words, format!("named by the environment variable {name}"));
+        }
+    }
+    let how = format!(
+        "the usual one; {}COMPILER or {}=COMPILER names another",
+        language.option(),
+        language.variables()[0]
+    );
+    (vec![language.compiler().into()], how)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(args: &[&str], env: &[(&str, &str)]) -> String {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let request = Request::read(Language::Cxx, &args);
+        let variable = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+        let (words, _) = compiler(Language::Cxx, &request, variable);
+        words.join(std::ffi::OsStr::new("|")).into_string().unwrap()
+    }
+
+    #[test]
+    fn the_compiler_is_named_by_option_then_by_environment() {
+        let all = [("OMPI_CXX", "b"), ("MPICH_CXX", "c"), ("OXMPI_CXX", "a"), ("OXMPI_CC", "cc")];
+        assert_eq!(named(&["-cxx=ccache d", "x.cc"], &all), "ccache|d");
+        assert_eq!(named(&["x.cc"], &all), "a");
+        assert_eq!(named(&["x.cc"], &all[..2]), "b");
+        assert_eq!(named(&["x.cc"], &[("OXMPI_CXX", " "), ("MPICH_CXX", "c -m32")]), "c|-m32");
+        assert_eq!(named(&["x.cc"], &[]), "c++");
+    }
+
+    #[test]
+    fn the_names_of_the_programs_say_their_language() {
+        for name in ["mpicxx", "mpic++", "mpiCC"] {
+            assert_eq!(Language::of(name), Some(Language::Cxx));
+        }
+        assert_eq!(Language::of("mpicc"), Some(Language::C));
+        assert_eq!(Language::of("mpirun"), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What `mpicc --help` says.
+
+use super::Language;
+
+pub(super) fn text(language: Language) -> String {
+    let (name, also, file) = match language {
+        Language::C => ("mpicc", "", "c"),
+        Language::Cxx => ("mpicxx", " (mpic++ and mpiCC are the same)", "cc"),
+    };
+    let [own, open_mpi, mpich] = language.variables();
+    let option = language.option();
+    format!(
+        "\
+{name}: compile {} programs that use MPI{also}
+
+Runs the compiler with your arguments, in your order, and those that find mpi.h and, when it links, libmpi_abi.so.
+
+  {name} -O2 program.{file} -o program
+
+The compiler is '{}', or that of
+  {option}COMPILER            such as {option}clang, or '{option}ccache clang'
+  {own}, {open_mpi}, {mpich} in the environment, the first that is set
+
+  -mpi-compat              let mpi.h have names that were removed from MPI as well: MPI_Address, MPI_Type_struct,
+                           MPI_Errhandler_set, MPI_Comm_f2c and others (see include/mpi_compat.h)
+
+These print something instead of compiling:
+  -show, -showme           the whole command
+  -showme:command          the compiler
+  -showme:compile          the arguments for compiling
+  -showme:link             the arguments for linking
+  -showme:incdirs          the directories of mpi.h
+  -showme:libdirs          the directory of the library
+  -showme:libs             the name of the library
+  -showme:version          the version of OxMPI
+  -compile_info            the command for compiling
+  -link_info               the command for linking
+
+All other arguments are the compiler's; '{name} --version' is its version. pkg-config knows the same as 'oxmpi'
+(PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), and CMake's find_package(MPI) asks {name} itself, if it is in PATH or below
+MPI_HOME.
+",
+        language.name(),
+        language.compiler(),
+    )
+}

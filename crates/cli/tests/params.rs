@@ -1,0 +1,185 @@
+//! Parameters on their way from files, environment and command line to `mpirun`, the ranks, and `oxmpi info`.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A home directory of a test's own, removed at its end.
+struct Home(PathBuf);
+
+impl Home {
+    fn new(name: &str, file: &str) -> Home {
+        let path = std::env::temp_dir().join(format!("oxmpi-home-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join(".oxmpi")).unwrap();
+        std::fs::write(path.join(".oxmpi/mca-params.conf"), file).unwrap();
+        Home(path)
+    }
+
+    fn file(&self) -> String {
+        self.0.join(".oxmpi/mca-params.conf").display().to_string()
+    }
+
+    /// Runs `oxmpi ARGS` with this home and these variables.
+    fn run(&self, args: &[&str], env: &[(&str, &str)]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+        finish(command.env("HOME", &self.0).args(args).envs(env.iter().copied()))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn finish(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("no JSON: {error}\n{text}"))
+}
+
+#[test]
+fn info_says_value_source_type_and_level_of_each_parameter() {
+    let home = Home::new("info", "wait_yields = 3\nrpi_ssi_tcp_short = 16k\n");
+    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_btl", "^openib")];
+    let (code, out, err) = home.run(&["info", "--json"], &env);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let facts = json(&out);
+    let param = |name: &str| {
+        facts["parameters"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (&param("wait_yields")["value"], &param("wait_yields")["source"]),
+        (&3.into(), &"user file".into())
+    );
+    assert_eq!(param("wait_yields")["where"], format!("file {}:1", home.file()));
+    assert_eq!(param("rpi_tcp_short")["value"], 16384);
+    assert_eq!(param("rpi")["value"], "tcp");
+    assert_eq!(param("rpi")["where"], "environment variable OXMPI_MCA_rpi");
+    assert_eq!(param("wait_spin_us")["value"], 1000);
+    assert_eq!(
+        (&param("single_copy")["source"], &param("single_copy")["where"]),
+        (&"default".into(), &Value::Null)
+    );
+    for key in ["type", "default", "accepted", "level", "help"] {
+        assert!(!param("rpi_tcp_sockbuf")[key].is_null(), "{key}");
+    }
+    assert_eq!(facts["transport"]["chosen"], "tcp");
+    assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_btl");
+    assert!(facts["missing"].as_array().unwrap().iter().any(|name| name == "MPI_File_open"));
+
+    let (_, out, _) = home.run(&["info", "--param", "wait_yields"], &[]);
+    assert!(
+        out.contains(&format!("wait_yields = 3\n      from: file {}:1; default 32;", home.file())),
+        "{out}"
+    );
+    let (_, out, _) = home.run(&["info", "--select"], &env);
+    assert!(
+        out.contains("tcp   priority  20, chosen: asked for by environment variable OXMPI_MCA_rpi"),
+        "{out}"
+    );
+    let (_, out, _) = home.run(&["info", "--params"], &env);
+    assert!(out.contains("  OMPI_MCA_btl: it is Open MPI's; here 'rpi' says"), "{out}");
+}
+
+#[test]
+fn info_names_what_is_wrong_and_shows_the_rest() {
+    let home = Home::new("wrong", "wait_yields = 3\nrpi = tpc\n");
+    let (code, out, err) =
+        home.run(&["info", "--param", "wait_yields", "--json"], &[("OXMPI_MCA_rip", "tcp")]);
+    assert_eq!(code, 1);
+    assert_eq!(json(&out)["parameters"][0]["value"], 3);
+    assert_eq!(json(&out)["errors"].as_array().unwrap().len(), 2);
+    assert!(
+        err.contains(&format!("file {}:2: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
+        "{err}"
+    );
+    assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
+    let (code, _, err) = home.run(&["info", "--param", "pml"], &[]);
+    assert!(code == 2 && err.contains("'--mca rpi shm'"), "{err}");
+}
+
+#[test]
+fn ranks_get_what_files_and_the_command_line_say_and_read_no_file_themselves() {
+    let home = Home::new("ranks", "wait_yields = 3\nwait_spin_us = 3\nwait_yield_us = 3\n");
+    let script =
+        "echo $OXMPI_MCA_wait_yields $OXMPI_MCA_wait_spin_us $OXMPI_MCA_wait_yield_us $OXMPI_PARAM_FILES";
+    let args = ["mpirun", "-n", "1", "-ssi", "wait_spin_us", "5ms", "sh", "-c", script];
+    let (code, out, err) = home.run(&args, &[("OXMPI_MCA_wait_yield_us", "7")]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "3 5000 7 none\n", ""));
+}
+
+#[test]
+fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
+    let home = Home::new("stop", "wait_yields = 3\nnonsense\n");
+    let (code, out, err) =
+        home.run(&["mpirun", "--mca", "btl", "tcp", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(
+        lines[0],
+        format!("mpirun: file {}:2: the line is not of the form 'NAME = VALUE'", home.file())
+    );
+    assert!(
+        lines[1].contains(
+            "OXMPI_MCA_wait_yield: there is no parameter 'wait_yield' (did you mean 'wait_yields'?)"
+        )
+    );
+    assert!(
+        lines[2].starts_with("mpirun: --mca btl tcp: there is no parameter 'btl' (it is Open MPI's;"),
+        "{err}"
+    );
+    assert_eq!(lines.len(), 3, "{err}");
+
+    let home = Home::new("foreign", "");
+    let env = [("OMPI_MCA_btl", "tcp"), ("OMPI_MCA_wait_yield", "1"), ("OMPI_MCA_pml", "ucx")];
+    let (code, _, err) = home.run(&["mpirun", "true"], &env);
+    assert_eq!(code, 0);
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(
+        err.contains("warning") && err.contains("OMPI_MCA_wait_yield") && err.contains("'wait_yields'"),
+        "{err}"
+    );
+}
+
+/// A program that was not started by `mpirun` reads files itself, that of its installation among them.
+#[test]
+fn a_program_alone_reads_the_files_itself() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
+    let installed = prefix.unwrap_or_else(|| root.join("target/test-prefix"));
+    let home = Home::new("alone", "");
+    // A copy of the installation, so that its parameter file disturbs nobody.
+    let prefix = home.0.join("prefix");
+    for directory in ["bin", "lib", "include", "etc"] {
+        std::fs::create_dir_all(prefix.join(directory)).unwrap();
+    }
+    for (from, to) in [
+        ("bin/oxmpi", "bin/mpicc"),
+        ("lib/libmpi_abi.so.1", "lib/libmpi_abi.so.1"),
+        ("include/mpi.h", "include/mpi.h"),
+    ] {
+        std::fs::copy(installed.join(from), prefix.join(to)).unwrap();
+    }
+    std::os::unix::fs::symlink("libmpi_abi.so.1", prefix.join("lib/libmpi_abi.so")).unwrap();
+    let program = home.0.join("hello");
+    let source = root.join("examples/hello.c");
+    let mut mpicc = Command::new(prefix.join("bin/mpicc"));
+    let (code, _, err) = finish(mpicc.arg(source).arg("-o").arg(&program));
+    assert_eq!(code, 0, "{err}");
+
+    let alone = || finish(Command::new(&program).env("HOME", &home.0));
+    assert_eq!(alone().0, 0);
+    let system = prefix.join("etc/oxmpi-mca-params.conf");
+    std::fs::write(&system, "wait_spin_us = 2\nrpi = carrier_pigeon\n").unwrap();
+    let (code, _, err) = alone();
+    let wanted =
+        format!("file {}:2: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
+    assert!(code != 0 && err.contains(&wanted), "{code} {err}");
+}

@@ -1,0 +1,93 @@
+//! Names that users know from other MPI libraries, or from the guide, and what to use instead of them.
+
+/// What to use instead of the parameter `name`, which is not one of ours.
+pub fn instead_of(name: &str) -> Option<&'static str> {
+    let belongs = |family: &str| {
+        name == family
+            || name.strip_prefix(family).is_some_and(|rest| family.ends_with('_') || rest.starts_with('_'))
+    };
+    FAMILIES.iter().find(|(family, _)| belongs(family)).map(|(_, text)| *text)
+}
+
+/// A name, or the beginning of names up to a `_`, and what to do. The first that fits counts.
+const FAMILIES: &[(&str, &str)] = &[
+    ("rpi_usysv", NO_MODULE),
+    ("rpi_sysv", NO_MODULE),
+    ("rpi_crtcp", NO_MODULE),
+    ("rpi_lamd", NO_MODULE),
+    ("rpi_gm", NO_MODULE),
+    ("rpi_ib", NO_MODULE),
+    ("mpi_hostmap", "addresses cannot be mapped yet; btl_tcp_if_include chooses networks"),
+    ("coll", "algorithms of collectives cannot be chosen by parameters yet"),
+    ("cr", "jobs cannot be checkpointed yet"),
+    ("btl_base_verbose", "'oxmpi info --select' says which transport is used and why"),
+    (
+        "btl_tcp",
+        "it is Open MPI's; the sockets of OxMPI have rpi_tcp_short, rpi_tcp_sockbuf, btl_tcp_if_include and \
+                 btl_tcp_if_exclude",
+    ),
+    ("btl_sm", SHARED_MEMORY),
+    ("btl_vader", SHARED_MEMORY),
+    ("btl_openib", "it is Open MPI's; there is no InfiniBand transport yet ('--mca rpi tcp' goes over IP)"),
+    ("btl", TRANSPORT),
+    ("pml", TRANSPORT),
+    ("mtl", TRANSPORT),
+    ("cm", TRANSPORT),
+    ("smsc", "it is Open MPI's; 'single_copy' says whether processes copy from each other's memory"),
+    (
+        "mpi_yield_when_idle",
+        "it is Open MPI's; waiting ranks yield by themselves: see wait_spin_us and wait_yield_us",
+    ),
+    (
+        "mpi_show_mca_params",
+        "it is Open MPI's; 'oxmpi info --params' shows all values and where they come from",
+    ),
+    ("mpi_leave_pinned", "it is Open MPI's; no memory is pinned here, so leave it out"),
+    ("mca_base_param_files", "it is Open MPI's; OXMPI_PARAM_FILES=FILE:FILE in the environment names files"),
+    ("hwloc_base_binding_policy", BINDING),
+    ("hwloc_default_binding_policy", BINDING),
+    ("rmaps", "it is Open MPI's; any number of ranks may be started, '--bind-to' binds them"),
+    ("orte", LAUNCHER),
+    ("prte", LAUNCHER),
+    ("plm", LAUNCHER),
+    ("oob", LAUNCHER),
+    ("ess", LAUNCHER),
+    ("osc", "it is Open MPI's; one-sided communication has no parameters here"),
+    ("io", "it is Open MPI's; files have no parameters here"),
+    ("opal", "it is Open MPI's and has no counterpart here"),
+    ("ucx", "it is UCX's, which OxMPI does not use"),
+];
+
+const NO_MODULE: &str =
+    "this transport of the guide is not there yet; '--mca rpi shm' and '--mca rpi tcp' are";
+const SHARED_MEMORY: &str =
+    "it is Open MPI's; parameters of shared memory start with 'shm_' here ('oxmpi info --params')";
+const TRANSPORT: &str = "it is Open MPI's; here 'rpi' says how messages travel: '--mca rpi shm' or '--mca rpi tcp', or leave it out";
+const BINDING: &str =
+    "it is Open MPI's; here '--bind-to none', '--bind-to core' or '--bind-to hwthread' says it";
+const LAUNCHER: &str = "it is of Open MPI's launcher; see 'mpirun --help' for the options of this one";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Param;
+
+    #[test]
+    fn families_are_cut_at_underscores() {
+        assert_eq!(instead_of("btl"), Some(TRANSPORT));
+        assert_eq!(instead_of("btl_ugni_max"), Some(TRANSPORT));
+        assert_eq!(instead_of("btl_sm_eager_limit"), Some(SHARED_MEMORY));
+        assert_eq!(instead_of("rpi_sysv_short"), Some(NO_MODULE));
+        assert_eq!(instead_of("iodine"), None);
+        assert_eq!(instead_of(""), None);
+    }
+
+    #[test]
+    fn no_parameter_of_ours_is_kept_away_by_its_family_name() {
+        for p in Param::all() {
+            for name in p.aliases.iter().chain([&p.name]) {
+                assert!(!FAMILIES.iter().any(|(family, _)| family == name), "{name} is ours");
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Gathering the values of all parameters from files and environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::nearest::nearest_within;
+use crate::registry::{Param, Params};
+use crate::source::{Place, Source};
+use crate::{ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SYSTEM_FILE, USER_FILE, file};
+
+/// Says of a line of a file what kind of source it is.
+type MakeSource = fn(Place) -> Source;
+
+/// A variable `OMPI_MCA_x` that is not for us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// The variable.
+    pub variable: String,
+    /// The parameter of ours whose name is so near that it was probably meant.
+    pub nearest: Option<&'static str>,
+}
+
+/// What was found: values, and what could not be used.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The values; where there was an error, the next weaker one.
+    pub params: Params,
+    /// What is wrong, in the order in which it was met.
+    pub errors: Vec<ParamError>,
+    /// Variables for Open MPI that were skipped, sorted.
+    pub ignored: Vec<Ignored>,
+}
+
+impl Found {
+    /// The values, or the first error.
+    ///
+    /// # Errors
+    /// The first of [`Found::errors`].
+    pub fn into_result(mut self) -> Result<Params, ParamError> {
+        if self.errors.is_empty() { Ok(self.params) } else { Err(self.errors.remove(0)) }
+    }
+
+    /// Reads the environment variables that are for us, and then the files that they leave to be read. `prefix` is the
+    /// directory of the installation, if there is one.
+    pub fn gather<K, V>(vars: impl IntoIterator<Item = (K, V)>, prefix: Option<&Path>) -> Found
+    where
+        K: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        let variables = Variables::sort(vars);
+        let mut found = Found::default();
+        for (path, source) in variables.files(prefix) {
+            // A file that somebody names must be there.
+            found.open_file(&path, source, variables.files.is_some());
+        }
+        found.read_variables(&variables);
+        found
+    }
+
+    /// Takes the values from a file that the command line names.
+    pub fn read_named(&mut self, path: &Path) {
+        self.open_file(path, Source::NamedFile, true);
+    }
+
+    fn open_file(&mut self, path: &Path, source: MakeSource, must_be_there: bool) {
+        let error = match file::read(path) {
+            Ok(Some(bytes)) => return self.read_file(&bytes, path, source),
+            Ok(None) if must_be_there => "there is no such file".to_string(),
+            Ok(None) => return,
+            Err(error) => error.to_string(),
+        };
+        self.errors.push(ParamError::File { path: path.to_owned(), error });
+    }
+
+    /// Takes the values from the text of a parameter file. Wrong lines become errors; the others count.
+    pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(Place) -> Source) {
+        for (line, said) in file::lines(bytes) {
+            let source = source(Place { path: path.to_owned(), line });
+            match said {
+                Ok((name, value)) => self.set(name, value, source),
+                Err(error) => {
+                    self.errors.push(ParamError::At { from: source, error: Box::new(error.into()) })
+                }
+            }
+        }
+    }
+
+    fn read_variables(&mut self, variables: &Variables) {
+        for (name, value) in &variables.foreign {
+            let variable = format!("{FOREIGN_ENV_PREFIX}{name}");
+            if Param::find(name).is_some() {
+                self.set(name, value, Source::Environment(variable));
+            } else {
+                // Open MPI has some thousand names: only what differs by a slip can have been meant for us.
+                let nearest = nearest_within(name, Param::names(), name.len() / 6);
+                self.ignored.push(Ignored { variable, nearest });
+            }
+        }
+        for (name, value) in &variables.own {
+            self.set(name, value, Source::Environment(format!("{ENV_PREFIX}{name}")));
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str, source: Source) {
+        if let Err(error) = self.params.set_from(name, value, source) {
+            self.errors.push(error);
+        }
+    }
+}
+
+/// The variables of an environment that matter, without their prefixes, sorted.
+#[derive(Default)]
+struct Variables {
+    own: BTreeMap<String, String>,
+    foreign: BTreeMap<String, String>,
+    files: Option<OsString>,
+    home: Option<OsString>,
+}
+
+impl Variables {
+    fn sort<K: AsRef<OsStr>, V: AsRef<OsStr>>(vars: impl IntoIterator<Item = (K, V)>) -> Variables {
+        let mut sorted = Variables::default();
+        for (key, value) in vars {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            // Byte-wise: one look at each variable, almost all of which are somebody else's.
+            let bytes = key.as_encoded_bytes();
+            let rest = |prefix: &str| key.to_string_lossy()[prefix.len()..].to_string();
+            if bytes.starts_with(ENV_PREFIX.as_bytes()) {
+                sorted.own.insert(rest(ENV_PREFIX), value.to_string_lossy().into_owned());
+            } else if bytes.starts_with(FOREIGN_ENV_PREFIX.as_bytes()) {
+                sorted.foreign.insert(rest(FOREIGN_ENV_PREFIX), value.to_string_lossy().into_owned());
+            } else if bytes == FILES_VARIABLE.as_bytes() {
+                sorted.files = Some(value.to_owned());
+            } else if bytes == b"HOME" {
+                sorted.home = Some(value.to_owned()).filter(|home| !home.is_empty());
+            }
+        }
+        sorted
+    }
+
+    /// The files to read, weakest first.
+    fn files(&self, prefix: Option<&Path>) -> Vec<(PathBuf, MakeSource)> {
+        if let Some(named) = &self.files {
+            if named.is_empty() || named == "none" {
+                return Vec::new();
+            }
+            // The first of a list is the strongest, as in a search path.
+            let mut files: Vec<_> = std::env::split_paths(named)
+                .filter(|path| !path.as_os_str().is_empty())
+                .map(|path| (path, Source::NamedFile as MakeSource))
+                .collect();
+            files.reverse();
+            return files;
+        }
+        let system = prefix.map(|prefix| (prefix.join(SYSTEM_FILE), Source::SystemFile as MakeSource));
+        let user = self.home.as_ref();
+        let user = user.map(|home| (Path::new(home).join(USER_FILE), Source::UserFile as MakeSource));
+        system.into_iter().chain(user).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Where the value of a parameter comes from.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where the value of a parameter comes from, weakest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody has said anything.
+    #[default]
+    Default,
+    /// The file of the installation.
+    SystemFile(Place),
+    /// The user's own file.
+    UserFile(Place),
+    /// A file named in the environment (`OXMPI_PARAM_FILES`) or on the command line (`--tune`).
+    NamedFile(Place),
+    /// This environment variable.
+    Environment(String),
+    /// This option of `mpirun`.
+    CommandLine(String),
+    /// The program itself, by [`crate::Params::set`].
+    Program,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, counted from 1.
+    pub line: usize,
+}
+
+impl Source {
+    /// The kind of source in one word, for programs that read it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Source::Default => "default",
+            Source::SystemFile(_) => "system file",
+            Source::UserFile(_) => "user file",
+            Source::NamedFile(_) => "named file",
+            Source::Environment(_) => "environment",
+            Source::CommandLine(_) => "command line",
+            Source::Program => "program",
+        }
+    }
+
+    /// Whether it is a line of a file.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Source::SystemFile(_) | Source::UserFile(_) | Source::NamedFile(_))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path.display(), self.line)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => {
+                write!(f, "file {place}")
+            }
+            Source::Environment(variable) => write!(f, "environment variable {variable}"),
+            Source::CommandLine(option) => f.write_str(option),
+            Source::Program => f.write_str("the program"),
+        }
+    }
+}

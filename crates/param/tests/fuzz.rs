@@ -1,0 +1,149 @@
+//! Random parameter files: none makes reading panic, each line is either taken or answered with its place, and what is
+//! written from values is read back as the same values.
+//!
+//! It runs for OXMPI_FUZZ_SECONDS (default 1) and prints its seed; OXMPI_FUZZ_SEED plays a seed again.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use oxmpi_param::registry::Param;
+use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, file};
+
+/// A sequence of numbers that a seed determines (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}
+
+fn number_from_env(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Pieces of which files are made: all that means something, and much that means nothing.
+const PIECES: &[&str] = &[
+    "=",
+    " = ",
+    "\n",
+    "\r\n",
+    "#",
+    " # ",
+    "\"",
+    "'",
+    " ",
+    "\t",
+    "-1",
+    "0",
+    "16k",
+    "3ms",
+    "99999999999999999999",
+    "auto",
+    "shm",
+    "tcp",
+    "_ssi_",
+    "rpi_ssi_tcp_short",
+    "rpi",
+    "btl",
+    "wait_spin_us = 5\n",
+    "\u{fc}",
+    "\u{2003}",
+    "\0",
+    "eth0,10.0.0.0/8",
+];
+
+fn random_file(random: &mut Random) -> Vec<u8> {
+    let names: Vec<&str> = Param::names().collect();
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(40) {
+        match random.below(4) {
+            0 => bytes.extend(random.pick(&names).bytes()),
+            1 => bytes.push(random.next() as u8),
+            _ => bytes.extend(random.pick(PIECES).bytes()),
+        }
+    }
+    bytes
+}
+
+/// Reads any bytes: each line that says something is taken or becomes one error that names it.
+fn any_file_is_read(random: &mut Random) {
+    let bytes = random_file(random);
+    let mut found = Found::default();
+    found.read_file(&bytes, Path::new("/f"), Source::UserFile);
+    let mut errors = found.errors.iter();
+    for (line, content) in file::lines(&bytes) {
+        let taken = content.is_ok_and(|(name, value)| Params::default().set(name, value).is_ok());
+        if !taken {
+            let error = errors.next().expect("a wrong line has an error").to_string();
+            assert!(error.starts_with(&format!("file /f:{line}: ")), "{error}");
+        }
+    }
+    assert_eq!(errors.next(), None, "there are more errors than wrong lines");
+    for (param, value) in found.params.iter() {
+        match value {
+            Value::Number(n) => assert!((param.min..=param.max).contains(n), "{} = {n}", param.name),
+            Value::Text(text) => assert_eq!(&**text, text.trim(), "{}", param.name),
+        }
+        assert!(found.params.source(param).is_file() || *value == param.default_value());
+    }
+    assert!(!found.errors.iter().any(|e| matches!(e, ParamError::File { .. })));
+}
+
+/// Values written to a file come back.
+fn values_survive_a_file(random: &mut Random) {
+    let mut params = Params::default();
+    let mut text = String::new();
+    for param in Param::all() {
+        let value = match param.unit {
+            Unit::Text { .. } => {
+                let words = ["", "eth0", "a # b", "x=y", "10.0.0.0/8,lo", "it's", "#"];
+                (*random.pick(&words)).to_string()
+            }
+            Unit::Choice(words) => (*random.pick(words)).to_string(),
+            _ if param.power_of_two => (param.min.max(1) as u64).next_power_of_two().to_string(),
+            _ => (param.min + random.below((param.max - param.min) as usize + 1) as i64).to_string(),
+        };
+        params.set(param.name, &value).unwrap();
+        let blanks = *random.pick(&["", " ", "\t"]);
+        let name = *random.pick(&[&[param.name][..], param.aliases].concat());
+        let comment = *random.pick(&["", " # a comment", " #"]);
+        text += &format!("{blanks}{name}{blanks}={blanks}\"{value}\"{comment}\n");
+    }
+    let mut found = Found::default();
+    found.read_file(text.as_bytes(), Path::new("/f"), Source::UserFile);
+    assert_eq!(found.errors, [], "{text}");
+    assert!(params.iter().map(|(_, v)| v).eq(found.params.iter().map(|(_, v)| v)), "{text}");
+}
+
+#[test]
+fn parameter_files() {
+    let seconds = number_from_env("OXMPI_FUZZ_SECONDS").unwrap_or(1);
+    let seed = number_from_env("OXMPI_FUZZ_SEED")
+        .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64);
+    println!("OXMPI_FUZZ_SEED={seed}");
+    let mut random = Random(seed);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut files = 0;
+    // A slow machine does a fair number as well.
+    while files < 500 || Instant::now() < end {
+        any_file_is_read(&mut random);
+        values_survive_a_file(&mut random);
+        files += 1;
+    }
+    println!("{files} files");
+}

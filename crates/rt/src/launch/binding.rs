@@ -1,0 +1,243 @@
+//! Which processors each rank may use: decided before the first one starts, without a system call.
+//!
+//! Unless told otherwise, the cores that `mpirun` itself may use are split evenly and in order, so that a rank with
+//! threads has cores for them. Where that cannot be right nothing is bound: more ranks than processors (they must be free to
+//! move), or a limit on processor time instead of on processors (the cores are then shared with others).
+
+use oxmpi_os::cpus::Core;
+
+/// What ranks are bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// Each its share of the cores, if that makes sense.
+    #[default]
+    Split,
+    /// Nothing.
+    None,
+    /// So many cores of its own for each.
+    Cores(usize),
+    /// A processor of its own for each, on different cores as long as there are some.
+    HardwareThread,
+}
+
+/// The decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Binding {
+    cores: Vec<Core>,
+    /// For each rank the processors; empty if nothing is bound.
+    sets: Vec<Vec<usize>>,
+    /// Why nothing is bound.
+    reason: String,
+    /// Whether the user asked for something else.
+    refused: bool,
+}
+
+impl Binding {
+    /// Decides for `ranks` ranks on `cores`, with processor time for `usable` of their processors.
+    pub(super) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
+        let cpus: usize = cores.iter().map(|core| core.cpus.len()).sum();
+        let (count, few) = (cores.len(), plural(cores.len(), "core"));
+        let decided = match bind {
+            Bind::None => Err(("as asked for".to_string(), false)),
+            Bind::Split if ranks > usable => {
+                Err((format!("{ranks} ranks share {}", plural(usable, "processor")), false))
+            }
+            Bind::Split if usable < cpus => Err((
+                format!("a control group limits the time on {cpus} processors to that of {usable}"),
+                false,
+            )),
+            Bind::Split if ranks <= 1 => Err(("one rank may use all".to_string(), false)),
+            Bind::Split if ranks <= count => Ok(split(ranks, &cores.iter().collect::<Vec<_>>())),
+            Bind::Split | Bind::HardwareThread if ranks <= cpus => {
+                let threads = threads(&cores);
+                Ok(threads.into_iter().take(ranks).map(|cpu| vec![cpu]).collect())
+            }
+            Bind::Cores(each) if ranks.saturating_mul(each) <= count => {
+                Ok(cores.chunks(each).take(ranks).map(all_of).collect())
+            }
+            Bind::Cores(each) => {
+                let wanted = if each == 1 { String::new() } else { format!(" with {each} cores each") };
+                Err((format!("{ranks} ranks{wanted} do not fit on {few}"), true))
+            }
+            Bind::Split | Bind::HardwareThread => {
+                Err((format!("{ranks} ranks do not fit on {}", plural(cpus, "processor")), true))
+            }
+        };
+        match decided {
+            Ok(sets) => Binding { cores, sets, reason: String::new(), refused: false },
+            Err((reason, refused)) => Binding { cores, sets: Vec::new(), reason, refused },
+        }
+    }
+
+    /// The processors of a rank, as [`oxmpi_os::spawn::Program`] wants them; `None` if it is not bound.
+    pub(super) fn mask(&self, rank: u32) -> Option<Vec<u64>> {
+        let cpus = self.sets.get(rank as usize)?;
+        let mut mask = vec![0u64; cpus.iter().max()? / 64 + 1];
+        cpus.iter().for_each(|cpu| mask[cpu / 64] |= 1 << (cpu % 64));
+        Some(mask)
+    }
+
+    /// What to tell a user who asked for a binding that there is none of.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.refused.then(|| format!("mpirun: warning: the ranks are not bound: {}\n", self.reason))
+    }
+
+    /// The line on `rank` for --report-bindings.
+    pub(super) fn report(&self, rank: u32) -> String {
+        let Some(cpus) = self.sets.get(rank as usize) else {
+            return format!("rank {rank} is not bound: {}\n", self.reason);
+        };
+        let whole: Vec<usize> = (0..)
+            .zip(&self.cores)
+            .filter(|(_, core)| core.cpus.iter().all(|cpu| cpus.contains(cpu)))
+            .map(|(at, _)| at)
+            .collect();
+        let covered: usize = whole.iter().map(|&at| self.cores[at].cpus.len()).sum();
+        let (what, numbers) = if covered == cpus.len() { ("core", &whole) } else { ("processor", cpus) };
+        let s = if numbers.len() == 1 { "" } else { "s" };
+        format!("rank {rank} bound to {what}{s} {}: {}\n", ranges(numbers), self.picture(cpus))
+    }
+
+    /// Each package in brackets, cores between slashes: `B` is bound, `.` is not; a core that is bound in part shows
+    /// each of its processors.
+    fn picture(&self, cpus: &[usize]) -> String {
+        let mut out = String::new();
+        for package in self.cores.chunk_by(|a, b| a.package == b.package) {
+            let cores: Vec<String> = package.iter().map(|core| letters(core, cpus)).collect();
+            out += &format!("[{}]", cores.join("/"));
+        }
+        out
+    }
+}
+
+fn letters(core: &Core, cpus: &[usize]) -> String {
+    let bound = core.cpus.iter().filter(|cpu| cpus.contains(cpu)).count();
+    if bound == core.cpus.len() {
+        "B".to_string()
+    } else if bound == 0 {
+        ".".to_string()
+    } else {
+        core.cpus.iter().map(|cpu| if cpus.contains(cpu) { 'B' } else { '.' }).collect()
+    }
+}
+
+/// Cuts the cores into `ranks` pieces in order, whose sizes differ by one at most.
+fn split(ranks: usize, cores: &[&Core]) -> Vec<Vec<usize>> {
+    let end = |rank: usize| rank * cores.len() / ranks;
+    (0..ranks)
+        .map(|r| cores[end(r)..end(r + 1)].iter().flat_map(|core| core.cpus.clone()).collect())
+        .collect()
+}
+
+fn all_of(cores: &[Core]) -> Vec<usize> {
+    cores.iter().flat_map(|core| core.cpus.clone()).collect()
+}
+
+/// All processors: the first of each core, then the second of each, and so on.
+fn threads(cores: &[Core]) -> Vec<usize> {
+    let most = cores.iter().map(|core| core.cpus.len()).max().unwrap_or(0);
+    (0..most).flat_map(|i| cores.iter().filter_map(move |core| core.cpus.get(i).copied())).collect()
+}
+
+fn plural(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// Ascending numbers as `0-2,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let runs = sorted.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((*run.first()?, *run.last()?)));
+    let shown = runs.map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packages of cores of two processors each, numbered as the kernel does: the second ones after all first ones.
+    fn machine(packages: usize, cores: usize) -> Vec<Core> {
+        let all = packages * cores;
+        let core = |i| Core { package: i / cores, cpus: vec![i, i + all] };
+        (0..all).map(core).collect()
+    }
+
+    fn single(cores: usize) -> Vec<Core> {
+        (0..cores).map(|cpu| Core { package: 0, cpus: vec![cpu] }).collect()
+    }
+
+    fn decide(bind: Bind, ranks: usize, cores: Vec<Core>) -> Binding {
+        let usable = cores.iter().map(|core| core.cpus.len()).sum();
+        Binding::decide(bind, ranks, cores, usable)
+    }
+
+    #[test]
+    fn the_cores_are_split_evenly_and_in_order() {
+        let two = decide(Bind::Split, 2, single(2));
+        assert_eq!(two.report(0), "rank 0 bound to core 0: [B/.]\n");
+        assert_eq!(two.report(1), "rank 1 bound to core 1: [./B]\n");
+        assert_eq!((two.mask(0), two.mask(1)), (Some(vec![1]), Some(vec![2])));
+        let three = decide(Bind::Split, 3, machine(2, 4));
+        assert_eq!(three.report(0), "rank 0 bound to cores 0-1: [B/B/./.][./././.]\n");
+        assert_eq!(three.report(1), "rank 1 bound to cores 2-4: [././B/B][B/././.]\n");
+        assert_eq!(three.report(2), "rank 2 bound to cores 5-7: [./././.][./B/B/B]\n");
+        assert_eq!(three.mask(0), Some(vec![0b11_0000_0011]));
+    }
+
+    #[test]
+    fn every_split_uses_each_core_once() {
+        for cores in 1..20 {
+            for ranks in 2..=cores {
+                let binding = decide(Bind::Split, ranks, single(cores));
+                let mut all: Vec<usize> = binding.sets.concat();
+                all.sort_unstable();
+                assert_eq!(all, (0..cores).collect::<Vec<_>>(), "{ranks} on {cores}");
+                let sizes: Vec<usize> = binding.sets.iter().map(Vec::len).collect();
+                assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_ranks_than_cores_take_processors_and_more_than_those_are_not_bound() {
+        let six = decide(Bind::Split, 6, machine(1, 4));
+        assert_eq!(six.report(0), "rank 0 bound to processor 0: [B./././.]\n");
+        assert_eq!(six.report(5), "rank 5 bound to processor 5: [./.B/./.]\n");
+        let nine = decide(Bind::Split, 9, machine(1, 4));
+        assert_eq!(nine.report(8), "rank 8 is not bound: 9 ranks share 8 processors\n");
+        assert_eq!((nine.mask(0), nine.warning()), (None, None));
+    }
+
+    #[test]
+    fn a_limit_on_time_binds_nothing() {
+        let binding = Binding::decide(Bind::Split, 2, single(8), 2);
+        assert!(binding.report(0).contains("limits the time on 8 processors to that of 2"));
+        assert_eq!(
+            Binding::decide(Bind::Cores(1), 2, single(8), 2).mask(1),
+            Some(vec![2]),
+            "unless asked for"
+        );
+    }
+
+    #[test]
+    fn what_was_asked_for_is_done_or_told() {
+        assert_eq!(decide(Bind::None, 2, single(2)).report(1), "rank 1 is not bound: as asked for\n");
+        let two = decide(Bind::Cores(2), 2, single(5));
+        assert_eq!(two.report(1), "rank 1 bound to cores 2-3: [././B/B/.]\n");
+        let six = decide(Bind::HardwareThread, 3, machine(1, 2));
+        assert_eq!(six.report(2), "rank 2 bound to processor 2: [.B/.]\n");
+        let many = decide(Bind::Cores(2), 3, single(5));
+        assert_eq!(
+            many.warning().unwrap(),
+            "mpirun: warning: the ranks are not bound: 3 ranks with 2 cores each do not fit on 5 cores\n"
+        );
+        assert!(decide(Bind::HardwareThread, 5, machine(1, 2)).warning().is_some());
+    }
+
+    #[test]
+    fn processors_beyond_a_word_have_their_bit() {
+        let far = vec![Core { package: 0, cpus: vec![3] }, Core { package: 0, cpus: vec![130] }];
+        assert_eq!(decide(Bind::Split, 2, far).mask(1), Some(vec![0, 0, 4]));
+    }
+}

@@ -1,0 +1,46 @@
+//! Output of the ranks into files: `DIRECTORY/rank.N/stdout` and `stderr`.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Where the output of the ranks goes, beside or instead of the launcher's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFiles {
+    /// The directory; it is made if it is not there.
+    pub directory: PathBuf,
+    /// Whether the launcher prints the output as well.
+    pub print: bool,
+}
+
+/// The open files, two for each rank.
+pub(super) struct Files {
+    ranks: Vec<[Option<File>; 2]>,
+    directory: PathBuf,
+}
+
+impl Files {
+    /// Makes the files anew.
+    pub(super) fn create(directory: &Path, size: u32) -> io::Result<Files> {
+        let create = |rank| {
+            let directory = directory.join(format!("rank.{rank}"));
+            fs::create_dir_all(&directory)?;
+            let open = |name| File::create(directory.join(name)).map(Some);
+            Ok([open("stdout")?, open("stderr")?])
+        };
+        let ranks = (0..size).map(create).collect::<io::Result<_>>()?;
+        Ok(Files { ranks, directory: directory.to_owned() })
+    }
+
+    /// Adds what a rank wrote. `kind` is 0 for standard output, 1 for standard error. What to tell the user if it
+    /// fails; that file gets nothing more then.
+    pub(super) fn write(&mut self, rank: usize, kind: usize, bytes: &[u8]) -> Option<String> {
+        let slot = self.ranks.get_mut(rank)?.get_mut(kind)?;
+        let error = slot.as_mut()?.write_all(bytes).err()?;
+        *slot = None;
+        Some(format!(
+            "warning: cannot write output to the files in {}: {error}; what is missing there is lost",
+            self.directory.display()
+        ))
+    }
+}

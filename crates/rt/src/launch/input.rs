@@ -1,0 +1,178 @@
+//! Standard input on its way to the ranks.
+//!
+//! One rank gets the launcher's own standard input, unless that is a terminal, which belongs to the launcher's process
+//! group. A terminal, and what goes to all ranks, is read here and written to a pipe for each.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::PollFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::output::{Came, is_ready, read_some};
+
+/// Which ranks get the standard input; the others get an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// This one.
+    Rank(u32),
+    /// None.
+    None,
+    /// Each gets all of it.
+    All,
+}
+
+/// While the slowest rank is so far behind, nothing more is read.
+const MAX_WAITING: usize = 1 << 20;
+
+/// What each rank gets for its standard input, while the ranks are being started.
+pub(super) struct Inputs {
+    stdin: Stdin,
+    null: OwnedFd,
+    /// The reading ends, by rank, where the launcher feeds.
+    pipes: Vec<(u32, OwnedFd)>,
+}
+
+impl Inputs {
+    /// Opens what is needed for `size` ranks, and what feeds them.
+    pub(super) fn open(stdin: Stdin, size: u32, is_terminal: bool) -> rustix::io::Result<(Inputs, Feed)> {
+        let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let fed = match stdin {
+            Stdin::Rank(rank) if is_terminal => rank..rank + 1,
+            Stdin::Rank(_) | Stdin::None => 0..0,
+            Stdin::All => 0..size,
+        };
+        let (mut pipes, mut readers) = (Vec::new(), Vec::new());
+        for rank in fed {
+            let (read, fd) = pipe_with(PipeFlags::CLOEXEC)?;
+            // Only our end: a rank expects to wait for its input.
+            rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
+            pipes.push((rank, read));
+            readers.push(Reader { fd, at: 0 });
+        }
+        Ok((Inputs { stdin, null, pipes }, Feed { readers, waiting: Vec::new(), ended: false }))
+    }
+
+    /// The standard input of `rank`.
+    pub(super) fn of(&self, rank: u32) -> BorrowedFd<'_> {
+        if let Some((_, pipe)) = self.pipes.iter().find(|(r, _)| *r == rank) {
+            return pipe.as_fd();
+        }
+        if self.stdin == Stdin::Rank(rank) { rustix::stdio::stdin() } else { self.null.as_fd() }
+    }
+}
+
+/// Carries the launcher's standard input to pipes.
+#[derive(Debug, Default)]
+pub(super) struct Feed {
+    readers: Vec<Reader>,
+    /// What was read and is not yet written to all.
+    waiting: Vec<u8>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Reader {
+    fd: OwnedFd,
+    /// How much of `waiting` it has got.
+    at: usize,
+}
+
+impl Feed {
+    /// Whether more should be read.
+    pub(super) fn wants_more(&self) -> bool {
+        !self.readers.is_empty() && !self.ended && self.waiting.len() < MAX_WAITING
+    }
+
+    /// The pipes into which more is to be written.
+    pub(super) fn behind(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.readers.iter().filter(|r| r.at < self.waiting.len()).map(|r| r.fd.as_fd())
+    }
+
+    /// Reads and writes what can be now.
+    pub(super) fn pass(&mut self, stdin: BorrowedFd<'_>, buffer: &mut [u8]) {
+        if self.wants_more() && is_ready(stdin, PollFlags::IN) {
+            match read_some(stdin, buffer) {
+                Came::Bytes(n) => self.waiting.extend_from_slice(&buffer[..n]),
+                Came::Nothing => {}
+                Came::End => self.ended = true, // for the ranks too, when they have got all
+            }
+        }
+        let (waiting, ended) = (&self.waiting, self.ended);
+        self.readers.retain_mut(|reader| {
+            while reader.at < waiting.len() {
+                match rustix::io::write(&reader.fd, &waiting[reader.at..]) {
+                    Ok(n) => reader.at += n,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(rustix::io::Errno::AGAIN) => return true,
+                    Err(_) => return false, // the rank reads no more
+                }
+            }
+            !ended
+        });
+        let passed = self.readers.iter().map(|r| r.at).min().unwrap_or(self.waiting.len());
+        self.waiting.drain(..passed);
+        self.readers.iter_mut().for_each(|r| r.at -= passed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(fd: &OwnedFd) -> String {
+        let mut out = Vec::new();
+        let mut buffer = [0; 4096];
+        while is_ready(fd, PollFlags::IN) {
+            match read_some(fd, &mut buffer) {
+                Came::Bytes(n) => out.extend_from_slice(&buffer[..n]),
+                Came::Nothing | Came::End => break,
+            }
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn all_ranks_get_everything_even_if_one_reads_late_and_one_never() {
+        let (inputs, mut feed) = Inputs::open(Stdin::All, 3, false).unwrap();
+        let Inputs { pipes, .. } = inputs;
+        let mut pipes = pipes.into_iter().map(|(_, pipe)| pipe).collect::<Vec<_>>();
+        drop(pipes.pop());
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut buffer = vec![0; 4096];
+        let (mut first, mut second) = (String::new(), String::new());
+        let mut sent = String::new();
+        for i in 0..40_000 {
+            let line = format!("{i} ");
+            sent += &line;
+            rustix::io::write(&write, line.as_bytes()).unwrap();
+            feed.pass(read.as_fd(), &mut buffer);
+            first += &text(&pipes[0]);
+        }
+        drop(write);
+        assert!(feed.behind().next().is_some(), "more than a pipe holds waits for the second");
+        while !feed.readers.is_empty() {
+            feed.pass(read.as_fd(), &mut buffer);
+            first += &text(&pipes[0]);
+            second += &text(&pipes[1]);
+        }
+        first += &text(&pipes[0]);
+        second += &text(&pipes[1]);
+        assert!(first == sent && second == sent);
+    }
+
+    #[test]
+    fn one_rank_or_none_gets_the_launchers_own() {
+        use std::os::fd::AsRawFd as _;
+        let (inputs, feed) = Inputs::open(Stdin::Rank(2), 4, false).unwrap();
+        let own: Vec<bool> = (0..4).map(|rank| inputs.of(rank).as_raw_fd() == 0).collect();
+        assert_eq!(own, [false, false, true, false]);
+        assert!(!feed.wants_more());
+        let (inputs, feed) = Inputs::open(Stdin::Rank(1), 4, true).unwrap();
+        assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() != 0), "the terminal is the launcher's");
+        assert!(feed.wants_more());
+        let (inputs, feed) = Inputs::open(Stdin::None, 4, true).unwrap();
+        assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() == inputs.null.as_raw_fd()));
+        assert!(!feed.wants_more());
+    }
+}
