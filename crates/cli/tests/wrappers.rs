@@ -334,3 +334,47 @@ fn cmake_finds_us_in_path_and_by_mpi_home() {
         assert!(tests.contains("100% tests passed"), "{tests}");
     }
 }
+
+const ERRHANDLER: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int class, error, byte = 0;
+    MPI_Errhandler world, self;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &world);
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &self);
+    printf("%d %d %d\n", world == MPI_ERRORS_RETURN, world == MPI_ERRORS_ABORT, world == self);
+    fflush(stdout);
+    error = MPI_Send(&byte, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+    MPI_Error_class(error, &class);
+    printf("returned %d\n", class == MPI_ERR_RANK);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn a_job_starts_with_the_error_handler_that_was_asked_for() {
+    let room = Room::new("errhandler");
+    let source = room.write("a.c", ERRHANDLER);
+    let program = room.0.join("a");
+    ok(tool(&prefix(), "mpicc").arg(source).arg("-o").arg(&program));
+    let run = |name: &str| {
+        let mut mpirun = tool(&prefix(), "mpirun");
+        let output = mpirun.args(["-initial-errhandler", name]).arg(&program).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(run("mpi_errors_return"), (Some(0), "1 0 1\nreturned 1\n".into(), String::new()));
+    let (code, out, err) = run("mpi_errors_abort");
+    assert!(code != Some(0) && out == "0 1 1\n" && err.contains("MPI_ERR_RANK"), "{out} {err}");
+    assert_eq!(run("mpi_errors_are_fatal").1, "0 0 1\n");
+    let (code, _, err) = run("mpi_errors_retrun");
+    assert_eq!(code, Some(2));
+    assert!(err.contains("did you mean 'mpi_errors_return'?"), "{err}");
+    // The same for a program alone, by the environment.
+    let mut alone = Command::new(&program);
+    assert_eq!(ok(alone.env("OXMPI_MCA_mpi_initial_errhandler", "mpi_errors_return")), "1 0 1\nreturned 1\n");
+}
