@@ -212,6 +212,12 @@ static void errors(void)
     CHECK(requests[0] == MPI_REQUEST_NULL);
     CALLED(&states[0], 2, 1);
 
+    /* If only the query function fails its error is the call's. */
+    requests[0] = start(&states[0], 7);
+    states[0].query_code = MPI_ERR_BUFFER;
+    CHECK_OK(MPI_Grequest_complete(requests[0]));
+    CHECK_CLASS(MPI_Wait(&requests[0], &statuses[0]), MPI_ERR_BUFFER);
+
     requests[0] = start(&states[0], 7);
     states[0].free_code = own;
     CHECK_OK(MPI_Grequest_complete(requests[0]));

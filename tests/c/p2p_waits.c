@@ -438,6 +438,26 @@ static void status_access(void)
 #endif
 }
 
+/* Sends that are complete from the start may share a handle: each is told of all the same. */
+static void complete_from_the_start(void)
+{
+    check_where("complete from the start");
+    enum { COUNT = 5 };
+    MPI_Request requests[COUNT];
+    MPI_Status status;
+    int outcount = 0, indices[COUNT], data = rank, index = -2;
+    for (int i = 0; i < COUNT; i++) MPI_Isend(&data, 1, MPI_INT, MPI_PROC_NULL, i, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitsome(COUNT, requests, &outcount, indices, MPI_STATUSES_IGNORE);
+    CHECK_EQ(outcount, COUNT);
+    for (int i = 0; i < outcount; i++) CHECK_EQ(indices[i], i);
+    /* There is nothing to wait for: the status is empty. */
+    memset(&status, 0x77, sizeof status);
+    MPI_Waitany(COUNT, requests, &index, &status);
+    CHECK_EQ(index, MPI_UNDEFINED);
+    CHECK_STATUS(&status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+    CHECK_EQ(status.MPI_ERROR, MPI_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -457,5 +477,6 @@ int main(int argc, char **argv)
     cancel_race();
     for (int how = 0; how < 3; how++) error_in_status(how);
     status_access();
+    complete_from_the_start();
     return check_end();
 }

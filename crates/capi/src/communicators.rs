@@ -5,20 +5,22 @@
 
 use crate::attributes;
 use crate::duplicates;
-use crate::errors::{on_comm, outcome};
+use crate::errhandlers::{self, Kind};
+use crate::errors::{on_comm, on_none, outcome};
 use crate::info;
 use crate::library::{Running, fetch, library, null, put};
+use crate::strings;
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Group as GroupHandle, Info};
+use oxmpi_abi::types::{Comm, Errhandler, Group as GroupHandle, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::comm::{Comparison, Peer};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_objects::hints::CommHints;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 /// A handle for a new communicator, which its error handler will be told.
@@ -47,6 +49,25 @@ fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) 
         // SAFETY: the C program passes a place for a handle.
         None => unsafe { put(place, abi::MPI_COMM_NULL, "newcomm") },
     }
+}
+
+/// The string that tells a creation from others.
+///
+/// # Safety
+/// `stringtag` must be null or a string that lives during the call.
+unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
+    // SAFETY: by the contract of this function.
+    let tag = unsafe { strings::text(stringtag, "stringtag") }?;
+    if tag.len() >= abi::MPI_MAX_STRINGTAG_LEN as usize {
+        let text =
+            format!("stringtag has {} characters; at most {} fit", tag.len(), abi::MPI_MAX_STRINGTAG_LEN - 1);
+        return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+    }
+    Ok(tag)
+}
+
+fn hints_of(info: Info) -> Result<CommHints> {
+    info::given(info).map(|info| CommHints::default().updated(&info))
 }
 
 /// How a communicator ends.
@@ -138,6 +159,60 @@ mpi! {
             let made = library.process.create(communicator, group.as_deref().unwrap_or(&Group::EMPTY))?;
             group?;
             give_if_any(library, newcomm, made)
+        })
+    }
+
+    /// MPI-5.0 section 7.4.2. Collective over the group. Test: tests/c/comm_from_group.c.
+    fn MPI_Comm_create_from_group(
+        group: GroupHandle,
+        stringtag: *const c_char,
+        info: Info,
+        errhandler: Errhandler,
+        newcomm: *mut Comm,
+    ) -> c_int {
+        on_none(FuncId::MPI_Comm_create_from_group, |library| {
+            // SAFETY: the C program passes a string.
+            let tag = unsafe { string_tag(stringtag) }?;
+            let (hints, handler) = (hints_of(info)?, errhandlers::attach(errhandler, Kind::Comm)?);
+            let group = library.group(group)?;
+            let made = library.process.create_from_group(&group, tag)?;
+            if let Some(made) = &made {
+                made.set_hints(hints);
+                made.errhandler_cell().set(handler);
+            }
+            give_if_any(library, newcomm, made)
+        })
+    }
+
+    /// MPI-5.0 section 7.6.2. Collective over both groups. Test: tests/c/comm_from_group.c.
+    fn MPI_Intercomm_create_from_groups(
+        local_group: GroupHandle,
+        local_leader: c_int,
+        remote_group: GroupHandle,
+        remote_leader: c_int,
+        stringtag: *const c_char,
+        info: Info,
+        errhandler: Errhandler,
+        newintercomm: *mut Comm,
+    ) -> c_int {
+        on_none(FuncId::MPI_Intercomm_create_from_groups, |library| {
+            // SAFETY: the C program passes a string.
+            let tag = unsafe { string_tag(stringtag) }?;
+            let (hints, handler) = (hints_of(info)?, errhandlers::attach(errhandler, Kind::Comm)?);
+            let (local, remote) = (library.group(local_group)?, library.group(remote_group)?);
+            let (local, remote) = ((&*local, local_leader), (&*remote, remote_leader));
+            let made = library.process.intercomm_create_from_groups(local, remote, tag)?;
+            made.set_hints(hints);
+            made.errhandler_cell().set(handler);
+            give(library, newintercomm, "newintercomm", made)
+        })
+    }
+
+    /// MPI-5.0 section 11.8.2. No process was spawned by another one: spawning is not there yet.
+    fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
+        on_none(FuncId::MPI_Comm_get_parent, |_| {
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(parent, abi::MPI_COMM_NULL, "parent") }
         })
     }
 

@@ -104,8 +104,8 @@ fn find(request: Request) -> Option<Generalized> {
     requests()?.get(&(request as u64)).copied()
 }
 
-/// Tells of a generalized request that a call has just completed: its status is the program's, and its error that of the free
-/// function, which is called last (MPI-5.0 section 13.2).
+/// Tells of a generalized request that a call has just completed: its status is the program's, and its error that of the
+/// free function, which is called last, or else that of the query function (MPI-5.0 section 13.2).
 ///
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
@@ -114,8 +114,9 @@ pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<(
     // Whoever took the completion is alone in having it.
     let Some(Generalized { calls, .. }) = found else { return Err(no_request(request)) };
     // SAFETY: by the contract of this function.
-    let _ = unsafe { calls.query(status) };
-    calls.free()
+    let told = unsafe { calls.query(status) };
+    let freed = calls.free();
+    freed.and(told)
 }
 
 /// Tells the status of a generalized request that is complete and stays (MPI_Request_get_status).

@@ -7,7 +7,7 @@
 use crate::grequests;
 use crate::library::{null, put};
 use crate::requests::{handles, on_requests, status_at};
-use crate::statuses::put_status;
+use crate::statuses::{put_empty, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
@@ -91,7 +91,12 @@ mpi! {
             unsafe {
                 let all = handles(count, requests)?;
                 let (at, done) = match library.process.peek_any(&all)? {
-                    None => (abi::MPI_UNDEFINED, Some((abi::MPI_REQUEST_NULL, Completion::EMPTY))),
+                    None => {
+                        put(index, abi::MPI_UNDEFINED, "index")?;
+                        put(flag, 1, "flag")?;
+                        put_empty(status);
+                        return Ok(());
+                    }
                     Some(None) => (abi::MPI_UNDEFINED, None),
                     Some(Some((at, done))) => (at as c_int, Some((all[at] as Request, done))),
                 };

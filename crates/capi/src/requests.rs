@@ -7,7 +7,7 @@ use crate::errors::outcome;
 use crate::grequests;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
 
-use crate::statuses::{put_received, put_status};
+use crate::statuses::{put_empty, put_received, put_status};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -353,7 +353,7 @@ mpi! {
                 }
                 match library.process.wait_any(&handles(count, requests)?)? {
                     None => {
-                        put_status(status, &Completion::EMPTY);
+                        put_empty(status);
                         put(index, abi::MPI_UNDEFINED, "index")
                     }
                     Some((at, done)) => {
@@ -381,7 +381,7 @@ mpi! {
                 }
                 match library.process.test_any(&handles(count, requests)?)? {
                     None => {
-                        put_status(status, &Completion::EMPTY);
+                        put_empty(status);
                         put(flag, 1, "flag")?;
                         put(index, abi::MPI_UNDEFINED, "index")
                     }

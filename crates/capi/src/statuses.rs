@@ -50,6 +50,21 @@ pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
     }
 }
 
+/// Writes an empty status (MPI-5.0 section 3.7.3): there is no operation of which it could tell, so MPI_ERROR is
+/// MPI_SUCCESS.
+///
+/// # Safety
+/// As [`put_status`].
+pub(crate) unsafe fn put_empty(status: *mut Status) {
+    if !status.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            put_status(status, &Completion::EMPTY);
+            (*status).error = abi::MPI_SUCCESS;
+        }
+    }
+}
+
 fn bytes_of(status: &Status) -> u64 {
     u64::from(status.internal[0] as u32) | (u64::from(status.internal[1] as u32) << 32)
 }

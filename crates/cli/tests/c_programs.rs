@@ -119,6 +119,7 @@ programs! {
     comm_create
     comm_create_group
     comm_disconnect
+    comm_from_group
     comm_idup
     comm_leak
     comm_split_dup

@@ -77,7 +77,9 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        if counts(domain, request) && !done.iter().any(|(before, _): &Indexed| requests[*before] == request) {
+        // One that was taken is gone, but for the one that was complete from the start, which stands for many.
+        let taken = |done: &[Indexed]| done.iter().any(|(before, _)| requests[*before] == request);
+        if counts(domain, request) && (request == RequestId::COMPLETE.raw() || !taken(&done)) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
         }
     }

@@ -92,7 +92,7 @@ impl ErrorCodes {
     /// Takes an added class away, with its text (`MPI_Remove_error_class`).
     ///
     /// # Errors
-    /// Class `MPI_ERR_ARG` if it is none, or has codes.
+    /// Class `MPI_ERR_ARG` if it is none, or has codes or a text.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added_mut(class, "errorclass")?.class != class {
             let text = format!("errorclass {class} is an error code, not a class");
@@ -102,21 +102,34 @@ impl ErrorCodes {
             let text = format!("error class {class} still has error code {code}: remove that first");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
+        self.check_silent(class)?;
         self.added.remove(&class);
         Ok(())
     }
 
-    /// Takes an added code away, with its text (`MPI_Remove_error_code`).
+    /// Takes an added code away (`MPI_Remove_error_code`).
     ///
     /// # Errors
-    /// Class `MPI_ERR_ARG` if it is none.
+    /// Class `MPI_ERR_ARG` if it is none, or has a text.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.class == code {
             let text = format!("errorcode {code} is an error class: use MPI_Remove_error_class");
             return Err(MpiError::new(abi::MPI_ERR_ARG, text));
         }
+        self.check_silent(code)?;
         self.added.remove(&code);
         Ok(())
+    }
+
+    /// What has a text cannot be removed: the text goes first.
+    fn check_silent(&self, code: i32) -> Result<()> {
+        match self.added.get(&code) {
+            Some(Added { text: Some(_), .. }) => Err(MpiError::new(
+                abi::MPI_ERR_ARG,
+                format!("error code {code} still has a string: remove that first (MPI_Remove_error_string)"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the text of an added class or code away (`MPI_Remove_error_string`).
@@ -184,6 +197,7 @@ mod tests {
         assert_eq!(codes.text(code), Some(&b"too hot"[..]));
         for wrong in [
             codes.remove_class(class),
+            codes.remove_code(code),
             codes.remove_code(class),
             codes.remove_class(code),
             codes.remove_text(class),
