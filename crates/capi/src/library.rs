@@ -9,7 +9,7 @@ use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
 use oxmpi_core::{Communicator, Process};
-use oxmpi_fabric::shm::Shm;
+use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::table::{Handle, Ref, Table};
 use oxmpi_objects::datatype::Datatype;
@@ -26,7 +26,7 @@ use std::thread::ThreadId;
 
 /// MPI between MPI_Init and MPI_Finalize.
 pub(crate) struct Running {
-    pub(crate) process: Process<Shm>,
+    pub(crate) process: Process<Ways>,
     pub(crate) client: Arc<Client>,
     pub(crate) communicators: Table<Arc<Communicator>>,
     pub(crate) groups: Table<Arc<Group>>,

@@ -369,9 +369,9 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until everything this process has sent is with its receiver, or will get there without it (the part of
-    /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2).
+    /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2), and takes leave of the peers.
     pub fn drain(&self) {
-        self.wait_for(|domain| domain.lane.is_drained().then_some(()));
+        self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(()));
         self.domain.lock().reap();
     }
 }

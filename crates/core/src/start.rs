@@ -2,11 +2,15 @@
 
 use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
+use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
+use oxmpi_fabric::ways::Ways;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
+use oxmpi_os::net::Listener;
+use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
-use oxmpi_rt::client::{BootError, Client, Directory};
+use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Started {
     /// The rank.
-    pub process: Process<Shm>,
+    pub process: Process<Ways>,
     /// Its connection to the launcher.
     pub client: Arc<Client>,
 }
@@ -26,6 +30,8 @@ pub enum StartError {
     Param(ParamError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
+    /// The job is over sockets, and this process has none. The text is for a person.
+    Sockets(String),
 }
 
 impl fmt::Display for StartError {
@@ -33,6 +39,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
+            StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
 }
@@ -53,16 +60,51 @@ pub fn start() -> Result<Started, StartError> {
     let own = client.segment().clone();
     let boot = *own.boot();
     // Registers for asymmetric barriers, before any peer's segment is mapped.
-    let door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
+    let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
     own.advertise();
-    let opener = client.clone();
-    let heap = Heap::new(own.clone(), Box::new(move || opener.segment_fd().try_clone_to_owned()));
+    let tcp = if boot.sockets && !client.is_singleton() {
+        let poller = Poller::new().map_err(|e| StartError::Sockets(e.to_string()))?;
+        let poller = Arc::new(poller);
+        door = door.with_descriptors(poller.clone());
+        Some(sockets(&params, &client, poller).map_err(StartError::Sockets)?)
+    } else {
+        None
+    };
+    let shares_memory = tcp.is_none();
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
-    let fabric = Shm::new(own, door.kind(), settings(&params), open);
-    let process =
-        Process::new(boot.rank, boot.size, fabric, Some(door)).with_heap(heap).on_node(host::identity());
+    let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
+    let fabric = Ways::new(shm, tcp);
+    let mut process = Process::new(boot.rank, boot.size, fabric, Some(door)).on_node(host::identity());
+    if shares_memory {
+        let opener = client.clone();
+        let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
+        process = process.with_heap(heap);
+    }
     Ok(Started { process, client })
+}
+
+/// The way over sockets, of a job whose launcher has made some.
+fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> Result<Tcp, String> {
+    let boot = client.segment().boot();
+    let given = client.listener().map_err(|e| e.to_string())?;
+    let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
+    let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: given.incarnation };
+    let settings = tcp::Settings {
+        eager_limit: params.rpi_tcp_short(),
+        buffers: socket_buffers(params),
+        ..tcp::Settings::default()
+    };
+    let (directory, teller) = (client.clone(), client.clone());
+    let find: tcp::Find = Box::new(move |peer| match directory.addresses(peer) {
+        Ok(Some(addresses)) => {
+            addresses.split_whitespace().map(str::parse).collect::<Result<_, _>>().map(Whereabouts::At)
+        }
+        Ok(None) => Ok(Whereabouts::Left),
+        Err(error) => Err(error.to_string()),
+    });
+    let tell: tcp::Tell = Box::new(move |text| teller.say(text));
+    Tcp::new(own, Secret(given.secret), settings, (listener, poller), find, tell).map_err(|e| e.to_string())
 }
 
 fn policy(params: &Params, oversubscribed: bool) -> Policy {

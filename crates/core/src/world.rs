@@ -1,4 +1,4 @@
-//! Several ranks in one program, on threads, over the real shared-memory code.
+//! Several ranks in one program, on threads, over the real shared-memory code or over real sockets.
 //!
 //! ```
 //! use oxmpi_core::world::world;
@@ -19,15 +19,22 @@
 
 use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
+use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
+use oxmpi_fabric::ways::Ways;
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
+use oxmpi_os::net::{Listener, fill_random};
+use oxmpi_os::poller::Poller;
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the world is like.
 #[derive(Debug, Clone, Default)]
@@ -36,13 +43,73 @@ pub struct Options {
     pub config: SegmentConfig,
     /// How shared memory is used.
     pub settings: Settings,
+    /// If the ranks talk over sockets instead.
+    pub sockets: Option<Sockets>,
+}
+
+/// How the ranks of a world talk over sockets, on the loopback.
+#[derive(Clone, Default)]
+pub struct Sockets {
+    /// How sockets are used.
+    pub settings: tcp::Settings,
+    /// Something in between that ranks connect to instead of the address of a rank.
+    pub detour: Option<Detour>,
+}
+
+/// Where to connect instead of an address.
+pub type Detour = Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>;
+
+impl fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sockets")
+            .field("settings", &self.settings)
+            .field("detour", &self.detour.is_some())
+            .finish()
+    }
+}
+
+/// The sockets of a world: the listeners wait for their ranks.
+struct Plugs {
+    listeners: Vec<Mutex<Option<Listener>>>,
+    addresses: Vec<SocketAddr>,
+    secret: [u8; 32],
+}
+
+impl Plugs {
+    fn new(ranks: u32, sockets: &Sockets) -> io::Result<Plugs> {
+        let mut plugs = Plugs { listeners: Vec::new(), addresses: Vec::new(), secret: [0; 32] };
+        fill_random(&mut plugs.secret)?;
+        for _ in 0..ranks {
+            let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), sockets.settings.buffers)?;
+            let address = listener.address()?;
+            plugs.addresses.push(sockets.detour.as_ref().map_or(address, |detour| detour(address)));
+            plugs.listeners.push(Mutex::new(Some(listener)));
+        }
+        Ok(plugs)
+    }
+
+    /// The way of the process with this boot record.
+    fn tcp(self: &Arc<Plugs>, boot: &Boot, settings: &tcp::Settings, poller: Arc<Poller>) -> io::Result<Tcp> {
+        let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: 1 };
+        let place = self.listeners[boot.rank as usize].lock();
+        let listener = place.unwrap_or_else(PoisonError::into_inner).take();
+        let listener = listener.ok_or_else(|| io::Error::other("the listener was taken before"))?;
+        let plugs = self.clone();
+        let find: tcp::Find = Box::new(move |peer| {
+            let socket = plugs.addresses.get(peer as usize).copied();
+            let socket = socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
+            Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into() }]))
+        });
+        let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
+        Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)
+    }
 }
 
 /// Runs `program` as `ranks` ranks, one thread each, and returns what they return, by rank.
 ///
 /// # Panics
-/// If there is no memory for a segment. A rank that panics ends the program, because the others would wait for it.
-pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Shm>) -> R + Sync) -> Vec<R> {
+/// If there is no memory for a segment, or no socket. A rank that panics ends the program, because the others would wait for it.
+pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Ways>) -> R + Sync) -> Vec<R> {
     world_with(ranks, Options::default(), program)
 }
 
@@ -53,7 +120,7 @@ pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Shm>) -> R + Sync) -
 pub fn world_with<R: Send>(
     ranks: u32,
     options: Options,
-    program: impl Fn(&Process<Shm>) -> R + Sync,
+    program: impl Fn(&Process<Ways>) -> R + Sync,
 ) -> Vec<R> {
     world_shared(ranks, options, |process| program(process))
 }
@@ -65,7 +132,7 @@ pub fn world_with<R: Send>(
 pub fn world_shared<R: Send>(
     ranks: u32,
     options: Options,
-    program: impl Fn(&Arc<Process<Shm>>) -> R + Sync,
+    program: impl Fn(&Arc<Process<Ways>>) -> R + Sync,
 ) -> Vec<R> {
     static JOBS: AtomicU64 = AtomicU64::new(1);
     let job_id = (u64::from(std::process::id()) << 32) | JOBS.fetch_add(1, Ordering::Relaxed);
@@ -80,21 +147,25 @@ pub fn world_shared<R: Send>(
                 local_size: ranks,
                 app: 0,
                 oversubscribed,
-                asymmetric: !oversubscribed,
+                asymmetric: !oversubscribed && options.sockets.is_none(),
+                sockets: options.sockets.is_some(),
                 config: options.config,
             })
             .unwrap_or_else(|e| panic!("no segment for rank {rank}: {e}"))
         })
         .collect();
     let directory = Arc::new(ThreadDirectory::new(segments));
+    let plugs = options.sockets.as_ref().map(|sockets| {
+        Arc::new(Plugs::new(ranks, sockets).unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
+    });
     let (options, program) = (&options, &program);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
-                let directory = directory.clone();
+                let (directory, plugs) = (directory.clone(), plugs.clone());
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let process = Arc::new(process(rank, ranks, directory, options));
+                        let process = Arc::new(process(rank, ranks, (directory, plugs), options));
                         let result = program(&process);
                         process.drain();
                         result
@@ -110,7 +181,12 @@ pub fn world_shared<R: Send>(
     })
 }
 
-fn process(rank: u32, size: u32, directory: Arc<ThreadDirectory>, options: &Options) -> Process<Shm> {
+fn process(
+    rank: u32,
+    size: u32,
+    (directory, plugs): (Arc<ThreadDirectory>, Option<Arc<Plugs>>),
+    options: &Options,
+) -> Process<Ways> {
     let fd = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     // All ranks are this process; each claims its segment for it.
@@ -118,9 +194,22 @@ fn process(rank: u32, size: u32, directory: Arc<ThreadDirectory>, options: &Opti
         .claim(std::process::id())
         .unwrap_or_else(|pid| panic!("rank {rank} is process {pid} already"));
     own.advertise();
-    let door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
+    let mut door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
+    let tcp = plugs.zip(options.sockets.as_ref()).map(|(plugs, sockets)| {
+        let poller = Arc::new(Poller::new().unwrap_or_else(|e| panic!("rank {rank}: {e}")));
+        let tcp = plugs.tcp(own.boot(), &sockets.settings, poller.clone());
+        (tcp.unwrap_or_else(|e| panic!("rank {rank}: {e}")), poller)
+    });
+    let tcp = match tcp {
+        Some((tcp, poller)) => {
+            door = door.with_descriptors(poller);
+            Some(tcp)
+        }
+        None => None,
+    };
+    let shares_memory = tcp.is_none();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
-    let fabric = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
-    let heap = Heap::new(own, Box::new(move || fd.try_clone()));
-    Process::new(rank, size, fabric, Some(door)).with_heap(heap)
+    let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
+    let process = Process::new(rank, size, Ways::new(shm, tcp), Some(door));
+    if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }
 }

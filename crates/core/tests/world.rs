@@ -8,7 +8,7 @@ use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_core::world::{Options, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::shm::Shm;
+use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
@@ -18,11 +18,11 @@ fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + number * 13 + from as usize * 31) as u8).collect()
 }
 
-fn send(p: &Process<Shm>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
+fn send(p: &Process<Ways>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
     lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
 }
 
-fn receive(p: &Process<Shm>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
+fn receive(p: &Process<Ways>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
     let mut data = vec![0u8; len];
     let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
     data.truncate(done.bytes as usize);
@@ -329,7 +329,7 @@ fn an_abandoned_receive_leaves_its_buffer_alone() {
 }
 
 /// The sum over all ranks by the shortest way a communicator has.
-fn sum(p: &Process<Shm>, comm: &Communicator, value: u64) -> u64 {
+fn sum(p: &Process<Ways>, comm: &Communicator, value: u64) -> u64 {
     let (mine, all) = (Owned::new(vec![value]), Owned::new(vec![0u64]));
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
     let buffers = Buffers { input: mine.buf(), output: all.buf(), element };

@@ -331,6 +331,7 @@ impl<F: Fabric> Lane<F> {
             return self.state.requests.dissolve(request);
         }
         self.unshare(request);
+        self.fabric.release(request.raw());
         self.state.withdraw(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         self.state.requests.forget(request);

@@ -16,11 +16,14 @@
 //!    Until the last part has come nothing else with a body comes from the same peer.
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 //!
-//! Modules: [`shm`] for processes of one node, [`sim`] for a virtual network with a seed.
+//! Modules: [`shm`] for processes of one node, [`tcp`] for sockets, [`ways`] for a process that may have both, [`sim`]
+//! for a virtual network with a seed.
 #![forbid(unsafe_code)]
 
 pub mod shm;
 pub mod sim;
+pub mod tcp;
+pub mod ways;
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -174,6 +177,26 @@ pub trait Fabric {
     /// If the peer cannot be reached at all.
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
 
+    /// As [`Fabric::send`], for a piece of an announced message: the packed bytes of `buffer` from `offset` on, of which
+    /// `message` has the body. If the answer is [`Sent::Later`] the path may use the buffer until [`Sink::sent`] says
+    /// that it does not any more, or [`Fabric::release`] is called.
+    ///
+    /// # Errors
+    /// As [`Fabric::send`].
+    #[inline]
+    fn send_piece(
+        &mut self,
+        to: u32,
+        message: &Message<'_>,
+        _buffer: &UserBuf,
+        _offset: usize,
+    ) -> Result<Sent, Unreachable> {
+        self.send(to, message)
+    }
+
+    /// The buffers of messages with this token may not be used any more, though they are perhaps not gone.
+    fn release(&mut self, _token: u64) {}
+
     /// Sends a contiguous eager message of a few bytes if that needs no thought: the path is warm, there is room, and
     /// `context` is the receiver's index. `false`: nothing happened, use [`Fabric::send`].
     #[inline]
@@ -263,6 +286,12 @@ pub trait Fabric {
 
     /// A reserved section is free again: at once if no team got it, else when all `team` ranks of it have left.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
+
+    /// The process sends nothing more: sees that all it has sent arrives, and then takes leave of its peers. Returns
+    /// whether that is done; if not, poll and ask again.
+    fn leave(&mut self) -> bool {
+        true
+    }
 
     /// Wakes a peer that may sleep.
     fn wake(&mut self, _peer: u32) {}

@@ -23,6 +23,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
         app: 0,
         oversubscribed,
         asymmetric: false,
+        sockets: false,
         config: SegmentConfig { heap_bytes: HEAP as u64, ..SegmentConfig::default() },
     })
     .unwrap()

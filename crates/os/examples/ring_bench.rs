@@ -47,6 +47,7 @@ fn sides(asymmetric: bool) -> [Side; 2] {
             app: 0,
             oversubscribed: false,
             asymmetric,
+            sockets: false,
             config,
         };
         Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")

@@ -19,7 +19,11 @@
 //!    is woken by the next ring, whoever it was for.
 //! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves; the last one to leave stores 0. Who is woken
 //!    looks at everything again.
-//! 6. State 2 is reserved for sleeping in epoll with an eventfd when sockets are open.
+//! 6. *Descriptors.* A process with sockets announces state 2 and sleeps in poll(2) on all its descriptors, among them
+//!    the *alarm*, an eventfd. A sibling thread that rings and swaps a 2 out raises the alarm. It stays raised, so that
+//!    all who sleep wake, until somebody announces while nobody else has announced: he lowers it before he stores the
+//!    word. A raise that comes late wakes somebody for nothing. Other processes wake the sleeper by what they write to
+//!    a socket: in a job with sockets nobody rings another process's bell.
 
 use crate::{
     barrier::BarrierKind,
@@ -28,6 +32,8 @@ use crate::{
 use std::time::Duration;
 
 const ASLEEP: u32 = 1;
+/// Asleep on descriptors (rule 6).
+const POLLING: u32 = 2;
 const STATE_MASK: u32 = 3;
 
 /// The word of a door. Zero, its first state, is "awake".
@@ -60,12 +66,23 @@ impl DoorWord {
         }
     }
 
+    /// Rules 2 and 6, of a sibling thread in a process that sleeps on descriptors.
+    pub fn ring_with(&self, kind: BarrierKind, alarm: &Alarm) {
+        kind.light();
+        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 && self.wake() == POLLING {
+            alarm.raise();
+        }
+    }
+
+    /// Returns the state from before.
     #[cold]
     #[inline(never)]
-    fn wake(&self) {
-        if self.word.swap(0, Ordering::SeqCst) & STATE_MASK == ASLEEP {
+    fn wake(&self) -> u32 {
+        let state = self.word.swap(0, Ordering::SeqCst) & STATE_MASK;
+        if state == ASLEEP {
             self.futex_wake_all();
         }
+        state
     }
 
     #[cfg(not(loom))]
@@ -103,6 +120,61 @@ impl DoorWord {
     }
 }
 
+/// What wakes threads that sleep on descriptors (rule 6).
+#[derive(Debug)]
+pub struct Alarm {
+    #[cfg(not(loom))]
+    poller: std::sync::Arc<crate::poller::Poller>,
+    /// Loom knows no eventfd: whether it is raised, and who waits.
+    #[cfg(loom)]
+    raised: (loom::sync::Mutex<bool>, loom::sync::Condvar),
+}
+
+#[cfg(not(loom))]
+impl Alarm {
+    /// The alarm of a set of descriptors.
+    pub fn new(poller: std::sync::Arc<crate::poller::Poller>) -> Alarm {
+        Alarm { poller }
+    }
+
+    fn raise(&self) {
+        self.poller.raise_alarm();
+    }
+
+    fn lower(&self) {
+        self.poller.lower_alarm();
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        self.poller.wait(timeout);
+    }
+}
+
+#[cfg(loom)]
+impl Alarm {
+    /// An alarm without descriptors.
+    #[expect(clippy::new_without_default, reason = "as the real one, it is made on purpose")]
+    pub fn new() -> Alarm {
+        Alarm { raised: Default::default() }
+    }
+
+    fn raise(&self) {
+        *self.raised.0.lock().expect("no thread panics with it") = true;
+        self.raised.1.notify_all();
+    }
+
+    fn lower(&self) {
+        *self.raised.0.lock().expect("no thread panics with it") = false;
+    }
+
+    fn wait(&self, _timeout: Option<Duration>) {
+        let mut raised = self.raised.0.lock().expect("no thread panics with it");
+        while !*raised {
+            raised = self.raised.1.wait(raised).expect("no thread panics with it");
+        }
+    }
+}
+
 /// The threads of a process that sleep at its door (rule 4). Lives in the process, not in shared memory.
 #[derive(Debug, Default)]
 pub struct Sleepers {
@@ -120,16 +192,31 @@ struct Inside {
 impl Sleepers {
     /// Rule 1, up to and including the heavy barrier. The caller must now look at all its sources.
     pub fn announce<'a>(&'a self, word: &'a DoorWord, kind: BarrierKind) -> Sleepy<'a> {
+        self.announce_with(word, kind, None)
+    }
+
+    /// As [`Sleepers::announce`]; with an alarm the sleep is on descriptors (rule 6).
+    pub fn announce_with<'a>(
+        &'a self,
+        word: &'a DoorWord,
+        kind: BarrierKind,
+        alarm: Option<&'a Alarm>,
+    ) -> Sleepy<'a> {
         let announced = {
             let mut inside = self.lock();
+            if inside.count == 0
+                && let Some(alarm) = alarm
+            {
+                alarm.lower();
+            }
             inside.count += 1;
             inside.number = inside.number.wrapping_add(1);
-            let announced = inside.number << 2 | ASLEEP;
+            let announced = inside.number << 2 | if alarm.is_some() { POLLING } else { ASLEEP };
             word.word.store(announced, Ordering::Relaxed);
             announced
         };
         kind.heavy();
-        Sleepy { sleepers: self, word, announced, kind }
+        Sleepy { sleepers: self, word, announced, kind, alarm }
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Inside> + '_ {
@@ -146,6 +233,7 @@ pub struct Sleepy<'a> {
     word: &'a DoorWord,
     announced: u32,
     kind: BarrierKind,
+    alarm: Option<&'a Alarm>,
 }
 
 impl Sleepy<'_> {
@@ -159,7 +247,10 @@ impl Sleepy<'_> {
             BarrierKind::Unregistered => Some(timeout.map_or(MISSED_RING, |t| t.min(MISSED_RING))),
             _ => timeout,
         };
-        self.word.futex_wait(self.announced, timeout);
+        match self.alarm {
+            Some(alarm) => alarm.wait(timeout),
+            None => self.word.futex_wait(self.announced, timeout),
+        }
     }
 }
 

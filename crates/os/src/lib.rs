@@ -9,6 +9,8 @@
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
+//! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
+//!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
@@ -45,6 +47,10 @@ pub mod hardware;
 pub mod heap;
 #[cfg(not(loom))]
 pub mod library;
+#[cfg(not(loom))]
+pub mod net;
+#[cfg(not(loom))]
+pub mod poller;
 #[cfg(not(loom))]
 pub mod segment;
 #[cfg(not(loom))]

@@ -203,6 +203,8 @@ pub struct Boot {
     pub oversubscribed: bool,
     /// All processes of the node use asymmetric barriers, else symmetric ones (see [`crate::barrier`]).
     pub asymmetric: bool,
+    /// The ranks of the job talk over sockets, not through their segments.
+    pub sockets: bool,
     /// The sizes of the segment.
     pub config: SegmentConfig,
 }
@@ -320,6 +322,7 @@ struct Header {
 
 const FLAG_OVERSUBSCRIBED: u32 = 1;
 const FLAG_ASYMMETRIC: u32 = 2;
+const FLAG_SOCKETS: u32 = 4;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
 const SHARES_AT: usize = 1024;
@@ -422,7 +425,8 @@ impl Segment {
             local_size: boot.local_size,
             app: boot.app,
             flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
-                + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC,
+                + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC
+                + u32::from(boot.sockets) * FLAG_SOCKETS,
             inbox_cells: config.inbox_cells,
             inbox_cell_bytes: CELL_BYTES as u32,
             ring_slots: config.ring_slots,
@@ -637,6 +641,7 @@ impl Header {
             app: self.app,
             oversubscribed: self.flags & FLAG_OVERSUBSCRIBED != 0,
             asymmetric: self.flags & FLAG_ASYMMETRIC != 0,
+            sockets: self.flags & FLAG_SOCKETS != 0,
             config: SegmentConfig {
                 inbox_cells: self.inbox_cells,
                 ring_slots: self.ring_slots,

@@ -23,6 +23,7 @@ fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
         app: 1,
         oversubscribed,
         asymmetric,
+        sockets: false,
         config,
     }
 }

@@ -6,7 +6,7 @@ use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element, whole
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
 use oxmpi_engine::{Mode, RequestId};
-use oxmpi_fabric::shm::Shm;
+use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{Owned, Plain};
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// that is forgotten (`std::mem::forget`) leaks its buffer, which stays valid as long as messages may come.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Request<'u, T: Plain, L: Level = Funneled> {
-    process: &'u Process<Shm>,
+    process: &'u Process<Ways>,
     id: RequestId,
     kind: Kind,
     /// `None` after the buffer was given back.

@@ -10,7 +10,7 @@ use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element, whole
 use crate::universe::Level;
 use oxmpi_core::Process;
 use oxmpi_engine::{Mode, RequestId};
-use oxmpi_fabric::shm::Shm;
+use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::memory::{Lender, Plain, lend_many};
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,7 +26,7 @@ pub struct Scope<'run, 'scope, 'env: 'scope, L: Level> {
 
 /// What was started and not waited for. It ends all of that when it is dropped: before the loans end, on every way.
 struct Running<'u> {
-    process: &'u Process<Shm>,
+    process: &'u Process<Ways>,
     requests: Mutex<Vec<Started>>,
 }
 

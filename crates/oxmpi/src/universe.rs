@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result, settle};
 use oxmpi_core::Process;
 use oxmpi_core::start::{self, Started};
 use oxmpi_core::world::{Options, world_shared};
-use oxmpi_fabric::shm::Shm;
+use oxmpi_fabric::ways::Ways;
 use oxmpi_os::segment::RankState;
 use oxmpi_rt::client::Client;
 use std::marker::PhantomData;
@@ -40,7 +40,7 @@ mod sealed {
 /// the job.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
-    process: Arc<Process<Shm>>,
+    process: Arc<Process<Ways>>,
     client: Arc<Client>,
     level: PhantomData<L>,
 }

@@ -141,6 +141,7 @@ impl Client {
             app: 0,
             oversubscribed: false,
             asymmetric: false,
+            sockets: false,
             config: segment_config(params, false),
         };
         let fd = Segment::create(&boot).map_err(BootError::Create)?;
@@ -188,15 +189,54 @@ impl Client {
     }
 }
 
-impl Directory for Client {
-    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+/// What a rank of a job over sockets is given.
+#[derive(Debug)]
+pub struct Listening {
+    /// Its listening socket.
+    pub socket: OwnedFd,
+    /// How often the rank has been started.
+    pub incarnation: u64,
+    /// The secret of the job.
+    pub secret: [u8; 32],
+}
+
+impl Client {
+    /// Asks the launcher for this rank's listening socket.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn listener(&self) -> Result<Listening, DirectoryError> {
+        let rank = self.segment.boot().rank;
+        match self.ask(rank, &Request::Listener)? {
+            (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
+                Some(secret) => Ok(Listening { socket, incarnation: incarnation.into(), secret }),
+                None => Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into())),
+            },
+            (other, _) => Err(unexpected(rank, other)),
+        }
+    }
+
+    /// Asks the launcher where a rank can be reached over sockets: addresses, separated by blanks. `None`: it has finalised.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn addresses(&self, rank: u32) -> Result<Option<String>, DirectoryError> {
+        match self.ask(rank, &Request::Addresses { rank })? {
+            (Reply::Addresses { rank: found, addresses }, _) if found == rank => Ok(Some(addresses)),
+            (Reply::Left { rank: found }, _) if found == rank => Ok(None),
+            (other, _) => Err(unexpected(rank, other)),
+        }
+    }
+
+    /// Asks the launcher something about `rank`, and waits for the answer.
+    fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
         let Some(control) = &self.control else {
-            let reason = "this process was started without mpirun and is a job of one rank".to_string();
-            return Err(DirectoryError::Refused { rank, reason });
+            let reason = "this process was started without mpirun and is a job of one rank";
+            return Err(refused(rank, reason.into()));
         };
         let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
         let launcher = |error| DirectoryError::Launcher { rank, error };
-        fdpass::send(&*socket, &Request::Segment { rank }.encode(), None).map_err(launcher)?;
+        fdpass::send(&*socket, &request.encode(), None).map_err(launcher)?;
         let mut bytes = [0; MAX_MESSAGE];
         let (n, fd) = fdpass::receive(&*socket, &mut bytes).map_err(launcher)?;
         if n == 0 {
@@ -205,10 +245,40 @@ impl Directory for Client {
                 "it has closed the connection",
             )));
         }
-        match (Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?, fd) {
+        let reply = Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
+        Ok((reply, fd))
+    }
+}
+
+fn refused(rank: u32, reason: String) -> DirectoryError {
+    DirectoryError::Refused { rank, reason }
+}
+
+/// The error of an answer that is none to the question.
+fn unexpected(rank: u32, reply: Reply) -> DirectoryError {
+    match reply {
+        Reply::Refused { reason, .. } => refused(rank, reason),
+        other => refused(rank, format!("mpirun answered {other:?}")),
+    }
+}
+
+/// 32 bytes from 64 hexadecimal digits.
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect();
+    if digits.len() == 64 { bytes.try_into().ok() } else { None }
+}
+
+/// As [`from_hex`] reads it.
+pub(crate) fn to_hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Directory for Client {
+    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+        match self.ask(rank, &Request::Segment { rank })? {
             (Reply::Segment { rank: found }, Some(fd)) if found == rank => Ok(fd),
-            (Reply::Refused { reason, .. }, _) => Err(DirectoryError::Refused { rank, reason }),
-            (other, _) => Err(DirectoryError::Refused { rank, reason: format!("mpirun answered {other:?}") }),
+            (other, _) => Err(unexpected(rank, other)),
         }
     }
 }
@@ -255,6 +325,14 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     }
 }
 
+/// Bytes that the kernel shall buffer for each socket, if the parameters say so.
+pub fn socket_buffers(params: &Params) -> Option<usize> {
+    match params.rpi_tcp_sockbuf() {
+        ..0 => Some(params.rpi_tcp_short()),
+        bytes => Some(bytes as usize),
+    }
+}
+
 /// Whether `ranks` ranks on this node have to share processors.
 pub fn is_oversubscribed(ranks: u32) -> bool {
     ranks as usize > cpus::usable()
@@ -293,6 +371,15 @@ mod tests {
             for control in numbers {
                 assert!(Client::from_value(&format!("1:{segment}:{control}")).unwrap().is_none());
             }
+        }
+    }
+
+    #[test]
+    fn a_secret_survives_its_digits() {
+        let secret = std::array::from_fn(|at| (at * 37) as u8);
+        assert_eq!(from_hex(&to_hex(&secret)), Some(secret));
+        for wrong in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(66), &"ä".repeat(64)] {
+            assert_eq!(from_hex(wrong), None, "{wrong}");
         }
     }
 

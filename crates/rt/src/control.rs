@@ -10,7 +10,7 @@
 //! | 2-5 | rank, or the code of an abort |
 //! | 6- | text in UTF-8, or nothing |
 //!
-//! The answer [`Reply::Segment`] carries the segment's descriptor beside it (`SCM_RIGHTS`).
+//! The answers [`Reply::Segment`] and [`Reply::Listener`] carry a descriptor beside them (`SCM_RIGHTS`).
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
 pub const VERSION: u8 = 1;
@@ -28,6 +28,13 @@ pub enum Request {
         /// The peer whose segment is wanted.
         rank: u32,
     },
+    /// Give me my listening socket, in a job over sockets. Answered by [`Reply::Listener`] or a refusal.
+    Listener,
+    /// Where can this rank be reached over sockets? Answered by [`Reply::Addresses`], [`Reply::Left`] or a refusal.
+    Addresses {
+        /// The peer.
+        rank: u32,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -43,7 +50,7 @@ pub enum Request {
     },
 }
 
-/// What `mpirun` answers to [`Request::Segment`].
+/// What `mpirun` answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The descriptor that comes with this message is the segment of `rank`.
@@ -51,7 +58,26 @@ pub enum Reply {
         /// The peer.
         rank: u32,
     },
-    /// There is no such segment to be had.
+    /// The descriptor that comes with this message is the rank's own listening socket.
+    Listener {
+        /// How often the rank has been started.
+        incarnation: u32,
+        /// The secret of the job, in hexadecimal digits.
+        secret: String,
+    },
+    /// The rank can be reached at these addresses.
+    Addresses {
+        /// The peer.
+        rank: u32,
+        /// The addresses, separated by blanks.
+        addresses: String,
+    },
+    /// The rank has finalised MPI.
+    Left {
+        /// The peer.
+        rank: u32,
+    },
+    /// What was asked for is not to be had.
     Refused {
         /// The peer that was asked for.
         rank: u32,
@@ -97,8 +123,13 @@ mod kind {
     pub(super) const SEGMENT: u8 = 1;
     pub(super) const ABORT: u8 = 2;
     pub(super) const SAY: u8 = 3;
+    pub(super) const LISTENER: u8 = 4;
+    pub(super) const ADDRESSES: u8 = 5;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
+    pub(super) const LISTEN_HERE: u8 = 67;
+    pub(super) const FOUND: u8 = 68;
+    pub(super) const LEFT: u8 = 69;
 }
 
 impl Request {
@@ -108,6 +139,8 @@ impl Request {
             Request::Segment { rank } => encode(kind::SEGMENT, *rank, ""),
             Request::Abort { code, text } => encode(kind::ABORT, code.cast_unsigned(), text),
             Request::Say { text } => encode(kind::SAY, 0, text),
+            Request::Listener => encode(kind::LISTENER, 0, ""),
+            Request::Addresses { rank } => encode(kind::ADDRESSES, *rank, ""),
         }
     }
 
@@ -121,6 +154,8 @@ impl Request {
             kind::SEGMENT => no_text(kind, text).map(|()| Request::Segment { rank: number }),
             kind::ABORT => Ok(Request::Abort { code: number.cast_signed(), text: utf8(kind, text)? }),
             kind::SAY if number == 0 => Ok(Request::Say { text: utf8(kind, text)? }),
+            kind::LISTENER if number == 0 => no_text(kind, text).map(|()| Request::Listener),
+            kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -132,6 +167,9 @@ impl Reply {
         match self {
             Reply::Segment { rank } => encode(kind::HERE, *rank, ""),
             Reply::Refused { rank, reason } => encode(kind::REFUSED, *rank, reason),
+            Reply::Listener { incarnation, secret } => encode(kind::LISTEN_HERE, *incarnation, secret),
+            Reply::Addresses { rank, addresses } => encode(kind::FOUND, *rank, addresses),
+            Reply::Left { rank } => encode(kind::LEFT, *rank, ""),
         }
     }
 
@@ -144,6 +182,9 @@ impl Reply {
         match kind {
             kind::HERE => no_text(kind, text).map(|()| Reply::Segment { rank: number }),
             kind::REFUSED => Ok(Reply::Refused { rank: number, reason: utf8(kind, text)? }),
+            kind::LISTEN_HERE => Ok(Reply::Listener { incarnation: number, secret: utf8(kind, text)? }),
+            kind::FOUND => Ok(Reply::Addresses { rank: number, addresses: utf8(kind, text)? }),
+            kind::LEFT => no_text(kind, text).map(|()| Reply::Left { rank: number }),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -190,6 +231,8 @@ mod tests {
     fn requests() -> impl Strategy<Value = Request> {
         prop_oneof![
             any::<u32>().prop_map(|rank| Request::Segment { rank }),
+            any::<u32>().prop_map(|rank| Request::Addresses { rank }),
+            Just(Request::Listener),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
         ]
@@ -202,15 +245,21 @@ mod tests {
         }
 
         #[test]
-        fn a_reply_comes_back(rank: u32, reason in ".{0,80}") {
-            for reply in [Reply::Segment { rank }, Reply::Refused { rank, reason }] {
+        fn a_reply_comes_back(rank: u32, text in ".{0,80}") {
+            for reply in [
+                Reply::Segment { rank },
+                Reply::Refused { rank, reason: text.clone() },
+                Reply::Listener { incarnation: rank, secret: text.clone() },
+                Reply::Addresses { rank, addresses: text },
+                Reply::Left { rank },
+            ] {
                 prop_assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
             }
         }
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            start in prop_oneof![Just(vec![]), (0u8..4).prop_map(|k| vec![VERSION, k]), (64u8..68).prop_map(|k| vec![VERSION, k])],
+            start in prop_oneof![Just(vec![]), (0u8..7).prop_map(|k| vec![VERSION, k]), (64u8..71).prop_map(|k| vec![VERSION, k])],
             rest in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let bytes = [start, rest].concat();

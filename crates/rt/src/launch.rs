@@ -36,12 +36,17 @@ use self::binding::Binding;
 use self::files::Files;
 use self::input::Feed;
 use self::output::{Came, Lines, Sink, is_ready, read_some};
-use self::start::{Outputs, Rank, Started};
+use self::start::{Outputs, Rank, Sockets, Started};
+use crate::client::to_hex;
 use crate::control::{MAX_MESSAGE, Reply, Request};
+use crate::interfaces::InterfaceError;
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 
 /// Ranks that one launcher starts at most.
 pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
+
+/// How often each rank has been started, this time included.
+const INCARNATION: u32 = 1;
 
 /// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
@@ -132,6 +137,9 @@ pub enum LaunchError {
         /// Why.
         error: io::Error,
     },
+    /// There is no network for the sockets of the job.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
     /// Too many ranks for one launcher.
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
     TooMany(u64),
@@ -184,7 +192,8 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let mut started = start::start(launch, &signals, io::stdin().is_terminal(), &binding)?;
     let feed = std::mem::take(&mut started.feed);
     let pipes = std::mem::take(&mut started.outputs);
-    let code = match Launcher::new(launch, &signals, &started, pipes, feed) {
+    let sockets = started.sockets.take();
+    let code = match Launcher::new(launch, &signals, &started, (pipes, sockets), feed) {
         Ok(mut launcher) => {
             launcher.files = files;
             launcher.introduce(&binding);
@@ -210,6 +219,8 @@ struct Launcher<'a> {
     outputs: OwnedFd,
     lines: Vec<[Lines; 2]>,
     pipes: Vec<Outputs>,
+    /// What the ranks of a job over sockets will ask for.
+    sockets: Option<Sockets>,
     open_count: usize,
     sinks: [Sink<'static>; 2],
     feed: Feed,
@@ -226,7 +237,7 @@ impl<'a> Launcher<'a> {
         launch: &'a Launch,
         signals: &'a Signals,
         started: &'a Started,
-        pipes: Vec<Outputs>,
+        (pipes, sockets): (Vec<Outputs>, Option<Sockets>),
         feed: Feed,
     ) -> rustix::io::Result<Self> {
         let size = started.ranks.len() as u32;
@@ -264,6 +275,7 @@ impl<'a> Launcher<'a> {
             outputs,
             lines,
             pipes,
+            sockets,
             open_count: 2 * size as usize,
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
             feed,
@@ -414,6 +426,26 @@ impl<'a> Launcher<'a> {
                 // A rank that asks without reading the answers loses them.
                 let _ = fdpass::send(socket, &reply.encode(), fd);
             }
+            Ok(Request::Listener) => {
+                let given = self.sockets.as_mut().and_then(|sockets| {
+                    let listener = sockets.listeners[rank as usize].take()?;
+                    Some((listener, to_hex(&sockets.secret)))
+                });
+                let (reply, listener) = match given {
+                    Some((listener, secret)) => {
+                        (Reply::Listener { incarnation: INCARNATION, secret }, Some(listener))
+                    }
+                    None => {
+                        let reason = "there is no listening socket for it, or it has got one".to_string();
+                        (Reply::Refused { rank, reason }, None)
+                    }
+                };
+                let _ = fdpass::send(socket, &reply.encode(), listener.as_ref().map(AsFd::as_fd));
+            }
+            Ok(Request::Addresses { rank: wanted }) => {
+                let reply = self.whereabouts(wanted);
+                let _ = fdpass::send(socket, &reply.encode(), None);
+            }
             Ok(Request::Abort { code, text }) => {
                 let seen = self.glimpse(rank);
                 self.tell(Event::Abort { rank, code, text, seen });
@@ -423,6 +455,22 @@ impl<'a> Launcher<'a> {
             Err(error) => self.tell(Event::Say { text: format!("rank {rank}: {error}") }),
         }
         true
+    }
+
+    /// Where a rank of a job over sockets can be reached.
+    fn whereabouts(&self, rank: u32) -> Reply {
+        let refused = |reason| Reply::Refused { rank, reason };
+        let Some(sockets) = &self.sockets else {
+            return refused("the job was started without sockets".into());
+        };
+        let Some(address) = sockets.addresses.get(rank as usize) else {
+            return refused(format!("the job has {} ranks", self.started.ranks.len()));
+        };
+        match self.started.ranks[rank as usize].segment.status().state() {
+            RankState::Finalized => Reply::Left { rank },
+            _ if !self.running[rank as usize] => refused("its process has ended".into()),
+            _ => Reply::Addresses { rank, addresses: address.clone() },
+        }
     }
 
     fn control(&mut self, rank: u32) {
@@ -444,6 +492,10 @@ impl<'a> Launcher<'a> {
             }
         }
         self.running[rank as usize] = false;
+        if let Some(sockets) = &mut self.sockets {
+            // If it has never asked for it: nobody may go on connecting to it.
+            sockets.listeners[rank as usize] = None;
+        }
         let exit = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Code(code),
             (None, signal) => Exit::Signal(signal.unwrap_or(0)),

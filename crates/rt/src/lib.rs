@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
 //! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
+//! | [`interfaces`] | which network the sockets of a job use |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
 //! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
@@ -16,6 +17,7 @@
 
 pub mod client;
 pub mod control;
+pub mod interfaces;
 pub mod job;
 pub mod launch;
 mod lost;

@@ -142,11 +142,13 @@ impl<F: Fabric> Lane<F> {
                 }
                 Ok(sent)
             }
-            Err(_) => {
-                self.state.lose(to);
-                Err(Fault::Lost { peer: to })
-            }
+            Err(_) => Err(self.unreachable(to)),
         }
+    }
+
+    fn unreachable(&mut self, peer: u32) -> Fault {
+        self.state.lose(peer);
+        Fault::Lost { peer }
     }
 
     /// Sends an answer, or lets it wait for room.
@@ -321,9 +323,15 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<Sent> {
         let buffer = self.state.requests.send_mut(request)?.buffer.clone();
         let frame = Frame::Data { receiver, offset: from as u64 };
-        match self.offer(to, frame, Body::of(&buffer, from, len), request.raw()) {
+        let body = Body::of(&buffer, from, len);
+        let message = Message { sequence: 0, frame, body, token: request.raw() };
+        match self.fabric.send_piece(to, &message, &buffer, from) {
             Ok(taken @ (Sent::Done | Sent::Later)) => Some(taken),
-            Ok(Sent::Full) | Err(_) => None,
+            Ok(Sent::Full) => None,
+            Err(_) => {
+                self.unreachable(to);
+                None
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! When to look, when to yield, when to sleep: the policy of the door.
 
-use super::{Sleepers, Sleepy};
+use super::{Alarm, Sleepers, Sleepy};
 use crate::{
     barrier::{self, BarrierKind},
     clock,
+    poller::Poller,
     segment::Segment,
 };
 use std::sync::{
@@ -67,6 +68,8 @@ pub struct Door {
     slow_yield: u64,
     gap: u64,
     strangers: Strangers,
+    /// Of a process that sleeps on descriptors.
+    alarm: Option<Alarm>,
 }
 
 impl Door {
@@ -85,7 +88,13 @@ impl Door {
             slow_yield: clock::ticks_of_ns(policy.slow_yield_ns),
             gap: clock::ticks_of_ns(policy.poll_gap_ns),
             strangers: Strangers::new(policy.sleeping_waits),
+            alarm: None,
         }
+    }
+
+    /// The door of a process that sleeps on these descriptors (rule 6).
+    pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
+        Door { alarm: Some(Alarm::new(poller)), ..self }
     }
 
     /// The barriers this process uses, for its rings and bells.
@@ -98,7 +107,7 @@ impl Door {
     /// ```
     /// # use oxmpi_os::{door::*, segment::*};
     /// # let boot = Boot { job_id: 1, rank: 0, size: 1, local_rank: 0, local_size: 1, app: 0, oversubscribed: false,
-    /// #     asymmetric: false, config: SegmentConfig::default() };
+    /// #     asymmetric: false, sockets: false, config: SegmentConfig::default() };
     /// # let segment = Segment::map(Segment::create(&boot)?)?;
     /// # let door = Door::new(segment, Policy::new(false));
     /// # let mut looks = 0;
@@ -126,7 +135,10 @@ impl Door {
     /// Wakes the sleeping threads of this process: a sibling has completed something.
     #[inline]
     pub fn ring_own(&self) {
-        self.segment.door_word().ring(self.kind);
+        match &self.alarm {
+            None => self.segment.door_word().ring(self.kind),
+            Some(alarm) => self.segment.door_word().ring_with(self.kind, alarm),
+        }
     }
 }
 
@@ -199,7 +211,7 @@ impl Wait<'_> {
             }
             self.phase = Phase::Sleep;
         }
-        Next::Sleep(door.sleepers.announce(door.segment.door_word(), door.kind))
+        Next::Sleep(door.sleepers.announce_with(door.segment.door_word(), door.kind, door.alarm.as_ref()))
     }
 }
 

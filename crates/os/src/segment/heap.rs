@@ -185,6 +185,7 @@ mod tests {
             app: 0,
             oversubscribed: false,
             asymmetric: false,
+            sockets: false,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
         })
         .unwrap()

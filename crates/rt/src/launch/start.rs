@@ -8,9 +8,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use oxmpi_os::net::{self, Listener};
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass};
+use oxmpi_param::Transport;
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,7 +20,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::binding::Binding;
 use super::input::{Feed, Inputs};
 use super::{App, Launch, LaunchError};
-use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config};
+use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config, socket_buffers};
+use crate::interfaces;
 use crate::lost::LAUNCHER_VARIABLE;
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
@@ -26,7 +29,8 @@ use crate::lost::LAUNCHER_VARIABLE;
 const SEGMENT_NUMBER: i32 = 62;
 /// The number that the control socket has in a rank.
 const CONTROL_NUMBER: i32 = 63;
-/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
+/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process. Over sockets there is one
+/// more.
 const FDS_PER_RANK: u64 = 5;
 /// Descriptors that the launcher keeps for a rank whose output goes to files, beside those.
 const FILES_PER_RANK: u64 = 2;
@@ -58,6 +62,19 @@ pub(super) struct Started {
     pub(super) guard: Guard,
     /// Where standard input goes, if the launcher reads it.
     pub(super) feed: Feed,
+    /// Of a job over sockets.
+    pub(super) sockets: Option<Sockets>,
+}
+
+/// What makes ranks reach each other over sockets.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    /// The listening socket of each rank, until the rank asks for it.
+    pub(super) listeners: Vec<Option<Listener>>,
+    /// Where each of them can be reached.
+    pub(super) addresses: Vec<String>,
+    /// What only processes of this job know.
+    pub(super) secret: [u8; 32],
 }
 
 struct Made {
@@ -75,13 +92,17 @@ pub(super) fn start(
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
-    let open_files = raise_open_files(u64::from(size), FDS_PER_RANK + files + feeds)?;
+    let over_sockets = launch.params.rpi() == Transport::Tcp;
+    let each = FDS_PER_RANK + files + feeds + u64::from(over_sockets);
+    let open_files = raise_open_files(u64::from(size), each)?;
     // All segments exist before the first rank runs: it may ask for any of them.
     let segments = make_segments(launch, size)?;
+    let sockets = if over_sockets { Some(make_sockets(launch, size)?) } else { None };
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     let (inputs, feed) =
         kernel("open standard input for the ranks", Inputs::open(launch.stdin, size, stdin_is_terminal))?;
-    let mut started = Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, feed };
+    let mut started =
+        Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, feed, sockets };
     let apps = launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
     for ((rank, app), made) in (0..).zip(apps).zip(segments) {
         let env = environment(launch, app, rank, size);
@@ -106,6 +127,7 @@ pub(super) fn start(
 
 fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
     let oversubscribed = is_oversubscribed(size);
+    let sockets = launch.params.rpi() == Transport::Tcp;
     let boot = Boot {
         job_id: RandomState::new().hash_one(std::process::id()),
         rank: 0,
@@ -114,7 +136,9 @@ fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
         local_size: size,
         app: 0,
         oversubscribed,
-        asymmetric: !oversubscribed && barrier::asymmetric_is_available(),
+        // Over sockets nobody rings a bell in shared memory.
+        asymmetric: !sockets && !oversubscribed && barrier::asymmetric_is_available(),
+        sockets,
         config: segment_config(&launch.params, oversubscribed),
     };
     let make = |(rank, app)| {
@@ -133,6 +157,23 @@ struct Hands<'a> {
     signals: &'a Signals,
     open_files: Option<(u64, u64)>,
     cpus: Option<&'a [u64]>,
+}
+
+/// All sockets listen before the first rank runs: any of them may be connected to.
+fn make_sockets(launch: &Launch, size: u32) -> Result<Sockets, LaunchError> {
+    let params = &launch.params;
+    let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
+    let chosen = interfaces::choose(&there, params.btl_tcp_if_include(), params.btl_tcp_if_exclude(), true)?;
+    let mut secret = [0; 32];
+    net::fill_random(&mut secret).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
+    let mut sockets = Sockets { listeners: Vec::new(), addresses: Vec::new(), secret };
+    for _ in 0..size {
+        let listen = |e| LaunchError::Kernel("listen on a socket", e);
+        let listener = Listener::bind(chosen.address, socket_buffers(params)).map_err(listen)?;
+        sockets.addresses.push(format!("{}%{}", listener.address().map_err(listen)?, chosen.name));
+        sockets.listeners.push(Some(listener));
+    }
+    Ok(sockets)
 }
 
 fn start_one(

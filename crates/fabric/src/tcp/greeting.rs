@@ -1,0 +1,300 @@
+//! How two processes convince each other, before either believes a byte, that both belong to the job.
+//!
+//! They share a secret of 32 random bytes. Each message ends with a MAC, keyed BLAKE3 over a label that names the
+//! message, all greetings before it on this connection, and itself; so a message of one role, connection, job,
+//! pair of ranks or incarnation is worth nothing in another.
+//!
+//! ```text
+//! initiator                                   acceptor
+//!   Hello    who, to whom, nonce        ->                         closes if the MAC is wrong
+//!            closes if the MAC is wrong <-      Welcome  its nonce
+//!   Proof    what it has received       ->                         closes if the MAC is wrong
+//!                                       <-      Verdict  whether it takes the connection, what it has received
+//!   records                            <->      records
+//! ```
+//!
+//! Rules
+//! 1. A Hello can be a recording, so it changes nothing but that the acceptor waits longer. The Proof answers a nonce of the
+//!    acceptor's, so it is new.
+//! 2. The initiator has closed its older connection before it says in the Proof what it has received. The acceptor closes
+//!    its own when it has the Proof, and then says what it has received. So neither receives anything from an older
+//!    connection after it has said up to where.
+//! 3. Crossing attempts: who gets a Proof while it makes an attempt of its own takes it if the initiator's rank
+//!    is lower than its own, and gives its own attempt up; else it refuses.
+//! 4. A process of an older incarnation than the one known is refused.
+
+use super::record::Point;
+
+/// The secret of a job.
+#[derive(Clone)]
+pub struct Secret(pub [u8; 32]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Who a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Names the job.
+    pub job: u64,
+    /// Its number in the job.
+    pub rank: u32,
+    /// How many processes the job has.
+    pub size: u32,
+    /// How often this rank has been started: a newer one replaces an older one.
+    pub incarnation: u64,
+}
+
+/// Random bytes that are used once.
+pub type Nonce = [u8; 32];
+
+/// Why a greeting ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GreetingError {
+    /// The bytes are no greeting of this version.
+    #[error("what it says is no greeting of this version of OxMPI")]
+    Noise,
+    /// The MAC is wrong, so it does not have the secret.
+    #[error("it does not know the secret of the job")]
+    Stranger,
+    /// It means another process.
+    #[error("it is or means another process of the job")]
+    Elsewhere,
+    /// The acceptor does not take the connection (rules 3 and 4).
+    #[error("it has refused the connection")]
+    Refused,
+}
+
+/// Bytes of a Hello.
+pub const HELLO: usize = 72 + MAC;
+/// Bytes of a Welcome.
+pub const WELCOME: usize = 56 + MAC;
+/// Bytes of a Proof.
+pub const PROOF: usize = 24 + MAC;
+/// Bytes of a Verdict.
+pub const VERDICT: usize = 24 + MAC;
+
+const MAC: usize = 32;
+const MAGIC: [u8; 8] = *b"OxMPItcp";
+const VERSION: u8 = 1;
+
+/// The greetings of one connection so far, on either side.
+#[derive(Clone, Debug)]
+struct Transcript {
+    secret: Secret,
+    said: Vec<u8>,
+}
+
+impl Transcript {
+    fn new(secret: &Secret) -> Transcript {
+        Transcript { secret: secret.clone(), said: Vec::with_capacity(HELLO + WELCOME + PROOF + VERDICT) }
+    }
+
+    fn mac(&self, label: u8) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.secret.0);
+        hasher.update(&[label]);
+        hasher.update(&self.said);
+        hasher.finalize()
+    }
+
+    /// Ends a message of our own with its MAC.
+    fn seal<const N: usize>(&mut self, label: u8, message: &[u8]) -> [u8; N] {
+        let at = self.said.len();
+        self.said.extend_from_slice(message);
+        let mac = self.mac(label);
+        self.said.extend_from_slice(mac.as_bytes());
+        let mut out = [0; N];
+        out.copy_from_slice(&self.said[at..]);
+        out
+    }
+
+    /// Checks a message of the other side's.
+    fn open<const N: usize>(&mut self, label: u8, message: &[u8; N]) -> Result<(), GreetingError> {
+        let (body, mac) = message.split_at(N - MAC);
+        self.said.extend_from_slice(body);
+        let mut wanted = [0; MAC];
+        wanted.copy_from_slice(mac);
+        // `Hash` compares in constant time.
+        if self.mac(label) != blake3::Hash::from_bytes(wanted) {
+            return Err(GreetingError::Stranger);
+        }
+        self.said.extend_from_slice(mac);
+        Ok(())
+    }
+}
+
+/// Writes a message without its MAC.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new(kind: u8) -> Writer {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([VERSION, kind, 0, 0, 0, 0, 0, 0]);
+        Writer(bytes)
+    }
+
+    fn u32(mut self, value: u32) -> Writer {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn u64(mut self, value: u64) -> Writer {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+}
+
+/// Reads a message; what is not there reads as zero.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        let (now, rest) = self.0.split_at(self.0.len().min(N));
+        self.0 = rest;
+        let mut out = [0; N];
+        out[..now.len()].copy_from_slice(now);
+        out
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.array())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+}
+
+// What each message is; also the labels of the MACs.
+const KIND_HELLO: u8 = 1;
+const KIND_WELCOME: u8 = 2;
+const KIND_PROOF: u8 = 3;
+const KIND_VERDICT: u8 = 4;
+
+/// The side that has connected.
+#[derive(Debug)]
+pub struct Initiator {
+    own: Identity,
+    to: u32,
+    transcript: Transcript,
+}
+
+impl Initiator {
+    /// Begins, with what to send first.
+    pub fn new(own: Identity, to: u32, secret: &Secret, nonce: &Nonce) -> (Initiator, [u8; HELLO]) {
+        let mut transcript = Transcript::new(secret);
+        let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(own.rank).u32(to).u64(own.incarnation).0;
+        hello.extend(nonce);
+        let hello = transcript.seal(KIND_HELLO, &hello);
+        (Initiator { own, to, transcript }, hello)
+    }
+
+    /// Answers a Welcome, and says what was received. Returns the peer's incarnation, and what to send.
+    ///
+    /// # Errors
+    /// If the acceptor is not who it should be.
+    pub fn welcomed(
+        &mut self,
+        welcome: &[u8; WELCOME],
+        received: Point,
+    ) -> Result<(u64, [u8; PROOF]), GreetingError> {
+        self.transcript.open(KIND_WELCOME, welcome)?;
+        let mut reader = Reader(welcome);
+        let (job, rank, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
+        if (job, rank, to) != (self.own.job, self.to, self.own.rank) {
+            return Err(GreetingError::Elsewhere);
+        }
+        let proof =
+            Writer(Vec::new()).u64(KIND_PROOF.into()).u64(received.records).u64(received.bytes.into()).0;
+        Ok((incarnation, self.transcript.seal(KIND_PROOF, &proof)))
+    }
+
+    /// Reads a Verdict: what the peer has received.
+    ///
+    /// # Errors
+    /// If the peer has refused.
+    pub fn judged(&mut self, verdict: &[u8; VERDICT]) -> Result<Point, GreetingError> {
+        self.transcript.open(KIND_VERDICT, verdict)?;
+        let mut reader = Reader(verdict);
+        match reader.u64() {
+            1 => Ok(point(&mut reader)),
+            _ => Err(GreetingError::Refused),
+        }
+    }
+}
+
+fn point(reader: &mut Reader<'_>) -> Point {
+    Point { records: reader.u64(), bytes: u32::try_from(reader.u64()).unwrap_or(u32::MAX) }
+}
+
+/// The side that was connected to.
+#[derive(Debug)]
+pub struct Acceptor {
+    own: Identity,
+    transcript: Transcript,
+    /// Who it says it is.
+    from: u32,
+    incarnation: u64,
+}
+
+impl Acceptor {
+    /// Begins with the first message, and what to answer.
+    ///
+    /// # Errors
+    /// If it is not from a process of the job, or not for this one.
+    pub fn new(
+        own: Identity,
+        secret: &Secret,
+        hello: &[u8; HELLO],
+        nonce: &Nonce,
+    ) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
+        let mut reader = Reader(hello);
+        if reader.array() != MAGIC || reader.array() != [VERSION, KIND_HELLO, 0, 0, 0, 0, 0, 0] {
+            return Err(GreetingError::Noise);
+        }
+        let mut transcript = Transcript::new(secret);
+        transcript.open(KIND_HELLO, hello)?;
+        let (job, from, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
+        if job != own.job || to != own.rank || from == own.rank || from >= own.size {
+            return Err(GreetingError::Elsewhere);
+        }
+        let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
+        welcome.extend(nonce);
+        let welcome = transcript.seal(KIND_WELCOME, &welcome);
+        Ok((Acceptor { own, transcript, from, incarnation }, welcome))
+    }
+
+    /// Who has sent the Hello, and its incarnation; certain only after the Proof.
+    pub fn from(&self) -> (u32, u64) {
+        (self.from, self.incarnation)
+    }
+
+    /// Whether this side is to refuse if it makes an attempt of its own to the same peer (rule 3).
+    pub fn loses_to_own(&self) -> bool {
+        self.own.rank < self.from
+    }
+
+    /// Reads a Proof: what the peer has received.
+    ///
+    /// # Errors
+    /// If the peer does not have the secret after all.
+    pub fn proved(&mut self, proof: &[u8; PROOF]) -> Result<Point, GreetingError> {
+        self.transcript.open(KIND_PROOF, proof)?;
+        let mut reader = Reader(proof);
+        if reader.u64() != KIND_PROOF.into() {
+            return Err(GreetingError::Noise);
+        }
+        Ok(point(&mut reader))
+    }
+
+    /// Ends with the verdict: what this side has received if it takes the connection.
+    pub fn judge(mut self, received: Option<Point>) -> [u8; VERDICT] {
+        let point = received.unwrap_or_default();
+        let verdict =
+            Writer(Vec::new()).u64(received.is_some().into()).u64(point.records).u64(point.bytes.into()).0;
+        self.transcript.seal(KIND_VERDICT, &verdict)
+    }
+}

@@ -1,0 +1,154 @@
+//! A link: both directions between two processes, over as many connections as it takes. A pure state machine: bytes in,
+//! bytes out (rules 1 to 3 of the module).
+
+use super::outgoing::{Outgoing, Pieces};
+use super::record::{Incoming, Point, Upper};
+use super::{RecordError, body_fits, is_ours};
+use crate::{Message, Sink, dispatch};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::Received;
+
+/// What is kept of one peer's traffic.
+#[derive(Debug, Default)]
+pub struct Link {
+    out: Outgoing,
+    came: Incoming,
+    /// The peer has said goodbye.
+    has_left: bool,
+}
+
+/// Hands up what comes, and notes what it says of the other direction.
+struct Hands<'a, S> {
+    from: u32,
+    out: &'a mut Outgoing,
+    has_left: &'a mut bool,
+    sink: &'a mut S,
+}
+
+impl<S: Sink> Upper for Hands<'_, S> {
+    fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
+        if !is_ours(self.from, got.source, &got.frame) {
+            return Err(RecordError::Foreign);
+        }
+        dispatch(self.from, got, total, first, self.sink);
+        Ok(())
+    }
+
+    fn more(&mut self, offset: usize, part: Bytes<'_>) {
+        self.sink.more(self.from, offset, part);
+    }
+
+    fn acknowledged(&mut self, records: u64) -> Result<(), RecordError> {
+        self.out.acknowledge(records)
+    }
+
+    fn bye(&mut self) {
+        *self.has_left = true;
+    }
+}
+
+impl Link {
+    /// Whether a message with a body of `len` bytes would be taken.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.out.has_room(len)
+    }
+
+    /// Takes a message and copies its body.
+    pub fn push(&mut self, me: u32, message: &Message<'_>) {
+        debug_assert!(body_fits(&message.body));
+        self.out.push(message.frame, message.sequence, me, &message.body, message.token);
+    }
+
+    /// Takes a piece of an announced message: `len` packed bytes of a buffer from an offset on.
+    pub fn lend(&mut self, me: u32, message: &Message<'_>, piece: (UserBuf, usize, usize)) {
+        self.out.lend(message.frame, me, piece, message.token);
+    }
+
+    /// Whether the newest message, taken by [`Link::push`], is written; then nobody is told of it later.
+    pub fn took_newest(&mut self) -> bool {
+        let written = self.out.is_written();
+        if written {
+            self.out.take_notice_back();
+        }
+        written
+    }
+
+    /// What to write next to the connection.
+    pub fn next(&mut self) -> Option<Pieces<'_>> {
+        let owed = self.came.owes();
+        let came = &mut self.came;
+        self.out.next(owed, || came.say())
+    }
+
+    /// So many bytes of what [`Link::next`] said are written.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.out.wrote(bytes);
+    }
+
+    /// Whether everything is written.
+    pub fn is_written(&self) -> bool {
+        self.out.is_written()
+    }
+
+    /// Whether the peer has everything.
+    pub fn is_acknowledged(&self) -> bool {
+        self.out.is_acknowledged()
+    }
+
+    /// Asks the peer to say what it has.
+    pub fn ask(&mut self) {
+        self.out.ask();
+    }
+
+    /// Says goodbye, after everything else.
+    pub fn say_bye(&mut self) {
+        self.out.say_bye();
+    }
+
+    /// Whether the peer has said goodbye.
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// Takes bytes that came from process `from` and hands up what they say.
+    ///
+    /// # Errors
+    /// If they make no sense; the connection is of no use then.
+    pub fn take<S: Sink>(&mut self, from: u32, bytes: &[u8], sink: &mut S) -> Result<(), RecordError> {
+        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
+        self.came.take(bytes, &mut hands)
+    }
+
+    /// Up to where this side has received: what the peer must be told before a new connection is used. What is still
+    /// to come of an older one is forgotten.
+    pub fn point(&mut self) -> Point {
+        self.came.restart();
+        self.came.point()
+    }
+
+    /// A new connection is used; the peer has received up to `point`.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub fn resume(&mut self, point: Point) -> Result<(), RecordError> {
+        self.out.resume(point)
+    }
+
+    /// The peer is gone: nothing is kept for it.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    /// The buffers of this message may not be used any more.
+    pub fn release(&mut self, token: u64) {
+        self.out.release(token);
+    }
+
+    /// Tells which messages are gone.
+    pub fn tell_gone<S: Sink>(&mut self, sink: &mut S) {
+        for token in self.out.gone.drain(..) {
+            sink.sent(token);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What goes to one peer, and is kept until the peer has said that it has come.
+
+use super::RecordError;
+use super::record::{Header, Kind, Point, RECORD_HEADER};
+use crate::Body;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use std::collections::VecDeque;
+
+/// Copied bytes that may be kept for one peer, beside one message.
+const MAX_COPIED: usize = 4 << 20;
+/// Records that may be kept for one peer.
+const MAX_RECORDS: usize = 4096;
+/// Bytes of a layout with gaps that are packed at a time.
+const STAGE: usize = 64 << 10;
+/// Vectors that are kept to be used again, and how long they may be.
+const SPARES: usize = 16;
+const SPARE_BYTES: usize = 128 << 10;
+
+/// The bytes behind a frame.
+#[derive(Debug)]
+enum Data {
+    /// Our own.
+    Copied(Vec<u8>),
+    /// Packed bytes of a user's buffer.
+    Lent { buffer: UserBuf, offset: usize, len: usize },
+}
+
+/// When the sender is told that its message is gone.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Notice {
+    Never,
+    /// When all of it is with the kernel.
+    Written(u64),
+    /// When the peer has it.
+    Acknowledged(u64),
+}
+
+#[derive(Debug)]
+struct Kept {
+    frame: [u8; MAX_FRAME_LEN],
+    frame_len: usize,
+    data: Data,
+    notice: Notice,
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        self.frame_len
+            + match &self.data {
+                Data::Copied(bytes) => bytes.len(),
+                Data::Lent { len, .. } => *len,
+            }
+    }
+}
+
+/// What is being written.
+#[derive(Debug)]
+struct Writing {
+    header: [u8; RECORD_HEADER],
+    /// Bytes of the header that are written.
+    done: usize,
+    is_record: bool,
+}
+
+/// One direction, from here to a peer.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    kept: VecDeque<Kept>,
+    /// Number of the oldest kept record.
+    first: u64,
+    /// The kept record that is being written, or is to be written next.
+    current: usize,
+    /// Bytes of it that are written, or that the peer has.
+    at: usize,
+    writing: Option<Writing>,
+    copied: usize,
+    ask: bool,
+    bye: bool,
+    /// Number behind the newest record for which an acknowledgement was asked.
+    asked: u64,
+    spares: Vec<Vec<u8>>,
+    stage: Vec<u8>,
+    /// Tokens of messages that are gone.
+    pub(super) gone: Vec<u64>,
+}
+
+/// What is to be written next.
+#[derive(Debug)]
+pub struct Pieces<'a>([Bytes<'a>; 3]);
+
+impl<'a> Pieces<'a> {
+    /// The pieces, some of which may be empty.
+    pub fn as_slice(&self) -> &[Bytes<'a>] {
+        &self.0
+    }
+
+    /// All bytes.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Outgoing {
+    /// Whether another message would be taken: everything before it is written, and not too much is kept.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.writing.is_none()
+            && self.current == self.kept.len()
+            && self.kept.len() < MAX_RECORDS
+            && (self.copied == 0 || self.copied + len <= MAX_COPIED)
+    }
+
+    /// Takes a message and copies its body. Once it is written the token is among those gone.
+    pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
+        let mut data = self.spares.pop().unwrap_or_default();
+        match body {
+            Body::Bytes(bytes) => bytes.append_to(&mut data),
+            Body::Packed { len, .. } => {
+                data.resize(*len, 0);
+                body.fill(0, BytesMut::from(&mut data[..]));
+            }
+        }
+        self.copied += data.len();
+        self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
+    }
+
+    /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
+    pub(super) fn lend(
+        &mut self,
+        frame: Frame,
+        me: u32,
+        (buffer, offset, len): (UserBuf, usize, usize),
+        token: u64,
+    ) {
+        self.keep(frame, 0, me, Data::Lent { buffer, offset, len }, Notice::Acknowledged(token));
+    }
+
+    fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
+        let mut bytes = [0; MAX_FRAME_LEN];
+        let frame_len = frame.encode(sequence, me, &mut bytes);
+        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
+    }
+
+    /// Whether everything is written.
+    pub(super) fn is_written(&self) -> bool {
+        self.writing.is_none() && self.current == self.kept.len() && !self.ask && !self.bye
+    }
+
+    /// Whether the peer has everything.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The newest message was written at once: nobody needs to be told of it.
+    pub(super) fn take_notice_back(&mut self) {
+        self.gone.pop();
+    }
+
+    /// Asks for an acknowledgement of everything, if that was not done.
+    pub(super) fn ask(&mut self) {
+        let end = self.first + self.kept.len() as u64;
+        if !self.kept.is_empty() && self.asked < end {
+            (self.ask, self.asked) = (true, end);
+        }
+    }
+
+    /// Says goodbye, after everything else.
+    pub(super) fn say_bye(&mut self) {
+        self.bye = true;
+    }
+
+    /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
+    /// many records of the other direction have come, for a header that is made now.
+    pub(super) fn next(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
+        if self.writing.is_none() {
+            let record = self.kept.get(self.current);
+            let kind = match record {
+                Some(_) => Kind::Frame,
+                None if self.bye => Kind::Bye,
+                None if self.ask => Kind::Ask,
+                None if owed => Kind::Ack,
+                None => return None,
+            };
+            match kind {
+                Kind::Bye => (self.bye, self.ask) = (false, false),
+                Kind::Ask => self.ask = false,
+                Kind::Frame | Kind::Ack => {}
+            }
+            let header = Header {
+                kind,
+                wanted: record.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
+                number: record.map_or(0, |_| self.first + self.current as u64),
+                acknowledged: say(),
+                length: record.map_or(0, |kept| kept.len() as u32),
+                start: record.map_or(0, |_| self.at as u32),
+            };
+            self.writing = Some(Writing { header: header.encode(), done: 0, is_record: record.is_some() });
+        }
+        let Outgoing { writing: Some(writing), kept, current, at, stage, .. } = self else { return None };
+        let header = Bytes::from(&writing.header[writing.done..]);
+        let Some(kept) = kept.get(*current).filter(|_| writing.is_record) else {
+            return Some(Pieces([header, Bytes::empty(), Bytes::empty()]));
+        };
+        let frame = Bytes::from(&kept.frame[kept.frame_len.min(*at)..kept.frame_len]);
+        let from = at.saturating_sub(kept.frame_len);
+        let data = match &kept.data {
+            Data::Copied(bytes) => Bytes::from(&bytes[from..]),
+            Data::Lent { buffer, offset, len } => match buffer.as_contiguous() {
+                Some(bytes) => bytes.slice(offset + from, len - from),
+                None => {
+                    stage.resize(STAGE, 0);
+                    let now = STAGE.min(len - from);
+                    buffer.pack(offset + from, BytesMut::from(&mut stage[..now]));
+                    Bytes::from(&stage[..now])
+                }
+            },
+        };
+        Some(Pieces([header, frame, data]))
+    }
+
+    /// So many bytes of what [`Outgoing::next`] said are written.
+    pub(super) fn wrote(&mut self, mut bytes: usize) {
+        let Some(writing) = &mut self.writing else { return };
+        let head = bytes.min(RECORD_HEADER - writing.done);
+        writing.done += head;
+        bytes -= head;
+        if !writing.is_record {
+            if writing.done == RECORD_HEADER {
+                self.writing = None;
+            }
+            return;
+        }
+        self.at += bytes;
+        let Some(kept) = self.kept.get_mut(self.current) else { return };
+        if writing.done == RECORD_HEADER && self.at == kept.len() {
+            if let Notice::Written(token) = kept.notice {
+                kept.notice = Notice::Never;
+                self.gone.push(token);
+            }
+            (self.writing, self.at) = (None, 0);
+            self.current += 1;
+        }
+    }
+
+    /// The peer has so many records whole.
+    ///
+    /// # Errors
+    /// If they were not even written.
+    pub(super) fn acknowledge(&mut self, records: u64) -> Result<(), RecordError> {
+        let written = self.first + self.current as u64;
+        if records > written {
+            return Err(RecordError::Acknowledged { records, written });
+        }
+        while self.first < records {
+            let Some(kept) = self.kept.pop_front() else { break };
+            self.first += 1;
+            self.current -= 1;
+            self.drop_kept(kept);
+        }
+        Ok(())
+    }
+
+    /// A new connection begins, whose other side has what `point` says: all behind it is to be written again.
+    ///
+    /// # Errors
+    /// If it cannot have that.
+    pub(super) fn resume(&mut self, point: Point) -> Result<(), RecordError> {
+        // A record that was being written may have come whole for all we know of the kernel's buffers, but then
+        // it would count as written.
+        self.acknowledge(point.records)?;
+        let most = match self.kept.front() {
+            Some(kept) if self.current > 0 => kept.len().saturating_sub(1),
+            Some(_) => self.at,
+            None => 0,
+        };
+        if point.bytes as usize > most {
+            return Err(RecordError::Resume { point, most });
+        }
+        (self.current, self.at, self.writing) = (0, point.bytes as usize, None);
+        (self.ask, self.asked) = (false, self.first);
+        Ok(())
+    }
+
+    /// Nothing that is kept will be needed: the peer is gone, or takes nothing more.
+    pub(super) fn clear(&mut self) {
+        while let Some(kept) = self.kept.pop_front() {
+            self.first += 1;
+            self.drop_kept(kept);
+        }
+        (self.current, self.at, self.writing) = (0, 0, None);
+        (self.ask, self.bye) = (false, false);
+    }
+
+    /// The buffers of a message may not be used any more: copies what is still needed of them.
+    pub(super) fn release(&mut self, token: u64) {
+        for kept in &mut self.kept {
+            if kept.notice == Notice::Acknowledged(token)
+                && let Data::Lent { buffer, offset, len } = &kept.data
+            {
+                let mut bytes = vec![0; *len];
+                buffer.pack(*offset, BytesMut::from(&mut bytes[..]));
+                self.copied += bytes.len();
+                kept.data = Data::Copied(bytes);
+                kept.notice = Notice::Never;
+            }
+        }
+    }
+
+    fn drop_kept(&mut self, kept: Kept) {
+        if let Notice::Written(token) | Notice::Acknowledged(token) = kept.notice {
+            self.gone.push(token);
+        }
+        if let Data::Copied(mut bytes) = kept.data {
+            self.copied -= bytes.len();
+            if self.spares.len() < SPARES && bytes.capacity() <= SPARE_BYTES {
+                bytes.clear();
+                self.spares.push(bytes);
+            }
+        }
+    }
+}

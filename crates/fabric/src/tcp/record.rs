@@ -1,0 +1,330 @@
+//! Records: how frames and their bodies lie in the bytes of a connection.
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0 | mark | 0x4f: who has lost the thread finds out soon |
+//! | 1 | kind | 1 a frame with its body, 2 acknowledgement, 3 question for one, 4 goodbye |
+//! | 2 | flags | 1: acknowledge this soon |
+//! | 3..8 | | zero |
+//! | 8..16 | number | of the record in its direction, from 0 (kind 1), else 0 |
+//! | 16..24 | acknowledged | how many records of the other direction have come whole |
+//! | 24..28 | length | bytes of frame and body |
+//! | 28..32 | start | how many of them are left out, because the receiver has them from an earlier connection |
+//!
+//! [`Incoming`] takes bytes as they come, in any pieces, and hands up what they say.
+
+use super::RecordError;
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
+
+/// Bytes of a record's header.
+pub const RECORD_HEADER: usize = 32;
+
+const MARK: u8 = 0x4f;
+const FLAG_WANTED: u8 = 1;
+
+/// What a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A frame with its body.
+    Frame,
+    /// Nothing but its acknowledgement.
+    Ack,
+    /// A question for an acknowledgement.
+    Ask,
+    /// Nothing more comes, and nothing more is taken.
+    Bye,
+}
+
+/// The header of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// What it is.
+    pub kind: Kind,
+    /// Whether the sender waits for the acknowledgement of this record.
+    pub wanted: bool,
+    /// Its number; 0 if it is not a frame.
+    pub number: u64,
+    /// How many records of the other direction have come.
+    pub acknowledged: u64,
+    /// Bytes of frame and body.
+    pub length: u32,
+    /// Bytes of them that are left out.
+    pub start: u32,
+}
+
+impl Header {
+    /// The header as bytes.
+    pub fn encode(&self) -> [u8; RECORD_HEADER] {
+        let mut out = [0; RECORD_HEADER];
+        out[0] = MARK;
+        out[1] = match self.kind {
+            Kind::Frame => 1,
+            Kind::Ack => 2,
+            Kind::Ask => 3,
+            Kind::Bye => 4,
+        };
+        out[2] = if self.wanted { FLAG_WANTED } else { 0 };
+        out[8..16].copy_from_slice(&self.number.to_le_bytes());
+        out[16..24].copy_from_slice(&self.acknowledged.to_le_bytes());
+        out[24..28].copy_from_slice(&self.length.to_le_bytes());
+        out[28..32].copy_from_slice(&self.start.to_le_bytes());
+        out
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`RecordError::Header`] for anything that [`Header::encode`] cannot have made.
+    pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<Header, RecordError> {
+        let wrong = || RecordError::Header(u64::from_le_bytes(word(bytes, 0)));
+        let kind = match bytes[1] {
+            1 => Kind::Frame,
+            2 => Kind::Ack,
+            3 => Kind::Ask,
+            4 => Kind::Bye,
+            _ => return Err(wrong()),
+        };
+        let header = Header {
+            kind,
+            wanted: bytes[2] & FLAG_WANTED != 0,
+            number: u64::from_le_bytes(word(bytes, 8)),
+            acknowledged: u64::from_le_bytes(word(bytes, 16)),
+            length: u32::from_le_bytes(word(bytes, 24)),
+            start: u32::from_le_bytes(word(bytes, 28)),
+        };
+        let fits = match kind {
+            Kind::Frame => header.length as usize >= HEADER_LEN && header.start < header.length.max(1),
+            _ => header.number == 0 && header.length == 0 && header.start == 0 && !header.wanted,
+        };
+        if bytes[0] != MARK || bytes[2] & !FLAG_WANTED != 0 || bytes[3..8] != [0; 5] || !fits {
+            return Err(wrong());
+        }
+        Ok(header)
+    }
+}
+
+/// The `N` bytes from `at` on.
+fn word<const N: usize>(bytes: &[u8; RECORD_HEADER], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}
+
+/// Up to where a direction has been received: what is said when a connection is made again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Point {
+    /// Records that have come whole.
+    pub records: u64,
+    /// Bytes of frame and body of the next one that were handed up.
+    pub bytes: u32,
+}
+
+/// Who is told what came.
+pub trait Upper {
+    /// A record's frame, and the part of its body that is here; `total` is the length of the whole body.
+    ///
+    /// # Errors
+    /// If the frame makes no sense here.
+    fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
+    /// The next part of the body, which begins at `offset`.
+    fn more(&mut self, offset: usize, part: Bytes<'_>);
+    /// So many records of ours have come whole.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
+    /// The peer leaves.
+    fn bye(&mut self);
+}
+
+/// A record whose frame was handed up and whose body has not come whole.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    frame: u32,
+    length: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The header, of which so many bytes are here.
+    Header(usize),
+    /// The frame, of which so many bytes are here; its record is so long.
+    Frame(usize, u32),
+    /// The body.
+    Body,
+}
+
+/// What has come of one direction.
+#[derive(Debug)]
+pub struct Incoming {
+    point: Point,
+    begun: Option<Begun>,
+    stage: Stage,
+    header: [u8; RECORD_HEADER],
+    frame: [u8; MAX_FRAME_LEN],
+    /// Bytes that have come since somebody said so to the peer.
+    unsaid_bytes: usize,
+    /// Records likewise.
+    unsaid_records: u32,
+    wanted: bool,
+    /// The sender waits for the acknowledgement of the record that is coming.
+    wanted_when_whole: bool,
+}
+
+/// After so many bytes an acknowledgement is due.
+const ACK_BYTES: usize = 256 << 10;
+/// After so many records an acknowledgement is due.
+const ACK_RECORDS: u32 = 256;
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Incoming {
+            point: Point::default(),
+            begun: None,
+            stage: Stage::Header(0),
+            header: [0; RECORD_HEADER],
+            frame: [0; MAX_FRAME_LEN],
+            unsaid_bytes: 0,
+            unsaid_records: 0,
+            wanted: false,
+            wanted_when_whole: false,
+        }
+    }
+}
+
+impl Incoming {
+    /// Up to where the direction has come.
+    pub fn point(&self) -> Point {
+        self.point
+    }
+
+    /// Whether an acknowledgement should be sent even if nothing else is.
+    pub fn owes(&self) -> bool {
+        self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
+    }
+
+    /// The peer is told how many records have come: that many.
+    pub fn say(&mut self) -> u64 {
+        (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
+        self.point.records
+    }
+
+    /// A new connection begins: what is not handed up of the old one is forgotten.
+    pub fn restart(&mut self) {
+        self.stage = Stage::Header(0);
+    }
+
+    /// Takes the next bytes of the connection.
+    ///
+    /// # Errors
+    /// If they are no records, or not those that must come. Nothing can be made of the connection then.
+    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+        while !bytes.is_empty() {
+            bytes = match self.stage {
+                Stage::Header(have) => self.take_header(have, bytes, upper)?,
+                Stage::Frame(have, length) => self.take_frame(have, length, bytes, upper)?,
+                Stage::Body => self.take_body(bytes, upper),
+            };
+        }
+        Ok(())
+    }
+
+    fn take_header<'b>(
+        &mut self,
+        have: usize,
+        bytes: &'b [u8],
+        upper: &mut impl Upper,
+    ) -> Result<&'b [u8], RecordError> {
+        let (now, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER - have));
+        self.header[have..have + now.len()].copy_from_slice(now);
+        if have + now.len() < RECORD_HEADER {
+            self.stage = Stage::Header(have + now.len());
+            return Ok(rest);
+        }
+        self.stage = Stage::Header(0);
+        let header = Header::decode(&self.header)?;
+        upper.acknowledged(header.acknowledged)?;
+        match header.kind {
+            Kind::Frame => self.begin(&header)?,
+            Kind::Ack => {}
+            Kind::Ask => self.wanted = true,
+            Kind::Bye => upper.bye(),
+        }
+        Ok(rest)
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<(), RecordError> {
+        let Point { records, bytes } = self.point;
+        let same = self.begun.is_none_or(|begun| begun.length == header.length);
+        if header.number != records || header.start != bytes || !same {
+            return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
+        }
+        self.wanted_when_whole = header.wanted;
+        self.stage = match self.begun {
+            Some(_) => Stage::Body,
+            None => Stage::Frame(0, header.length),
+        };
+        Ok(())
+    }
+
+    fn take_frame<'b>(
+        &mut self,
+        have: usize,
+        length: u32,
+        bytes: &'b [u8],
+        upper: &mut impl Upper,
+    ) -> Result<&'b [u8], RecordError> {
+        // First the fixed part, which says how long the rest is.
+        let needed = if have < HEADER_LEN {
+            HEADER_LEN
+        } else {
+            HEADER_LEN + usize::from(u16::from_le_bytes([self.frame[2], self.frame[3]]))
+        };
+        if needed > MAX_FRAME_LEN || needed > length as usize {
+            return Err(RecordError::Length { length, frame: needed });
+        }
+        let (now, rest) = bytes.split_at(bytes.len().min(needed - have));
+        self.frame[have..have + now.len()].copy_from_slice(now);
+        let have = have + now.len();
+        self.stage = Stage::Frame(have, length);
+        if have < HEADER_LEN {
+            return Ok(rest);
+        }
+        let needed = HEADER_LEN + usize::from(u16::from_le_bytes([self.frame[2], self.frame[3]]));
+        if have < needed {
+            return Ok(rest);
+        }
+        let got = Frame::decode(&self.frame[..have])?;
+        let total = length as usize - have;
+        let (first, rest) = rest.split_at(rest.len().min(total));
+        upper.frame(&got, total, Bytes::from(first))?;
+        self.begun = Some(Begun { frame: have as u32, length });
+        self.stage = Stage::Body;
+        self.point.bytes = have as u32;
+        self.count(first.len());
+        Ok(rest)
+    }
+
+    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl Upper) -> &'b [u8] {
+        let Some(begun) = self.begun else { return &[] };
+        let left = (begun.length - self.point.bytes) as usize;
+        let (part, rest) = bytes.split_at(bytes.len().min(left));
+        upper.more((self.point.bytes - begun.frame) as usize, Bytes::from(part));
+        self.count(part.len());
+        rest
+    }
+
+    /// So many bytes of the begun record's body were handed up.
+    fn count(&mut self, bytes: usize) {
+        self.unsaid_bytes += bytes;
+        self.point.bytes += bytes as u32;
+        if self.begun.is_some_and(|begun| begun.length == self.point.bytes) {
+            self.point = Point { records: self.point.records + 1, bytes: 0 };
+            self.unsaid_records += 1;
+            self.wanted |= std::mem::take(&mut self.wanted_when_whole);
+            self.begun = None;
+            self.stage = Stage::Header(0);
+        }
+    }
+}

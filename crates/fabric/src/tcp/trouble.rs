@@ -1,0 +1,87 @@
+//! When to try again to reach a peer, and when to give up.
+
+use std::time::Duration;
+
+/// How long to wait after the first failure; twice as long after each other one.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Attempts that are made at least, however long they take: the process may have been away meanwhile.
+const LEAST_TRIES: u32 = 10;
+
+/// The attempts to reach a peer that have failed since something last came of one.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    tries: u32,
+    since: Duration,
+}
+
+/// What to do after a failure.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Try again after this time.
+    Again(Duration),
+    /// Give up: so often and so long it was tried.
+    GiveUp {
+        /// Attempts.
+        tries: u32,
+        /// From the first failure to the last.
+        time: Duration,
+    },
+}
+
+impl Trouble {
+    /// An attempt has failed, or a connection was lost before anything came of it. `now` is the time on any clock,
+    /// `patience` how long to try.
+    pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Next {
+        if self.tries == 0 {
+            self.since = now;
+        }
+        self.tries += 1;
+        let time = now.saturating_sub(self.since);
+        if self.tries >= LEAST_TRIES && time >= patience {
+            return Next::GiveUp { tries: self.tries, time };
+        }
+        let doublings = (self.tries - 1).min(16);
+        Next::Again((FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE))
+    }
+
+    /// Something came of it.
+    pub(super) fn over(&mut self) {
+        self.tries = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let (mut trouble, mut now, patience) =
+            (Trouble::default(), Duration::from_secs(3), Duration::from_secs(10));
+        let mut pauses = Vec::new();
+        let (tries, time) = loop {
+            match trouble.failed(now, patience) {
+                Next::Again(pause) => {
+                    pauses.push(pause.as_millis());
+                    now += pause;
+                }
+                Next::GiveUp { tries, time } => break (tries, time),
+            }
+        };
+        assert_eq!(pauses[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 500]);
+        assert_eq!(tries as usize, pauses.len() + 1);
+        assert!(time >= patience && time < patience + LONGEST_PAUSE);
+        trouble.over();
+        assert_eq!(trouble.failed(now, patience), Next::Again(FIRST_PAUSE));
+    }
+
+    #[test]
+    fn a_process_that_was_away_tries_some_times_more() {
+        let mut trouble = Trouble::default();
+        let hour = Duration::from_secs(3600);
+        let gave_up = (0..20).find(|n| matches!(trouble.failed(hour * *n, hour / 60), Next::GiveUp { .. }));
+        assert_eq!(gave_up, Some(LEAST_TRIES - 1));
+    }
+}

@@ -1,0 +1,206 @@
+//! The ways of a process of a job: shared memory, or sockets.
+//!
+//! One type has both, so that there is one library. In a job over sockets no ring is ever granted, so the fast ways may
+//! ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
+
+use crate::shm::Shm;
+use crate::tcp::Tcp;
+use crate::{Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::ControlSection;
+use oxmpi_wire::Tags;
+
+/// All ways of one process.
+#[derive(Debug)]
+pub struct Ways {
+    shm: Shm,
+    tcp: Option<Box<Tcp>>,
+}
+
+impl Ways {
+    /// The ways of a process: sockets if it has them, else shared memory.
+    pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
+        Ways { shm, tcp: tcp.map(Box::new) }
+    }
+}
+
+impl Fabric for Ways {
+    #[inline]
+    fn eager_limit(&mut self, to: u32) -> usize {
+        match &mut self.tcp {
+            None => self.shm.eager_limit(to),
+            Some(tcp) => tcp.eager_limit(to),
+        }
+    }
+
+    #[inline]
+    fn piece_limit(&mut self, to: u32) -> usize {
+        match &mut self.tcp {
+            None => self.shm.piece_limit(to),
+            Some(tcp) => tcp.piece_limit(to),
+        }
+    }
+
+    #[inline]
+    fn has_room(&mut self, to: u32, len: usize) -> bool {
+        match &mut self.tcp {
+            None => self.shm.has_room(to, len),
+            Some(tcp) => tcp.has_room(to, len),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        match &mut self.tcp {
+            None => self.shm.send(to, message),
+            Some(tcp) => tcp.send(to, message),
+        }
+    }
+
+    #[inline]
+    fn send_piece(
+        &mut self,
+        to: u32,
+        message: &Message<'_>,
+        buffer: &UserBuf,
+        offset: usize,
+    ) -> Result<Sent, Unreachable> {
+        match &mut self.tcp {
+            None => self.shm.send_piece(to, message, buffer, offset),
+            Some(tcp) => tcp.send_piece(to, message, buffer, offset),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, token: u64) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.release(token);
+        }
+    }
+
+    #[inline(always)]
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        self.shm.send_short_now(to, context, tag, bytes)
+    }
+
+    #[inline(always)]
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        self.shm.send_now(to, context, tag, bytes)
+    }
+
+    #[inline(always)]
+    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.shm.receive_short_now(from, context, tags, into)
+    }
+
+    #[inline(always)]
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.shm.receive_now(from, context, tags, into)
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        match &mut self.tcp {
+            None => self.shm.poll(sink),
+            Some(tcp) => tcp.poll(sink),
+        }
+    }
+
+    #[inline]
+    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        match &mut self.tcp {
+            None => self.shm.poll_except(peer, sink),
+            Some(tcp) => tcp.poll_except(peer, sink),
+        }
+    }
+
+    #[inline(always)]
+    fn is_calm(&self) -> bool {
+        self.tcp.is_none() && self.shm.is_calm()
+    }
+
+    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
+        match &mut self.tcp {
+            None => self.shm.fetching(from, address, len),
+            Some(tcp) => tcp.fetching(from, address, len),
+        }
+    }
+
+    fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
+        match &mut self.tcp {
+            None => self.shm.claim(owner, share, pieces),
+            Some(tcp) => tcp.claim(owner, share, pieces),
+        }
+    }
+
+    fn is_stalled(&mut self, share: u64, came: bool) -> bool {
+        match &mut self.tcp {
+            None => self.shm.is_stalled(share, came),
+            Some(tcp) => tcp.is_stalled(share, came),
+        }
+    }
+
+    fn end_share(&mut self, share: u64) {
+        match &mut self.tcp {
+            None => self.shm.end_share(share),
+            Some(tcp) => tcp.end_share(share),
+        }
+    }
+
+    fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
+        match &mut self.tcp {
+            None => self.shm.read(peer, address, into),
+            Some(tcp) => tcp.read(peer, address, into),
+        }
+    }
+
+    fn control_section(
+        &mut self,
+        leader: u32,
+        index: u32,
+        ranks: u32,
+    ) -> Result<Option<ControlSection>, Unreachable> {
+        match &mut self.tcp {
+            None => self.shm.control_section(leader, index, ranks),
+            Some(tcp) => tcp.control_section(leader, index, ranks),
+        }
+    }
+
+    fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
+        match &mut self.tcp {
+            None => self.shm.reserve_control_section(ranks),
+            Some(tcp) => tcp.reserve_control_section(ranks),
+        }
+    }
+
+    fn release_control_section(&mut self, index: u32, team: Option<u32>) {
+        match &mut self.tcp {
+            None => self.shm.release_control_section(index, team),
+            Some(tcp) => tcp.release_control_section(index, team),
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        match &mut self.tcp {
+            None => self.shm.leave(),
+            Some(tcp) => tcp.leave(),
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, peer: u32) {
+        match &mut self.tcp {
+            None => self.shm.wake(peer),
+            Some(tcp) => tcp.wake(peer),
+        }
+    }
+
+    #[inline]
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        match &mut self.tcp {
+            None => self.shm.announce_waiting(peer),
+            Some(tcp) => tcp.announce_waiting(peer),
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Sockets and the networks of this host: nonblocking, close-on-exec, without SIGPIPE.
+
+use crate::bytes::Bytes;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect, getsockname,
+    ipproto, listen, recv, shutdown, socket_with, sockopt,
+};
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Pieces of memory that one call of the kernel takes at most here. Its own limit is 1024 (IOV_MAX), and that on the bytes
+/// of a call 0x7ffff000, beyond which it takes a part.
+pub const MAX_PIECES: usize = 16;
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+/// One end of a connection, or of one that is being made.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// Begins to connect. The socket becomes writable when that is over, one way or the other: see
+    /// [`Socket::outcome`]. `buffers` is how many bytes the kernel shall buffer in each direction, if not as many as it
+    /// likes.
+    ///
+    /// # Errors
+    /// What socket(2) or connect(2) says at once.
+    pub fn connect(to: SocketAddr, buffers: Option<usize>) -> io::Result<Socket> {
+        let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
+        set_buffers(fd.as_fd(), buffers)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        match connect(&fd, &to) {
+            // An interrupted connect goes on as if it had not been (connect(2)).
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket(fd)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How the attempt to connect has ended, asked once when the socket is writable.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn outcome(&self) -> io::Result<()> {
+        Ok(sockopt::socket_error(&self.0)??)
+    }
+
+    /// Sends as much of the pieces, one after the other, as there is room for, and returns how much that was. Only the
+    /// first [`MAX_PIECES`] are looked at.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no room at all; else what sendmsg(2) says, such as `ConnectionReset`.
+    pub fn send(&self, pieces: &[Bytes<'_>]) -> io::Result<usize> {
+        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
+        let count = pieces.len().min(MAX_PIECES);
+        for (vector, piece) in vectors.iter_mut().zip(pieces) {
+            *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+        }
+        // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = vectors.as_mut_ptr();
+        message.msg_iovlen = count;
+        loop {
+            // SAFETY: the vectors live here, and the pieces that they name stay mapped during the call; the kernel only
+            // reads them.
+            let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+            if sent >= 0 {
+                return Ok(sent.cast_unsigned());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Receives what is there, at most as much as fits; 0 at the end of the other side.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is nothing; else what recv(2) says.
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match recv(&self.0, &mut *into, RecvFlags::empty()) {
+                Ok((n, _)) => return Ok(n),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Bytes that the other side's kernel has not acknowledged yet.
+    ///
+    /// # Errors
+    /// What ioctl(2) says.
+    pub fn unsent(&self) -> io::Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ (tcp(7)), stores an integer where its argument points.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
+    }
+
+    /// Says to the other side that nothing more comes.
+    pub fn finish(&self) {
+        // It fails if the connection is gone: then the other side knows.
+        let _ = shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A socket that others connect to.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+/// Connections that may wait to be accepted. The kernel takes less if net.core.somaxconn is less.
+const BACKLOG: i32 = 4096;
+
+impl Listener {
+    /// Listens at an address, at a port of the kernel's choice, with such `buffers` for what is accepted
+    /// (see [`Socket::connect`]).
+    ///
+    /// # Errors
+    /// What socket(2), bind(2) or listen(2) says.
+    pub fn bind(address: IpAddr, buffers: Option<usize>) -> io::Result<Listener> {
+        let to = SocketAddr::new(address, 0);
+        let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
+        // Before listen(2), because that fixes how large a window can be announced.
+        set_buffers(fd.as_fd(), buffers)?;
+        bind(&fd, &to)?;
+        listen(&fd, BACKLOG)?;
+        Ok(Listener(fd))
+    }
+
+    /// A listening socket that somebody else has made, such as the launcher.
+    ///
+    /// # Errors
+    /// If the descriptor is no listening socket.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
+        if !sockopt::socket_acceptconn(&fd)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
+        }
+        Ok(Listener(fd))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What getsockname(2) says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let any = getsockname(&self.0)?;
+        SocketAddr::try_from(any).map_err(|_| io::Error::other("the socket has no internet address"))
+    }
+
+    /// The next connection, if there is one, and who made it.
+    ///
+    /// # Errors
+    /// What accept(2) says, such as that there are too many open files.
+    pub fn accept(&self) -> io::Result<Option<(Socket, Option<SocketAddr>)>> {
+        loop {
+            match acceptfrom_with(&self.0, FLAGS) {
+                Ok((fd, from)) => {
+                    // It fails if the connection is gone already, which its reader will see.
+                    let _ = sockopt::set_tcp_nodelay(&fd, true);
+                    return Ok(Some((Socket(fd), from.and_then(|a| SocketAddr::try_from(a).ok()))));
+                }
+                Err(Errno::AGAIN) => return Ok(None),
+                // The connection was gone before it was accepted (accept(2) names these).
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+fn set_buffers(fd: BorrowedFd<'_>, buffers: Option<usize>) -> io::Result<()> {
+    if let Some(bytes) = buffers {
+        sockopt::set_socket_send_buffer_size(fd, bytes)?;
+        sockopt::set_socket_recv_buffer_size(fd, bytes)?;
+    }
+    Ok(())
+}
+
+/// An address of this host, and the network it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface's name.
+    pub name: String,
+    /// The host's address there.
+    pub address: IpAddr,
+    /// How many bits of it name the network.
+    pub prefix: u8,
+    /// Whether only this host is there.
+    pub is_loopback: bool,
+}
+
+/// The addresses of the interfaces that are up.
+///
+/// # Errors
+/// What getifaddrs(3) says.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the call stores the head of a list where the argument points.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut at = list;
+    while !at.is_null() {
+        // SAFETY: an element of the list, which lives until freeifaddrs below.
+        let entry = unsafe { &*at };
+        at = entry.ifa_next;
+        let flags = entry.ifa_flags;
+        if flags & libc::IFF_UP as u32 == 0 {
+            continue;
+        }
+        // SAFETY: each of the two is null or points to an address as long as its family says.
+        let (address, mask) = unsafe { (ip_at(entry.ifa_addr), ip_at(entry.ifa_netmask)) };
+        let Some(address) = address else { continue };
+        // SAFETY: every element has a name, a C string.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        let is_loopback = flags & libc::IFF_LOOPBACK as u32 != 0;
+        found.push(Interface { name, address, prefix: mask.map_or(0, prefix_of), is_loopback });
+    }
+    // SAFETY: the list is getifaddrs's, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// The internet address at a place, if it is one.
+///
+/// # Safety
+/// The place must be null or hold a socket address as long as its family says.
+unsafe fn ip_at(place: *const libc::sockaddr) -> Option<IpAddr> {
+    if place.is_null() {
+        return None;
+    }
+    // SAFETY: not null; every socket address begins with its family. The longer ones are read as their family says.
+    unsafe {
+        match i32::from((*place).sa_family) {
+            libc::AF_INET => {
+                let v4 = place.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))))
+            }
+            libc::AF_INET6 => {
+                let v6 = place.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(IpAddr::V6(Ipv6Addr::from(v6.sin6_addr.s6_addr)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn prefix_of(mask: IpAddr) -> u8 {
+    match mask {
+        IpAddr::V4(v4) => v4.to_bits().leading_ones() as u8,
+        IpAddr::V6(v6) => v6.to_bits().leading_ones() as u8,
+    }
+}
+
+/// Fills `bytes` with what nobody can guess.
+///
+/// # Errors
+/// What getrandom(2) says.
+pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[at..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(n) => at += n,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poller::Poller;
+    use std::time::Duration;
+
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn connected() -> (Socket, Socket) {
+        let listener = Listener::bind(LOOPBACK, None).unwrap();
+        let poller = Poller::new().unwrap();
+        poller.add(&listener, 1, false).unwrap();
+        let ours = Socket::connect(listener.address().unwrap(), None).unwrap();
+        poller.wait(Some(Duration::from_secs(10)));
+        let (theirs, _) = listener.accept().unwrap().unwrap();
+        ours.outcome().unwrap();
+        (ours, theirs)
+    }
+
+    #[test]
+    fn what_is_sent_in_parts_arrives_in_order() {
+        let (a, b) = connected();
+        let data: Vec<u8> = (0..20_000_000u32).map(|i| (i / 7) as u8).collect();
+        let (mut sent, mut got, mut blocked) = (0, Vec::new(), 0);
+        let mut buffer = vec![0; 1 << 20];
+        while got.len() < data.len() {
+            let middle = sent + (data.len() - sent) / 2;
+            match a.send(&[Bytes::from(&data[sent..middle]), Bytes::from(&data[middle..])]) {
+                Ok(n) => sent += n,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    blocked += 1;
+                }
+            }
+            match b.receive(&mut buffer) {
+                Ok(n) => got.extend_from_slice(&buffer[..n]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert!(got == data && blocked > 0);
+        drop(a);
+        assert_eq!(b.receive(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn more_bytes_than_a_call_takes_and_more_pieces_are_taken_in_part() {
+        let (a, _b) = connected();
+        // The same megabyte many times: no call takes 2 GiB, nor 2000 pieces.
+        let megabyte = vec![1u8; 1 << 20];
+        let pieces = vec![Bytes::from(&megabyte[..]); 2000];
+        let sent = a.send(&pieces).unwrap();
+        assert!(sent > 0 && sent <= MAX_PIECES << 20, "{sent}");
+        let small = vec![Bytes::from(b"x"); 2000];
+        let (a, b) = connected();
+        assert_eq!(a.send(&small).unwrap(), MAX_PIECES);
+        let mut buffer = [0; 64];
+        let poller = Poller::new().unwrap();
+        poller.add(&b, 1, false).unwrap();
+        poller.wait(Some(Duration::from_secs(10)));
+        assert_eq!(b.receive(&mut buffer).unwrap(), MAX_PIECES);
+    }
+
+    #[test]
+    fn a_refused_connection_says_so() {
+        let address = Listener::bind(LOOPBACK, None).unwrap().address().unwrap();
+        let error = match Socket::connect(address, None) {
+            Err(error) => error,
+            Ok(socket) => {
+                let poller = Poller::new().unwrap();
+                poller.add(&socket, 1, true).unwrap();
+                poller.wait(Some(Duration::from_secs(10)));
+                socket.outcome().unwrap_err()
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let (socket, peer) = connected();
+        drop(peer);
+        let mut result = Ok(0);
+        for _ in 0..1000 {
+            result = socket.send(&[Bytes::from(&[0u8; 100])]);
+            if result.is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let kind = result.unwrap_err().kind();
+        assert!(
+            matches!(kind, io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset),
+            "and no SIGPIPE: {kind}"
+        );
+    }
+
+    #[test]
+    fn the_loopback_is_there() {
+        let all = interfaces().unwrap();
+        let loopback = all.iter().find(|i| i.address == LOOPBACK).unwrap();
+        assert!(loopback.is_loopback && loopback.prefix == 8, "{all:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! What a process with sockets sleeps on: all its descriptors, an alarm for its own threads, and a clock.
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// A set of descriptors (epoll(7)), which stay ready until somebody has seen to them.
+#[derive(Debug)]
+pub struct Poller {
+    set: OwnedFd,
+    alarm: OwnedFd,
+    clock: OwnedFd,
+}
+
+/// A descriptor that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The name under which it was added.
+    pub name: u64,
+    /// Something can be read, if only the end or an error.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+/// The name of the clock among what is ready.
+pub const CLOCK: u64 = u64::MAX;
+/// The name of the alarm; never shown.
+const ALARM: u64 = u64::MAX - 1;
+
+/// Descriptors shown in one look.
+const AT_ONCE: usize = 64;
+
+impl Poller {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// If the kernel gives no more descriptors.
+    pub fn new() -> io::Result<Poller> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let clock =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let poller = Poller { set, alarm, clock };
+        poller.add(&poller.alarm, ALARM, false)?;
+        poller.add(&poller.clock, CLOCK, false)?;
+        Ok(poller)
+    }
+
+    /// Adds a descriptor under a name; with `writable` it is ready when there is room to write, too.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub fn add(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
+        Ok(epoll::add(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
+    }
+
+    /// Changes what is known of a descriptor.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub fn change(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
+        Ok(epoll::modify(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
+    }
+
+    /// Takes a descriptor out, before it is closed: a forked child may have it still, and then it would stay.
+    pub fn remove(&self, fd: impl AsFd) {
+        // It fails if it was never there.
+        let _ = epoll::delete(&self.set, fd);
+    }
+
+    /// What is ready now, into `ready`. The alarm is not shown, and the clock only once each time.
+    pub fn look(&self, ready: &mut Vec<Ready>) {
+        ready.clear();
+        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; AT_ONCE];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Interrupted: the caller looks again anyway. No other error is possible for a set of our own.
+        let Ok((events, _)) = epoll::wait(&self.set, &mut events, Some(&now)) else { return };
+        for event in events {
+            let (name, flags) = (event.data.u64(), event.flags);
+            match name {
+                ALARM => continue,
+                CLOCK => _ = rustix::io::read(&self.clock, &mut [0; 8]),
+                _ => {}
+            }
+            // An error or hang-up is found by reading, after what came before it.
+            let readable = flags.intersects(
+                epoll::EventFlags::IN
+                    | epoll::EventFlags::HUP
+                    | epoll::EventFlags::ERR
+                    | epoll::EventFlags::RDHUP,
+            );
+            ready.push(Ready { name, readable, writable: flags.contains(epoll::EventFlags::OUT) });
+        }
+    }
+
+    /// Sleeps until something is ready, the alarm is raised, `timeout` is over, or for no reason.
+    pub fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+        // Interrupted is as good as any reason to look again.
+        let _ = poll(&mut [PollFd::new(&self.set, PollFlags::IN)], timeout.as_ref());
+    }
+
+    /// Wakes whoever waits, and all who will until the alarm is lowered.
+    pub fn raise_alarm(&self) {
+        match rustix::io::write(&self.alarm, &1u64.to_ne_bytes()) {
+            // The counter is full: it is raised.
+            Ok(_) | Err(Errno::AGAIN) => {}
+            Err(error) => debug_assert!(false, "eventfd: {error}"),
+        }
+    }
+
+    /// Ends the alarm.
+    pub fn lower_alarm(&self) {
+        // It fails if it is not raised.
+        let _ = rustix::io::read(&self.alarm, &mut [0; 8]);
+    }
+
+    /// Makes the clock ready after `time` from now; `None`: never.
+    pub fn set_clock(&self, time: Option<Duration>) {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = match time {
+            // Zero would stop it.
+            Some(time) => Timespec::try_from(time.max(Duration::from_nanos(1))).unwrap_or(zero),
+            None => zero,
+        };
+        let times = Itimerspec { it_interval: zero, it_value: value };
+        let set = timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times);
+        debug_assert!(set.is_ok(), "timerfd: {set:?}");
+    }
+}
+
+fn flags(writable: bool) -> epoll::EventFlags {
+    let readable = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+    if writable { readable | epoll::EventFlags::OUT } else { readable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn alarm_clock_and_descriptors_end_the_sleep() {
+        let poller = Poller::new().unwrap();
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        poller.add(&read, 7, false).unwrap();
+        let mut ready = Vec::new();
+        poller.look(&mut ready);
+        assert_eq!(ready, []);
+        poller.wait(Some(Duration::from_millis(1)));
+
+        poller.raise_alarm();
+        poller.wait(None);
+        poller.wait(None);
+        poller.look(&mut ready);
+        assert_eq!(ready, [], "the alarm is for the sleeper alone");
+        poller.lower_alarm();
+
+        let start = Instant::now();
+        poller.set_clock(Some(Duration::from_millis(5)));
+        poller.wait(None);
+        assert!(start.elapsed() >= Duration::from_millis(5));
+        poller.look(&mut ready);
+        assert_eq!(ready, [Ready { name: CLOCK, readable: true, writable: false }]);
+        poller.look(&mut ready);
+        assert_eq!(ready, []);
+
+        rustix::io::write(&write, b"x").unwrap();
+        poller.wait(None);
+        for _ in 0..2 {
+            poller.look(&mut ready);
+            assert_eq!(ready, [Ready { name: 7, readable: true, writable: false }], "until it is read");
+        }
+        poller.remove(&read);
+        poller.look(&mut ready);
+        assert_eq!(ready, []);
+    }
+}

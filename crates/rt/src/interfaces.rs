@@ -1,0 +1,178 @@
+//! Which network the sockets of a job use.
+
+use oxmpi_os::net::Interface;
+use std::net::IpAddr;
+
+/// One entry of btl_tcp_if_include or btl_tcp_if_exclude.
+#[derive(Debug, PartialEq, Eq)]
+enum Entry<'a> {
+    Name(&'a str),
+    /// An address and how many bits of it count.
+    Network(IpAddr, u8),
+}
+
+impl Entry<'_> {
+    fn names(&self, interface: &Interface) -> bool {
+        match (self, interface.address) {
+            (Entry::Name(name), _) => *name == interface.name,
+            (Entry::Network(IpAddr::V4(network), prefix), IpAddr::V4(address)) => {
+                (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*prefix)
+            }
+            (Entry::Network(IpAddr::V6(network), prefix), IpAddr::V6(address)) => {
+                (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*prefix)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Why no interface could be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterfaceError {
+    /// A network that is no network.
+    #[error("parameter '{parameter}': '{entry}' is not of the form ADDRESS/BITS, such as 10.0.0.0/8")]
+    Syntax {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it says.
+        entry: String,
+    },
+    /// A name or network that this host does not have.
+    #[error("parameter '{parameter}': this host has no interface '{entry}'; it has {}", list(there))]
+    Unknown {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it says.
+        entry: String,
+        /// All there are.
+        there: Vec<Interface>,
+    },
+    /// Nothing is left.
+    #[error(
+        "the parameters 'btl_tcp_if_include' ('{include}') and 'btl_tcp_if_exclude' ('{exclude}') leave no interface of {}",
+        list(there)
+    )]
+    None {
+        /// What shall be used.
+        include: String,
+        /// What shall not.
+        exclude: String,
+        /// All there are.
+        there: Vec<Interface>,
+    },
+}
+
+fn list(there: &[Interface]) -> String {
+    let all: Vec<_> = there.iter().map(|i| format!("{} ({}/{})", i.name, i.address, i.prefix)).collect();
+    if all.is_empty() { "none that is up".into() } else { all.join(", ") }
+}
+
+/// Chooses among the interfaces that are `there`. If all ranks are on this host the loopback is preferred, as nobody else
+/// can reach it; IPv4 is preferred to IPv6.
+///
+/// # Errors
+/// If a parameter names what is not there, or nothing is left.
+pub fn choose<'a>(
+    there: &'a [Interface],
+    include: &str,
+    exclude: &str,
+    is_one_host: bool,
+) -> Result<&'a Interface, InterfaceError> {
+    let included = entries("btl_tcp_if_include", include, there)?;
+    let excluded = entries("btl_tcp_if_exclude", exclude, there)?;
+    let usable = there.iter().filter(|i| {
+        (included.is_empty() || included.iter().any(|entry| entry.names(i)))
+            && !excluded.iter().any(|entry| entry.names(i))
+            && !is_link_local(i.address)
+    });
+    // The order in which the user names them counts before ours.
+    let place = |i: &Interface| included.iter().position(|entry| entry.names(i)).unwrap_or(0);
+    usable.min_by_key(|i| (place(i), i.is_loopback != is_one_host, i.address.is_ipv6())).ok_or_else(|| {
+        InterfaceError::None { include: include.into(), exclude: exclude.into(), there: there.to_vec() }
+    })
+}
+
+/// Whether an address means something only together with an interface.
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+fn entries<'t>(
+    parameter: &'static str,
+    text: &'t str,
+    there: &[Interface],
+) -> Result<Vec<Entry<'t>>, InterfaceError> {
+    let mut all = Vec::new();
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let entry = match word.split_once('/') {
+            Some((address, bits)) => {
+                let network = address.parse::<IpAddr>().ok().zip(bits.parse::<u8>().ok());
+                match network {
+                    Some((ip, bits)) if bits <= if ip.is_ipv4() { 32 } else { 128 } => {
+                        Entry::Network(ip, bits)
+                    }
+                    _ => return Err(InterfaceError::Syntax { parameter, entry: word.into() }),
+                }
+            }
+            None => Entry::Name(word),
+        };
+        // A network may be forbidden on many hosts, of which some do not have it.
+        let must_be_there = parameter == "btl_tcp_if_include" || matches!(entry, Entry::Name(_));
+        if must_be_there && !there.iter().any(|i| entry.names(i)) {
+            return Err(InterfaceError::Unknown { parameter, entry: word.into(), there: there.to_vec() });
+        }
+        all.push(entry);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Vec<Interface> {
+        [("lo", "127.0.0.1", 8), ("lo", "::1", 128), ("eth0", "fe80::1", 64), ("eth0", "fd00::5", 64)]
+            .into_iter()
+            .chain([("eth0", "10.1.2.3", 16), ("ib0", "192.168.7.9", 24)])
+            .map(|(name, address, prefix)| Interface {
+                name: name.into(),
+                address: address.parse().unwrap(),
+                prefix,
+                is_loopback: name == "lo",
+            })
+            .collect()
+    }
+
+    fn chosen(include: &str, exclude: &str, is_one_host: bool) -> Result<String, String> {
+        choose(&host(), include, exclude, is_one_host)
+            .map(|i| i.address.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_loopback_is_for_one_host_and_parameters_are_obeyed() {
+        assert_eq!(chosen("", "", true).unwrap(), "127.0.0.1");
+        assert_eq!(chosen("", "", false).unwrap(), "10.1.2.3");
+        assert_eq!(chosen("", "lo", true).unwrap(), "10.1.2.3");
+        assert_eq!(chosen("", "127.0.0.0/8, 172.16.0.0/12", true).unwrap(), "::1");
+        assert_eq!(chosen("ib0", "", true).unwrap(), "192.168.7.9");
+        assert_eq!(chosen("ib0,lo", "", true).unwrap(), "192.168.7.9");
+        assert_eq!(chosen("192.168.0.0/16", "", true).unwrap(), "192.168.7.9");
+        assert_eq!(chosen("fd00::/8", "", true).unwrap(), "fd00::5");
+        assert_eq!(chosen("10.1.2.3/32", "", true).unwrap(), "10.1.2.3");
+        assert_eq!(chosen("eth0", "10.0.0.0/8", true).unwrap(), "fd00::5", "and no link-local one");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_what_is() {
+        let error = chosen("eth1", "", true).unwrap_err();
+        assert!(error.contains("'btl_tcp_if_include': this host has no interface 'eth1'"), "{error}");
+        assert!(error.contains("lo (127.0.0.1/8)") && error.contains("ib0 (192.168.7.9/24)"), "{error}");
+        assert!(chosen("", "eth1", true).unwrap_err().contains("'btl_tcp_if_exclude'"));
+        assert!(chosen("172.16.0.0/12", "", true).unwrap_err().contains("no interface '172.16.0.0/12'"));
+        for wrong in ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "/8"] {
+            assert!(chosen(wrong, "", true).unwrap_err().contains("ADDRESS/BITS"), "{wrong}");
+        }
+        assert!(chosen("ib0", "ib0", true).unwrap_err().contains("leave no interface of lo"));
+    }
+}
