@@ -2,46 +2,51 @@
 //!
 //! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking, the
 //! plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere.
+//! Those whose ranks give blocks of different lengths are in `vector`, and all of them for intercommunicators in `inter`.
 
 use crate::errors::on_comm;
 use crate::library::{Running, check_count, null, put};
 use crate::operations::{Combining, combining};
+use inter::{Across, Remote};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Op, Request};
-use oxmpi_coll::{Buffers, Combine};
+use oxmpi_coll::{Area, Buffers, Combine, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use std::ffi::{c_int, c_void};
 
+mod inter;
+pub(crate) mod vector;
+
 /// How a collective ends: waited for here, or by the request that is put there.
 #[derive(Clone, Copy)]
-enum End {
+pub(crate) enum End {
     Here,
     Later(*mut Request),
 }
 
 /// Memory that a call names.
 #[derive(Clone, Copy)]
-struct Named {
-    address: *const c_void,
-    count: i64,
-    datatype: Datatype,
+pub(crate) struct Named {
+    pub(crate) address: *const c_void,
+    pub(crate) count: i64,
+    pub(crate) datatype: Datatype,
 }
 
 impl Named {
-    fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         self.address as usize == abi::MPI_IN_PLACE
     }
 
-    fn buffer(&self, library: &Running) -> Result<UserBuf> {
+    pub(crate) fn buffer(&self, library: &Running) -> Result<UserBuf> {
         library.buffer(self.address, self.count, self.datatype)
     }
 
     /// As many blocks of this, one after the other.
-    fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
+    pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
         check_count(self.count)?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
             let text = format!("count is {}: so many elements from {blocks} ranks are too many", self.count);
@@ -57,7 +62,7 @@ fn block_of(all: &UserBuf, blocks: i32) -> usize {
 }
 
 /// A block that is sent must be as long as the place that is left for it.
-fn check_blocks(sent: usize, received: usize) -> Result<()> {
+pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     if sent == received {
         return Ok(());
     }
@@ -91,18 +96,57 @@ fn run(
     how: Combining,
     end: End,
 ) -> Result<()> {
-    if let End::Later(place) = end
-        && place.is_null()
-    {
-        return Err(null("request"));
-    }
     match end {
         End::Here => library.process.execute(comm, call, buffers, how.combine, how.call),
+        End::Later(_) => run_plan(library, comm, call, buffers.into(), how, end),
+    }
+}
+
+/// As [`movement`], for calls whose buffers may be lists of blocks.
+pub(crate) fn movement_of(
+    library: &Running,
+    comm: &Communicator,
+    call: Call,
+    (input, output): (Area, Area),
+    end: End,
+) -> Result<()> {
+    let moving = Combining { combine: Combine::Nothing, call: None, commutative: true };
+    run_plan(library, comm, call, Memory { input, output, element: None }, moving, end)
+}
+
+/// As [`run`], for calls that always take the way of the plans.
+fn run_plan(
+    library: &Running,
+    comm: &Communicator,
+    call: Call,
+    memory: Memory,
+    how: Combining,
+    end: End,
+) -> Result<()> {
+    match end {
+        End::Here => library.process.execute_plan(comm, call, memory, how.combine, how.call),
+        End::Later(place) if place.is_null() => Err(null("request")),
         End::Later(place) => {
-            let request = library.process.start(comm, call, buffers, how.combine, how.call)?;
+            let request = library.process.start(comm, call, memory, how.combine, how.call)?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(place, request.raw() as Request, "request") }
         }
+    }
+}
+
+/// The call, if it is one between two groups.
+fn across<'a>(library: &'static Running, comm: &'a Communicator, end: End) -> Option<Across<'a>> {
+    comm.groups().map(|groups| Across { library, comm, groups, end })
+}
+
+/// Prefixes are of the ranks of one group (MPI-5.0 section 6.11).
+fn check_one_group(comm: &Communicator) -> Result<()> {
+    match comm.groups() {
+        None => Ok(()),
+        Some(_) => Err(MpiError::new(
+            abi::MPI_ERR_COMM,
+            "comm is an intercommunicator, for which this collective is not defined",
+        )),
     }
 }
 
@@ -114,6 +158,9 @@ fn barrier(function: FuncId, comm: Comm, end: End) -> c_int {
 
 fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.bcast(data, root);
+        }
         let output = data.buffer(library)?;
         let call = Call::Bcast { root: communicator.root(root)?, bytes: Shared(output.packed_len()) };
         movement(library, communicator, call, (UserBuf::empty(), output), end)
@@ -122,6 +169,9 @@ fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_
 
 fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.gather(send, &Remote::Even(receive), root);
+        }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
         let in_place = at_root && send.is_in_place();
@@ -143,6 +193,9 @@ fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm
 
 fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.scatter(&Remote::Even(send), receive, root);
+        }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
         let in_place = at_root && receive.is_in_place();
@@ -164,6 +217,9 @@ fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Com
 
 fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.allgather(send, &Remote::Even(receive));
+        }
         let in_place = send.is_in_place();
         let output = receive.blocks(library, communicator.size())?;
         let block = block_of(&output, communicator.size());
@@ -178,6 +234,9 @@ fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End
 
 fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.alltoall(&Remote::Even(send), &Remote::Even(receive));
+        }
         let in_place = send.is_in_place();
         let output = receive.blocks(library, communicator.size())?;
         let block = block_of(&output, communicator.size());
@@ -225,6 +284,9 @@ fn reduction(
 
 fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.reduce(r, root);
+        }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
         let in_place = at_root && r.send().is_in_place();
@@ -238,42 +300,50 @@ fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c
 }
 
 /// Reductions whose result every rank gets, by the call that `describe` makes of (count, commutative, in place).
+#[inline(always)]
 fn reduce_to_all(
-    function: FuncId,
+    library: &'static Running,
+    communicator: &Communicator,
     r: Reducing,
-    comm: Comm,
     end: End,
     describe: impl FnOnce(Shared<usize>, bool, bool) -> Call,
-) -> c_int {
-    on_comm(function, comm, |library, communicator| {
-        let in_place = r.send().is_in_place();
-        let how = combining(library, r.op, r.datatype)?;
-        let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
-        let output = r.receive().buffer(library)?;
-        let call = describe(Shared(check_count(r.count)?), how.commutative, in_place);
-        reduction(library, communicator, how, call, r.datatype, (input, output), end)
-    })
+) -> Result<()> {
+    let in_place = r.send().is_in_place();
+    let how = combining(library, r.op, r.datatype)?;
+    let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
+    let output = r.receive().buffer(library)?;
+    let call = describe(Shared(check_count(r.count)?), how.commutative, in_place);
+    reduction(library, communicator, how, call, r.datatype, (input, output), end)
 }
 
 fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    reduce_to_all(function, r, comm, end, |count, commutative, in_place| Call::Allreduce {
-        count,
-        commutative,
-        in_place,
+    on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.allreduce(r);
+        }
+        reduce_to_all(library, communicator, r, end, |count, commutative, in_place| Call::Allreduce {
+            count,
+            commutative,
+            in_place,
+        })
     })
 }
 
 fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    reduce_to_all(function, r, comm, end, |count, commutative, in_place| Call::Scan {
-        count,
-        commutative,
-        in_place,
+    on_comm(function, comm, |library, communicator| {
+        check_one_group(communicator)?;
+        reduce_to_all(library, communicator, r, end, |count, commutative, in_place| Call::Scan {
+            count,
+            commutative,
+            in_place,
+        })
     })
 }
 
 /// The receive buffer of rank 0 is not touched (MPI-5.0 section 6.11.2), so it need not be one.
 fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        check_one_group(communicator)?;
         let in_place = r.send().is_in_place();
         let how = combining(library, r.op, r.datatype)?;
         let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
@@ -287,6 +357,9 @@ fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
 
 fn reduce_scatter_block(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.reduce_scatter(r, &vec![check_count(r.count)?; communicator.size() as usize]);
+        }
         let in_place = r.send().is_in_place();
         let how = combining(library, r.op, r.datatype)?;
         let size = communicator.size();

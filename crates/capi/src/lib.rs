@@ -47,6 +47,7 @@ mod library;
 mod matched;
 mod memory;
 mod names;
+mod neighborhood;
 mod objects;
 mod operations;
 mod p2p;
@@ -57,6 +58,7 @@ mod request_status;
 mod requests;
 mod statuses;
 mod strings;
+mod topology;
 mod trivial;
 mod unsupported;
 

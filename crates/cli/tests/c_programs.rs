@@ -105,16 +105,28 @@ programs! {
     attr_predefined
     attr_self_finalize
     attr_type
+    cart_create
+    cart_sub
+    coll_allgatherv
     coll_alltoall
+    coll_alltoallv
+    coll_alltoallw
     coll_basic
     coll_exscan
     coll_free
+    coll_freed_handles
+    coll_gatherv
+    coll_mixed_types
     coll_nonblocking
     coll_order
+    coll_reduce_scatter
     coll_reduce_scatter_block
     coll_scan
     coll_scatter
+    coll_scatterv
     coll_types
+    coll_v_errors
+    coll_wrap_tags
     comm_compare
     comm_create
     comm_create_group
@@ -124,12 +136,15 @@ programs! {
     comm_leak
     comm_split_dup
     comm_split_type
+    dims_create
+    dist_graph
     errhandler_inherit
     errhandler_user
     errors_added
     errors_args
     finalize_learn
     forked_child
+    graph_create
     grequest_basic
     grequest_thread
     group_algebra
@@ -145,6 +160,9 @@ programs! {
     intercomm_merge
     intercomm_p2p
     names
+    neighbor_cart
+    neighbor_dist_graph
+    neighbor_w
     objects_leak
     objects_threads
     ops

@@ -8,6 +8,8 @@
 //! caller drops every lock and borrow, runs the function and says [`Run::callback_done`] (no lock is held across user code).
 #![forbid(unsafe_code)]
 
+mod memory;
 mod run;
 
-pub use run::{Buffers, CollError, Combine, Progress, Run, UserReduction};
+pub use memory::{Area, BlockList, Buffers, Memory};
+pub use run::{CollError, Combine, Progress, Run, UserReduction};

@@ -1,25 +1,14 @@
 //! One collective call of one rank, in execution.
 
+use crate::memory::{Area, Memory};
 use oxmpi_engine::{Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
-use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Scratch, ScratchError};
 use oxmpi_plan::{Action, After, AnyPlan, Generator, Place, Span, Step, Unit};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The memory of a collective call.
-#[derive(Debug, Clone)]
-pub struct Buffers {
-    /// What this rank contributes; not used in place.
-    pub input: UserBuf,
-    /// Where the result goes; a broadcast's one buffer.
-    pub output: UserBuf,
-    /// One element of the datatype of a reduction, from which temporaries are made.
-    pub element: Option<Arc<Layout>>,
-}
 
 /// How contributions are combined.
 #[derive(Debug, Clone, Copy)]
@@ -78,8 +67,15 @@ struct Outstanding {
 #[derive(Debug)]
 struct Staged {
     from: UserBuf,
-    into: UserBuf,
+    into: Area,
     at: usize,
+}
+
+impl Staged {
+    fn unpack(self) {
+        let len = self.from.packed_len();
+        self.into.copy_from(self.at, &self.from.into(), 0, len);
+    }
 }
 
 /// One collective call of one rank, in execution.
@@ -89,8 +85,8 @@ pub struct Run {
     team: Arc<Team>,
     tag: i32,
     unit: Unit,
-    buffers: Buffers,
-    temporaries: [Option<UserBuf>; 4],
+    memory: Memory,
+    temporaries: [Option<Area>; 4],
     combine: Combine,
     outstanding: VecDeque<Outstanding>,
     /// A step that had to wait for its turn.
@@ -101,7 +97,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Prepares a call. `tag` tells it from the other collectives of the team, in the order in which they are called.
+    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag` tells it from the other collectives of the team, in the order in which they are called.
     ///
     /// # Errors
     /// If there is no temporary space.
@@ -109,17 +105,18 @@ impl Run {
         plan: AnyPlan,
         team: Arc<Team>,
         tag: i32,
-        buffers: Buffers,
+        memory: impl Into<Memory>,
         combine: Combine,
     ) -> Result<Run, CollError> {
+        let memory = memory.into();
         let unit = plan.unit();
         let mut temporaries = [const { None }; 4];
         for (place, &len) in temporaries.iter_mut().zip(plan.temporaries()) {
-            let scratch = match (&buffers.element, unit) {
+            let scratch = match (&memory.element, unit) {
                 (Some(element), Unit::Elements) => Scratch::new(len, element)?,
                 _ => Scratch::bytes(len)?,
             };
-            *place = Some(scratch.buf().clone());
+            *place = Some(scratch.buf().clone().into());
         }
         Ok(Run {
             window: plan.window(),
@@ -127,7 +124,7 @@ impl Run {
             team,
             tag,
             unit,
-            buffers,
+            memory,
             temporaries,
             combine,
             outstanding: VecDeque::new(),
@@ -213,8 +210,8 @@ impl Run {
                     {
                         return Err(fault.into());
                     }
-                    if let Some(Staged { from, into, at }) = step.and_then(|s| s.staged) {
-                        into.copy_from(at, &from, 0, from.packed_len());
+                    if let Some(staged) = step.and_then(|s| s.staged) {
+                        staged.unpack();
                     }
                 }
             }
@@ -255,9 +252,8 @@ impl Run {
                 piece
             }
             None => {
-                let (buffer, at) = self.whole(what);
                 let copy = Scratch::bytes(what.len)?.buf().clone();
-                copy.copy_from(0, &buffer, at, what.len);
+                Area::from(copy.clone()).copy_from(0, self.area(what.place), what.start, what.len);
                 copy
             }
         };
@@ -276,9 +272,10 @@ impl Run {
         let (buffer, staged) = match self.piece(into) {
             Some(piece) => (piece, None),
             None => {
-                let (whole, at) = self.whole(into);
                 let copy = Scratch::bytes(into.len)?.buf().clone();
-                (copy.clone(), Some(Staged { from: copy, into: whole, at }))
+                let staged =
+                    Staged { from: copy.clone(), into: self.area(into.place).clone(), at: into.start };
+                (copy, Some(staged))
             }
         };
         let context = self.team.collective;
@@ -292,8 +289,8 @@ impl Run {
                 if let Some(fault) = completion.fault {
                     return Err(fault.into());
                 }
-                if let Some(Staged { from, into, at }) = staged {
-                    into.copy_from(at, &from, 0, from.packed_len());
+                if let Some(staged) = staged {
+                    staged.unpack();
                 }
             }
             Started::Pending(request) => self.outstanding.push_back(Outstanding { number, request, staged }),
@@ -307,34 +304,29 @@ impl Run {
     }
 
     fn copy(&self, from: Span, into: Span) {
-        let (source, source_at) = self.whole(from);
-        let (target, target_at) = self.whole(into);
-        target.copy_from(target_at, &source, source_at, from.len * self.unit_bytes(&source));
+        let (source, target) = (self.area(from.place), self.area(into.place));
+        // Elements of one call have one size.
+        let unit = self.unit_bytes(source);
+        target.copy_from(into.start * unit, source, from.start * unit, from.len * unit);
     }
 
     /// Packed bytes of one unit.
-    fn unit_bytes(&self, of: &UserBuf) -> usize {
-        match self.unit {
-            Unit::Bytes => 1,
-            Unit::Elements => of.element_size(),
+    fn unit_bytes(&self, of: &Area) -> usize {
+        match (self.unit, of) {
+            (Unit::Elements, Area::Whole(buffer)) => buffer.element_size(),
+            (Unit::Bytes, _) | (Unit::Elements, Area::Blocks(_)) => 1,
         }
     }
 
-    fn buffer(&self, place: Place) -> UserBuf {
+    fn area(&self, place: Place) -> &Area {
+        const NONE: &Area = &Area::Whole(UserBuf::empty());
         match place {
-            Place::Input => self.buffers.input.clone(),
-            Place::Output => self.buffers.output.clone(),
+            Place::Input => &self.memory.input,
+            Place::Output => &self.memory.output,
             Place::Temporary(n) => {
-                self.temporaries.get(usize::from(n)).cloned().flatten().unwrap_or(UserBuf::empty())
+                self.temporaries.get(usize::from(n)).and_then(Option::as_ref).unwrap_or(NONE)
             }
         }
-    }
-
-    /// The buffer of a span, and the packed byte where the span begins.
-    fn whole(&self, span: Span) -> (UserBuf, usize) {
-        let buffer = self.buffer(span.place);
-        let at = span.start * self.unit_bytes(&buffer);
-        (buffer, at)
     }
 
     /// The span as a buffer of its own, if that can be said by an address and whole elements.
@@ -344,11 +336,12 @@ impl Run {
         }
         match self.unit {
             Unit::Elements => Some(self.elements(span)),
-            Unit::Bytes => self.buffer(span.place).packed_range(span.start, span.len),
+            Unit::Bytes => self.area(span.place).packed_range(span.start, span.len),
         }
     }
 
+    /// A span of a reduction, whose buffers are in one piece.
     fn elements(&self, span: Span) -> UserBuf {
-        self.buffer(span.place).elements(span.start, span.len)
+        self.area(span.place).as_whole().map_or(UserBuf::empty(), |all| all.elements(span.start, span.len))
     }
 }

@@ -103,6 +103,7 @@ fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, c
             let expected = if rank == 0 { vec![[7; 2]; count] } else { reduced(rank, count) };
             (call, mine, count, Some(expected))
         }
+        _ => unreachable!("{collective} has blocks of different lengths"),
     };
     Case { call, input, output, expected }
 }
@@ -170,7 +171,7 @@ fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commuta
 #[test]
 fn every_algorithm_gives_the_naive_result() {
     let mut runs = 0;
-    for collective in Collective::ALL {
+    for collective in Collective::REGULAR {
         for id in table::algorithms(collective) {
             for size in [1, 2, 3, 4, 5, 7, 8, 12, 16] {
                 for (count, commutative) in

@@ -8,16 +8,39 @@ use crate::comm::Communicator;
 use crate::control::Small;
 use crate::errors::{self, of_plan};
 use crate::process::{Process, Then, UserCall};
-use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine, Run};
+use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{RequestId, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Call, Member, Parameters, Shared, choose, make};
+use oxmpi_objects::error::Result;
+use oxmpi_plan::{AnyPlan, Call, Groups, Member, Parameters, Shared, choose, make};
 use std::sync::Arc;
 
+impl Communicator {
+    /// The processes that take part in its collectives.
+    pub fn collective_team(&self) -> &Arc<Team> {
+        self.union()
+    }
+
+    /// The two groups of an intercommunicator, in the ranks of its [`Communicator::collective_team`].
+    pub fn groups(&self) -> Option<Groups> {
+        let inter = self.inter()?;
+        let first = if inter.is_first { inter.local.size() } else { self.team.size() };
+        Some(Groups { first })
+    }
+}
+
+/// The plan of a call for this process, by the algorithm that is chosen for it.
+fn plan_of(team: &Team, call: &Call, memory: &Memory) -> Result<AnyPlan> {
+    let me = Member { rank: team.rank, size: team.size() };
+    // What the selection looks at is the same on all ranks: counts by the standard, the element's size too.
+    let unit = memory.element.as_ref().map_or(1, |element| element.size());
+    let bytes = call.count().map(|count| count.saturating_mul(unit));
+    let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
+    make(algorithm, me, call, &Parameters::default()).map_err(of_plan)
+}
+
 impl<F: Fabric> Process<F> {
-    /// Starts a collective. `call` names it with its counts; `buffers` are its memory. With [`Combine::User`], `user`
+    /// Starts a collective. `call` names it with its counts; `memory` are its buffers. With [`Combine::User`], `user`
     /// is the function that combines.
     ///
     /// # Errors
@@ -26,15 +49,15 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         call: Call,
-        buffers: Buffers,
+        memory: impl Into<Memory>,
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<RequestId> {
-        if comm.is_inter() {
-            let text = "there are no collectives of intercommunicators yet but those that make communicators";
-            return Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text));
-        }
-        self.start_in((&comm.team, comm.next_tag()), call, buffers, combine, user, None)
+        let (memory, team) = (memory.into(), comm.collective_team());
+        let plan = plan_of(team, &call, &memory)?;
+        // A call with wrong arguments takes no part, and no tag.
+        let tag = comm.next_tag();
+        self.launch(plan, (team, tag), memory, combine, user, None)
     }
 
     /// Starts a collective of a team, told from others there by its tag. `then` is what follows from it, when it is over
@@ -51,13 +74,20 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let me = Member { rank: team.rank, size: team.size() };
-        // What the selection looks at is the same on all ranks: counts by the standard, the element's size too.
-        let unit = buffers.element.as_ref().map_or(1, |element| element.size());
-        let bytes = call.count().map(|count| count.saturating_mul(unit));
-        let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
-        let plan = make(algorithm, me, &call, &Parameters::default()).map_err(of_plan)?;
-        let run = Run::new(plan, team.clone(), tag, buffers, combine)
+        let memory = buffers.into();
+        self.launch(plan_of(team, &call, &memory)?, (team, tag), memory, combine, user, then)
+    }
+
+    fn launch(
+        &self,
+        plan: AnyPlan,
+        (team, tag): (&Arc<Team>, i32),
+        memory: Memory,
+        combine: Combine,
+        user: Option<UserCall>,
+        then: Option<Then<F>>,
+    ) -> Result<RequestId> {
+        let run = Run::new(plan, team.clone(), tag, memory, combine)
             .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
         let mut domain = self.domain.lock();
         let request = domain.start(run, user, then);
@@ -84,7 +114,22 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(());
         }
-        let request = self.start(comm, call, buffers, combine, user)?;
+        self.execute_plan(comm, call, buffers, combine, user)
+    }
+
+    /// As [`Process::execute`], for collectives that always take the way of the plans.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub fn execute_plan(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        memory: impl Into<Memory>,
+        combine: Combine,
+        user: Option<UserCall>,
+    ) -> Result<()> {
+        let request = self.start(comm, call, memory, combine, user)?;
         self.wait(request).map(drop)
     }
 
@@ -94,5 +139,40 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::execute`].
     pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
         self.execute(comm, call, buffers, combine, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::world;
+    use oxmpi_mem::memory::Owned;
+    use std::sync::atomic::Ordering;
+
+    /// Collectives whose tags go round, outstanding together and waited for in reverse.
+    #[test]
+    fn tags_go_round() {
+        const CALLS: u64 = 12;
+        for before in [(1 << 31) - 5, u32::MAX - 5] {
+            world(4, |p| {
+                let comm = p.dup(p.world()).unwrap();
+                comm.collectives.store(before, Ordering::Relaxed);
+                let started: Vec<_> = (0..CALLS)
+                    .map(|call| {
+                        let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call]);
+                        let all = Owned::new(vec![0_u64; 4]);
+                        let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
+                        let what = Call::Allgather { block: Shared(8), in_place: false };
+                        (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
+                    })
+                    .collect();
+                assert!(comm.next_tag() < 10, "the tags have gone round");
+                for (request, call, all) in started.into_iter().rev() {
+                    p.wait(request).unwrap();
+                    let got = all.into_vec().ok().unwrap();
+                    assert_eq!(got, (0..4).map(|rank| rank + 100 * call).collect::<Vec<_>>());
+                }
+            });
+        }
     }
 }

@@ -40,6 +40,7 @@ use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
+use oxmpi_objects::topology::Topology;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,9 +60,11 @@ pub struct Communicator {
     /// Its name: bytes, as C has them.
     name: Mutex<Box<[u8]>>,
     /// Collectives called on it so far: their tags.
-    collectives: AtomicU32,
+    pub(crate) collectives: AtomicU32,
     /// Where its collectives of a few bytes take place.
     pub(crate) control: Option<Control>,
+    /// Its virtual topology, if it has one (MPI-5.0 chapter 8).
+    pub(crate) topology: Option<Arc<Topology>>,
 }
 
 impl Communicator {
@@ -75,6 +78,7 @@ impl Communicator {
             name: Mutex::default(),
             collectives: AtomicU32::new(0),
             control,
+            topology: None,
         }
     }
 

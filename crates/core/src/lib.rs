@@ -18,6 +18,7 @@
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
 //! | [`handler`] | the error handler that an object has |
+//! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ pub mod persistent;
 pub mod process;
 pub mod sim;
 pub mod start;
+pub mod topology;
 pub mod world;
 
 pub use comm::Communicator;

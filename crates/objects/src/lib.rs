@@ -9,6 +9,7 @@
 //! - [`info`]: pairs of keys and values; [`hints`]: what they say of a communicator.
 //! - [`attribute`]: what a program attaches to objects, and its keys.
 //! - [`errorcode`]: error classes and codes that a program adds.
+//! - [`topology`]: grids and graphs over ranks.
 //! - [`error`]: what a failed call reports.
 #![forbid(unsafe_code)]
 
@@ -21,3 +22,4 @@ pub mod hints;
 pub mod info;
 pub mod op;
 pub mod predefined;
+pub mod topology;

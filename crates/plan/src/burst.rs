@@ -38,12 +38,14 @@ pub(crate) struct Burst {
     len: u8,
     pushed: u64,
     fenced: bool,
+    /// What is added to the ranks that steps name.
+    first: u32,
 }
 
 impl Burst {
     pub(crate) fn new() -> Self {
         let idle = Step { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
-        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false }
+        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0 }
     }
 
     /// The next step to hand out.
@@ -60,6 +62,11 @@ impl Burst {
     /// Makes the next step wait for all before it, whatever it asks for.
     pub(crate) fn fence(&mut self) {
         self.fenced = true;
+    }
+
+    /// From now on rank 0 of the steps that are pushed is rank `first` of the team.
+    pub(crate) fn count_ranks_from(&mut self, first: u32) {
+        self.first = first;
     }
 
     /// Sends a span; nothing if it is empty.
@@ -101,6 +108,11 @@ impl Burst {
             Wait::All => After::All,
             Wait::One(mark) => self.after_two(mark, Mark::NONE),
             Wait::Two(one, other) => self.after_two(one, other),
+        };
+        let action = match action {
+            Action::Send { to, what } => Action::Send { to: to + self.first, what },
+            Action::Receive { from, into } => Action::Receive { from: from + self.first, into },
+            other => other,
         };
         self.steps[usize::from(self.len)] = Step { after, action };
         self.len += 1;

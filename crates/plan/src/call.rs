@@ -1,8 +1,11 @@
 //! What is asked for: the collectives and the arguments of a call that a plan depends on.
 
 use std::fmt;
+use std::ops::Range;
 
-use crate::knowledge::Shared;
+use crate::blocks::Blocks;
+use crate::edges::Edges;
+use crate::knowledge::{Paired, RootOnly, Shared};
 
 /// The collectives that have plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,11 +32,27 @@ pub enum Collective {
     Scan,
     /// `MPI_Exscan`, section 6.11.2.
     Exscan,
+    /// `MPI_Gatherv`, section 6.5.
+    Gatherv,
+    /// `MPI_Scatterv`, section 6.6.
+    Scatterv,
+    /// `MPI_Allgatherv`, section 6.7.
+    Allgatherv,
+    /// `MPI_Alltoallv` and `MPI_Alltoallw`, section 6.8.
+    Alltoallv,
+    /// `MPI_Reduce_scatter`, section 6.10.2.
+    ReduceScatter,
+    /// The neighbourhood collectives, section 8.6.
+    Neighbor,
+    /// The collectives of an intercommunicator that move data, section 6.2.2.
+    InterMove,
+    /// The collectives of an intercommunicator that combine.
+    InterReduce,
 }
 
 impl Collective {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
+    /// Those of one group in which all blocks are of one length.
+    pub const REGULAR: [Self; 11] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -45,6 +64,29 @@ impl Collective {
         Self::ReduceScatterBlock,
         Self::Scan,
         Self::Exscan,
+    ];
+
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Alltoall,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::ReduceScatterBlock,
+        Self::Scan,
+        Self::Exscan,
+        Self::Gatherv,
+        Self::Scatterv,
+        Self::Allgatherv,
+        Self::Alltoallv,
+        Self::ReduceScatter,
+        Self::Neighbor,
+        Self::InterMove,
+        Self::InterReduce,
     ];
 
     /// The name used in parameters and messages, such as `reduce_scatter_block`.
@@ -62,6 +104,14 @@ impl Collective {
             Self::ReduceScatterBlock => "reduce_scatter_block",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
+            Self::Gatherv => "gatherv",
+            Self::Scatterv => "scatterv",
+            Self::Allgatherv => "allgatherv",
+            Self::Alltoallv => "alltoallv",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::Neighbor => "neighbor",
+            Self::InterMove => "inter_move",
+            Self::InterReduce => "inter_reduce",
         }
     }
 }
@@ -85,7 +135,7 @@ pub struct Member {
 ///
 /// Counts are packed bytes for the collectives that move data and elements for reductions ([`Unit`](crate::Unit)).
 /// `in_place` says whether *this* rank gave `MPI_IN_PLACE`; where only the root may give it, the others say `false`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// Wait for all.
     Barrier,
@@ -176,6 +226,206 @@ pub enum Call {
         /// The contribution is in the output.
         in_place: bool,
     },
+    /// A block from each rank to the root, each of its own length. Input: one block; output, at the root only: all.
+    Gatherv {
+        /// The rank that gets the blocks.
+        root: u32,
+        /// The packed length of this rank's block. Not looked at in place.
+        mine: Paired<usize>,
+        /// The packed lengths of all.
+        all: RootOnly<Blocks>,
+        /// At the root: its own block is in the output already.
+        in_place: bool,
+    },
+    /// A block from the root to each rank, each of its own length. Input, at the root only: all; output: one block.
+    Scatterv {
+        /// The rank that has the blocks.
+        root: u32,
+        /// The packed length of this rank's block. Not looked at in place.
+        mine: Paired<usize>,
+        /// The packed lengths of all.
+        all: RootOnly<Blocks>,
+        /// At the root: its own block stays where it is, and the root has no output.
+        in_place: bool,
+    },
+    /// A block from each rank to all, each of its own length. Input: one block; output: all.
+    Allgatherv {
+        /// The packed lengths.
+        blocks: Shared<Blocks>,
+        /// The own block is in the output already.
+        in_place: bool,
+    },
+    /// A block from each rank to each rank, each of its own length. Input: the blocks to send; output: those to receive.
+    Alltoallv {
+        /// The packed lengths of the blocks to each rank. Not looked at in place.
+        send: Paired<Blocks>,
+        /// The packed lengths of the blocks from each rank.
+        receive: Paired<Blocks>,
+        /// The blocks to send are in the output, and are replaced there by blocks of the same lengths.
+        in_place: bool,
+    },
+    /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output: one block, or all
+    /// if in place.
+    ReduceScatter {
+        /// Elements in each block.
+        blocks: Shared<Blocks>,
+        /// Whether the operation is commutative.
+        commutative: bool,
+        /// The contribution is in the output; the result is put at its beginning.
+        in_place: bool,
+    },
+    /// Messages along the edges of a graph.
+    Neighbor {
+        /// This rank's edges.
+        edges: Paired<Edges>,
+    },
+    /// A collective of two groups whose ranks are those of one team.
+    Inter {
+        /// The groups.
+        groups: Groups,
+        /// Which collective.
+        what: Between,
+    },
+}
+
+/// Two groups in one team: first all ranks of the one, then all of the other. Both have at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// How many ranks the first group has.
+    pub first: u32,
+}
+
+impl Groups {
+    /// The ranks of this one's group.
+    #[must_use]
+    pub fn local(&self, me: Member) -> Range<u32> {
+        if me.rank < self.first { 0..self.first } else { self.first..me.size }
+    }
+
+    /// The ranks of the other group.
+    #[must_use]
+    pub fn remote(&self, me: Member) -> Range<u32> {
+        if me.rank < self.first { self.first..me.size } else { 0..self.first }
+    }
+}
+
+/// What a rank is in a collective of two groups that has a root (MPI-5.0 section 6.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The root (`MPI_ROOT`).
+    Root,
+    /// In the root's group, but not the root (`MPI_PROC_NULL`): it has nothing to do.
+    Idle,
+    /// In the other group.
+    Leaf {
+        /// The rank of the root in the team.
+        root: u32,
+    },
+}
+
+/// A collective of two groups. A barrier is that of the whole team.
+///
+/// Data always cross: what a group contributes comes out in the other one. A group may contribute nothing while the
+/// other does, so all lengths are known by partners only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Between {
+    /// The root's buffer to all of the other group. The root's is the input, the others' the output.
+    Bcast {
+        /// What this rank is.
+        part: Part,
+        /// The packed length of the buffer.
+        bytes: Paired<usize>,
+    },
+    /// A block from each rank of the other group to the root. Input of a leaf: one block; output of the root: all.
+    Gather {
+        /// What this rank is.
+        part: Part,
+        /// At a leaf: the packed length of its block.
+        mine: Paired<usize>,
+        /// The packed lengths of the blocks of the other group.
+        all: RootOnly<Blocks>,
+    },
+    /// A block from the root to each rank of the other group. Input of the root: all; output of a leaf: one block.
+    Scatter {
+        /// What this rank is.
+        part: Part,
+        /// At a leaf: the packed length of its block.
+        mine: Paired<usize>,
+        /// The packed lengths of the blocks of the other group.
+        all: RootOnly<Blocks>,
+    },
+    /// A block from each rank to all of the other group. Input: one block; output: those of the other group.
+    Allgather {
+        /// The packed length of this rank's block.
+        mine: Paired<usize>,
+        /// The packed lengths of the blocks of the other group.
+        remote: Paired<Blocks>,
+    },
+    /// A block from each rank to each of the other group. Input and output: as many blocks as the other group has ranks.
+    Alltoall {
+        /// The packed lengths of the blocks to each.
+        send: Paired<Blocks>,
+        /// The packed lengths of the blocks from each.
+        receive: Paired<Blocks>,
+    },
+    /// The contributions of the other group combined at the root. Input of a leaf and output of the root: `count`
+    /// elements.
+    Reduce {
+        /// What this rank is.
+        part: Part,
+        /// Elements of a contribution.
+        count: Paired<usize>,
+        /// Whether the operation is commutative.
+        commutative: bool,
+    },
+    /// The contributions of each group combined at all ranks of the other. Input and output: `count` elements.
+    Allreduce {
+        /// Elements of a contribution, the same in both groups.
+        count: Shared<usize>,
+        /// Whether the operation is commutative.
+        commutative: bool,
+    },
+    /// The contributions of each group combined, and the result cut into a block for each rank of the other group.
+    ReduceScatter {
+        /// Elements of the block of each rank of the local group. All together are as many as those of the other group.
+        local: Paired<Blocks>,
+        /// Whether the operation is commutative.
+        commutative: bool,
+    },
+}
+
+impl Between {
+    /// Whether contributions may be combined in any order.
+    #[must_use]
+    pub const fn commutative(&self) -> bool {
+        match *self {
+            Self::Reduce { commutative, .. }
+            | Self::Allreduce { commutative, .. }
+            | Self::ReduceScatter { commutative, .. } => commutative,
+            _ => true,
+        }
+    }
+
+    /// What this rank is, if the collective has a root.
+    #[must_use]
+    pub const fn part(&self) -> Option<Part> {
+        match *self {
+            Self::Bcast { part, .. }
+            | Self::Gather { part, .. }
+            | Self::Scatter { part, .. }
+            | Self::Reduce { part, .. } => Some(part),
+            _ => None,
+        }
+    }
+
+    const fn collective(&self) -> Collective {
+        match self {
+            Self::Reduce { .. } | Self::Allreduce { .. } | Self::ReduceScatter { .. } => {
+                Collective::InterReduce
+            }
+            _ => Collective::InterMove,
+        }
+    }
 }
 
 impl Call {
@@ -194,16 +444,25 @@ impl Call {
             Self::ReduceScatterBlock { .. } => Collective::ReduceScatterBlock,
             Self::Scan { .. } => Collective::Scan,
             Self::Exscan { .. } => Collective::Exscan,
+            Self::Gatherv { .. } => Collective::Gatherv,
+            Self::Scatterv { .. } => Collective::Scatterv,
+            Self::Allgatherv { .. } => Collective::Allgatherv,
+            Self::Alltoallv { .. } => Collective::Alltoallv,
+            Self::ReduceScatter { .. } => Collective::ReduceScatter,
+            Self::Neighbor { .. } => Collective::Neighbor,
+            Self::Inter { what, .. } => what.collective(),
         }
     }
 
-    /// The root, if the collective has one.
+    /// The root, if the collective has one that all ranks know.
     #[must_use]
     pub const fn root(&self) -> Option<u32> {
         match *self {
             Self::Bcast { root, .. }
             | Self::Gather { root, .. }
             | Self::Scatter { root, .. }
+            | Self::Gatherv { root, .. }
+            | Self::Scatterv { root, .. }
             | Self::Reduce { root, .. } => Some(root),
             _ => None,
         }
@@ -212,12 +471,14 @@ impl Call {
     /// Whether contributions may be combined in any order: true for collectives that combine nothing.
     #[must_use]
     pub const fn commutative(&self) -> bool {
-        match *self {
+        match self {
             Self::Reduce { commutative, .. }
             | Self::Allreduce { commutative, .. }
             | Self::ReduceScatterBlock { commutative, .. }
+            | Self::ReduceScatter { commutative, .. }
             | Self::Scan { commutative, .. }
-            | Self::Exscan { commutative, .. } => commutative,
+            | Self::Exscan { commutative, .. } => *commutative,
+            Self::Inter { what, .. } => what.commutative(),
             _ => true,
         }
     }
@@ -226,7 +487,7 @@ impl Call {
     #[must_use]
     pub const fn in_place(&self) -> bool {
         match *self {
-            Self::Barrier | Self::Bcast { .. } => false,
+            Self::Barrier | Self::Bcast { .. } | Self::Neighbor { .. } | Self::Inter { .. } => false,
             Self::Gather { in_place, .. }
             | Self::Scatter { in_place, .. }
             | Self::Allgather { in_place, .. }
@@ -234,27 +495,41 @@ impl Call {
             | Self::Reduce { in_place, .. }
             | Self::Allreduce { in_place, .. }
             | Self::ReduceScatterBlock { in_place, .. }
+            | Self::Gatherv { in_place, .. }
+            | Self::Scatterv { in_place, .. }
+            | Self::Allgatherv { in_place, .. }
+            | Self::Alltoallv { in_place, .. }
+            | Self::ReduceScatter { in_place, .. }
             | Self::Scan { in_place, .. }
             | Self::Exscan { in_place, .. } => in_place,
         }
     }
 
     /// The count of the call as all ranks know it: the whole vector of a broadcast, reduction or scan, one block of
-    /// the others, 0 for a barrier.
+    /// the others (the average of blocks that are of different lengths), 0 for a barrier and where no rank knows what
+    /// the others do.
     #[must_use]
-    pub const fn count(&self) -> Shared<usize> {
-        match *self {
-            Self::Barrier => Shared(0),
-            Self::Bcast { bytes, .. } => bytes,
+    pub fn count(&self) -> Shared<usize> {
+        match self {
+            Self::Bcast { bytes, .. } => *bytes,
             Self::Gather { block, .. }
             | Self::Scatter { block, .. }
             | Self::Allgather { block, .. }
             | Self::Alltoall { block, .. }
-            | Self::ReduceScatterBlock { block, .. } => block,
+            | Self::ReduceScatterBlock { block, .. } => *block,
             Self::Reduce { count, .. }
             | Self::Allreduce { count, .. }
             | Self::Scan { count, .. }
-            | Self::Exscan { count, .. } => count,
+            | Self::Exscan { count, .. } => *count,
+            Self::Allgatherv { blocks, .. } | Self::ReduceScatter { blocks, .. } => {
+                Shared(blocks.0.total() / blocks.0.how_many().max(1))
+            }
+            Self::Barrier
+            | Self::Gatherv { .. }
+            | Self::Scatterv { .. }
+            | Self::Alltoallv { .. }
+            | Self::Neighbor { .. }
+            | Self::Inter { .. } => Shared(0),
         }
     }
 }

@@ -83,6 +83,15 @@ choices! {
     ReduceScatterBlock, ANY, LONG => "basic_linear";
     Scan, ANY, LONG => "recursive_doubling";
     Exscan, ANY, LONG => "recursive_doubling";
+    Gatherv, ANY, LONG => "default";
+    Scatterv, ANY, LONG => "default";
+    Allgatherv, ANY, 4 * KIB => "bruck";
+    Allgatherv, ANY, LONG => "ring";
+    Alltoallv, ANY, LONG => "basic_linear";
+    ReduceScatter, ANY, LONG => "non-overlapping";
+    Neighbor, ANY, LONG => "linear";
+    InterMove, ANY, LONG => "linear";
+    InterReduce, ANY, LONG => "leaders";
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Who knows what: the types of arguments that are the same on all ranks, and of those only a root has.
+//! Who knows what: the types of arguments that are the same on all ranks, of those only a root has, and of those that
+//! two ranks agree on.
 //!
 //! A rank that chooses an algorithm by something only it knows deadlocks the team. So a selection takes [`Shared`]
 //! values, and what only the root knows cannot be passed to it by accident.
@@ -39,3 +40,8 @@ impl<T> RootOnly<T> {
         self.0.as_ref()
     }
 }
+
+/// A value that only the two ranks of a message agree on, such as one count of `MPI_Alltoallv`. No choice can be made
+/// by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Paired<T>(pub T);

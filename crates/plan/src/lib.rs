@@ -21,15 +21,18 @@
 //!
 //! - [`ir`]: the instruction set and the rules between a generator and its executor. Read this first.
 //! - [`call`]: what a plan is made from.
-//! - [`knowledge`]: values all ranks share, and values only a root has.
+//! - [`blocks`], [`edges`]: blocks of different lengths, messages along the edges of a graph.
+//! - [`knowledge`]: values all ranks share, values only a root has, values two ranks agree on.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
 //! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
 mod algorithms;
+pub mod blocks;
 mod burst;
 pub mod call;
 mod choice;
+pub mod edges;
 pub mod ir;
 pub mod knowledge;
 mod plan;
@@ -37,9 +40,11 @@ mod shape;
 pub mod table;
 pub mod verify;
 
-pub use call::{Call, Collective, Member};
+pub use blocks::Blocks;
+pub use call::{Between, Call, Collective, Groups, Member, Part};
 pub use choice::choose;
+pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
-pub use knowledge::{RootOnly, Shared};
+pub use knowledge::{Paired, RootOnly, Shared};
 pub use plan::AnyPlan;
 pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, make};

@@ -1,7 +1,7 @@
 //! A plan of any algorithm, as one plain type.
 
 use crate::algorithms::{
-    Rounds, allgather, allreduce, alltoall, barrier, bcast, gather, reduce, scan, scatter,
+    Rounds, allgather, allreduce, alltoall, barrier, bcast, exchange, gather, reduce, scan, scatter,
 };
 use crate::burst::Burst;
 use crate::ir::{Generator, Step, Unit};
@@ -52,13 +52,18 @@ machines! {
     AllreduceRabenseifner(allreduce::Rabenseifner),
     ScanLinear(scan::Linear),
     ScanDoubling(scan::RecursiveDoubling),
+    Exchange(exchange::Exchange),
 }
+
+/// An algorithm, and the rank of the team that is rank 0 to it.
+type Stage = (Machine, u32);
 
 /// What an algorithm's constructor makes of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    first: Machine,
-    second: Option<Machine>,
+    /// What is done, one after the other.
+    stages: [Option<Stage>; 3],
+    stages_len: usize,
     temporaries: [usize; 4],
     temporaries_len: usize,
     window: usize,
@@ -67,12 +72,29 @@ pub(crate) struct Draft {
 impl Draft {
     /// An algorithm without temporaries whose steps of two rounds fit into the window.
     pub(crate) fn new(first: impl Into<Machine>) -> Self {
-        Self { first: first.into(), second: None, temporaries: [0; 4], temporaries_len: 0, window: 8 }
+        Self::nothing().then(first)
     }
 
-    /// A second algorithm that begins when this rank is through with the first.
-    pub(crate) fn then(mut self, second: impl Into<Machine>) -> Self {
-        self.second = Some(second.into());
+    /// No algorithm yet.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            stages: [const { None }; 3],
+            stages_len: 0,
+            temporaries: [0; 4],
+            temporaries_len: 0,
+            window: 8,
+        }
+    }
+
+    /// One more algorithm, that begins when this rank is through with those before.
+    pub(crate) fn then(self, next: impl Into<Machine>) -> Self {
+        self.then_within(0, next)
+    }
+
+    /// As `then`, for an algorithm of only a part of the team, which begins with rank `first`.
+    pub(crate) fn then_within(mut self, first: u32, next: impl Into<Machine>) -> Self {
+        self.stages[self.stages_len] = Some((next.into(), first));
+        self.stages_len += 1;
         self
     }
 
@@ -100,9 +122,9 @@ impl Draft {
 #[derive(Clone, Debug)]
 pub struct AnyPlan {
     steps: Burst,
-    /// What runs now and what follows it; `None` when a stage is over, or there never was one.
-    now: Option<Machine>,
-    then: Option<Machine>,
+    /// What is done, one after the other; `None` when it is over, or there never was one.
+    stages: [Option<Stage>; 3],
+    stage: usize,
     unit: Unit,
     temporaries: [usize; 4],
     temporaries_len: usize,
@@ -113,8 +135,8 @@ impl AnyPlan {
     pub(crate) fn new(unit: Unit, draft: Draft) -> Self {
         Self {
             steps: Burst::new(),
-            now: Some(draft.first),
-            then: draft.second,
+            stages: draft.stages,
+            stage: 0,
             unit,
             temporaries: draft.temporaries,
             temporaries_len: draft.temporaries_len,
@@ -126,8 +148,8 @@ impl AnyPlan {
     pub(crate) fn empty(unit: Unit) -> Self {
         Self {
             steps: Burst::new(),
-            now: None,
-            then: None,
+            stages: [const { None }; 3],
+            stage: 0,
             unit,
             temporaries: [0; 4],
             temporaries_len: 0,
@@ -142,12 +164,12 @@ impl Generator for AnyPlan {
             if let Some(step) = self.steps.pop() {
                 return Some(step);
             }
-            if !self.now.as_mut()?.round(&mut self.steps) {
-                self.now = self.then.take();
-                if self.now.is_some() {
-                    // Takes effect on the next step that is pushed: the rest of this round is in the queue already.
-                    self.steps.fence();
-                }
+            let (machine, first) = self.stages.get_mut(self.stage)?.as_mut()?;
+            self.steps.count_ranks_from(*first);
+            if !machine.round(&mut self.steps) {
+                self.stage += 1;
+                // Takes effect on the next step that is pushed: the rest of this round is in the queue already.
+                self.steps.fence();
             }
         }
     }

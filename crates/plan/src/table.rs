@@ -7,8 +7,12 @@
 
 use std::fmt;
 
-use crate::algorithms::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, scan, scatter};
-use crate::call::{Call, Collective, Member};
+use crate::algorithms::exchange::Exchange;
+use crate::algorithms::{
+    allgather, allreduce, alltoall, barrier, bcast, gather, inter, reduce, scan, scatter,
+};
+use crate::blocks::{Blocks, Cut};
+use crate::call::{Between, Call, Collective, Member, Part};
 use crate::ir::{Place, Unit};
 use crate::plan::{AnyPlan, Draft};
 
@@ -113,6 +117,22 @@ pub enum PlanError {
         /// The number of ranks.
         size: u32,
     },
+    /// This rank's message to itself is not as long as the room for it.
+    #[error("this rank sends {sent} units to itself and receives {received}")]
+    OwnBlock {
+        /// Units that it sends.
+        sent: usize,
+        /// Units that it receives.
+        received: usize,
+    },
+    /// A list of blocks does not have one for each rank.
+    #[error("{blocks} blocks are named for {size} ranks")]
+    WrongBlocks {
+        /// How many there are.
+        blocks: usize,
+        /// The number of ranks.
+        size: u32,
+    },
     /// A team has more ranks than `MPI_Comm_size` can return.
     #[error("{size} ranks are more than a communicator can have")]
     TooManyRanks {
@@ -185,12 +205,14 @@ pub fn make(
     if count.checked_mul(me.size as usize).and_then(|all| all.checked_mul(3)).is_none() {
         return Err(PlanError::TooLong { block: count, size: me.size });
     }
+    check_blocks(me, call)?;
     let unit = unit(row.collective);
-    if count == 0 && row.collective != Collective::Barrier {
+    if count == 0 && Collective::REGULAR.contains(&row.collective) && row.collective != Collective::Barrier {
         return Ok(AnyPlan::empty(unit));
     }
     let setting = Setting {
         me,
+        call,
         root: call.root().unwrap_or(0),
         count,
         commutative: call.commutative(),
@@ -201,6 +223,66 @@ pub fn make(
         window: parameters.window,
     };
     Ok(AnyPlan::new(unit, (row.draft)(&setting)))
+}
+
+/// What this rank alone can see of blocks that do not fit together.
+fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
+    let rank = me.rank as usize;
+    let one_each = |blocks: &Blocks, size: u32| match blocks.how_many() {
+        how_many if how_many == size as usize => Ok(()),
+        blocks => Err(PlanError::WrongBlocks { blocks, size }),
+    };
+    let fits = |sent, received| match sent == received {
+        true => Ok(()),
+        false => Err(PlanError::OwnBlock { sent, received }),
+    };
+    match call {
+        Call::Gatherv { root, mine, all, in_place } | Call::Scatterv { root, mine, all, in_place } => {
+            let Some(all) = all.get().filter(|_| *root == me.rank) else { return Ok(()) };
+            one_each(all, me.size)?;
+            match call {
+                _ if *in_place => Ok(()),
+                Call::Gatherv { .. } => fits(mine.0, all.length(rank)),
+                _ => fits(all.length(rank), mine.0),
+            }
+        }
+        Call::Allgatherv { blocks, .. } | Call::ReduceScatter { blocks, .. } => one_each(&blocks.0, me.size),
+        Call::Alltoallv { send, receive, in_place } => {
+            one_each(&receive.0, me.size)?;
+            if *in_place {
+                return Ok(());
+            }
+            one_each(&send.0, me.size)?;
+            fits(send.0.length(rank), receive.0.length(rank))
+        }
+        Call::Neighbor { edges } => {
+            let (sends, receives) = edges.0.own(me.rank);
+            let sends: Vec<_> = sends.map(|edge| edge.len).collect();
+            let receives: Vec<_> = receives.map(|edge| edge.len).collect();
+            fits(sends.len(), receives.len())?;
+            sends.into_iter().zip(receives).try_for_each(|(sent, received)| fits(sent, received))
+        }
+        Call::Inter { groups, what } => {
+            if groups.first == 0 || groups.first >= me.size {
+                return Err(PlanError::NoSuchRank { rank: groups.first, size: me.size });
+            }
+            let remote = groups.remote(me).len() as u32;
+            match what {
+                Between::Gather { part: Part::Root, all, .. }
+                | Between::Scatter { part: Part::Root, all, .. } => {
+                    all.get().map_or(Ok(()), |all| one_each(all, remote))
+                }
+                Between::Allgather { remote: theirs, .. } => one_each(&theirs.0, remote),
+                Between::Alltoall { send, receive } => {
+                    one_each(&send.0, remote)?;
+                    one_each(&receive.0, remote)
+                }
+                Between::ReduceScatter { local, .. } => one_each(&local.0, groups.local(me).len() as u32),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Algorithm {
@@ -223,18 +305,27 @@ pub const fn unit(collective: Collective) -> Unit {
         | Collective::Gather
         | Collective::Scatter
         | Collective::Allgather
-        | Collective::Alltoall => Unit::Bytes,
+        | Collective::Alltoall
+        | Collective::Gatherv
+        | Collective::Scatterv
+        | Collective::Allgatherv
+        | Collective::Alltoallv
+        | Collective::Neighbor
+        | Collective::InterMove => Unit::Bytes,
         Collective::Reduce
         | Collective::Allreduce
         | Collective::ReduceScatterBlock
+        | Collective::ReduceScatter
+        | Collective::InterReduce
         | Collective::Scan
         | Collective::Exscan => Unit::Elements,
     }
 }
 
 /// A checked call, flat.
-struct Setting {
+struct Setting<'a> {
     me: Member,
+    call: &'a Call,
     root: u32,
     count: usize,
     commutative: bool,
@@ -244,7 +335,7 @@ struct Setting {
     window: usize,
 }
 
-impl Setting {
+impl Setting<'_> {
     fn bcast(&self, shape: bcast::Shape) -> Draft {
         let segment = match shape {
             bcast::Shape::Chain | bcast::Shape::Binary => self.pipeline_segment(),
@@ -258,8 +349,66 @@ impl Setting {
         if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
 
+    /// The blocks of all ranks, where this rank knows them.
+    fn all(&self) -> Cut {
+        match self.call {
+            Call::Gatherv { all, .. } | Call::Scatterv { all, .. } => {
+                all.get().map_or(Cut::Even(0), |all| Cut::Uneven(all.clone()))
+            }
+            Call::Allgatherv { blocks, .. } | Call::ReduceScatter { blocks, .. } => {
+                Cut::Uneven(blocks.0.clone())
+            }
+            _ => Cut::Even(self.count),
+        }
+    }
+
+    /// The length of the block that this rank alone contributes or gets.
+    fn mine(&self) -> usize {
+        match self.call {
+            Call::Gatherv { mine, .. } | Call::Scatterv { mine, .. } => mine.0,
+            Call::ReduceScatter { blocks, .. } => blocks.0.length(self.me.rank as usize),
+            _ => self.count,
+        }
+    }
+
+    /// The blocks to send and to receive of an exchange of all with all.
+    fn exchanged(&self) -> (Cut, Cut) {
+        match self.call {
+            Call::Alltoallv { send, receive, in_place } => {
+                let receive = Cut::Uneven(receive.0.clone());
+                (if *in_place { receive.clone() } else { Cut::Uneven(send.0.clone()) }, receive)
+            }
+            _ => (Cut::Even(self.count), Cut::Even(self.count)),
+        }
+    }
+
+    fn gather(&self) -> Draft {
+        Draft::new(gather::Linear::new(self.me, self.root, self.mine(), self.all(), self.in_place))
+            .window(self.window)
+    }
+
+    fn scatter(&self) -> Draft {
+        let (mine, all) = (self.mine(), self.all());
+        Draft::new(scatter::Linear::new(self.me, self.root, Place::Input, mine, all, self.in_place))
+            .window(self.window)
+    }
+
     fn allgather(&self, route: allgather::Route) -> Draft {
-        Draft::new(allgather::Allgather::new(self.me, self.count, self.in_place, route)).window(self.window)
+        Draft::new(allgather::Allgather::new(self.me, self.all(), self.in_place, route)).window(self.window)
+    }
+
+    fn alltoall_linear(&self) -> Draft {
+        let (send, receive) = self.exchanged();
+        let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
+        Draft::new(alltoall::Linear::new(self.me, send, receive, self.in_place))
+            .temporary(spare)
+            .window(self.window)
+    }
+
+    fn alltoall_pairwise(&self) -> Draft {
+        let (send, receive) = self.exchanged();
+        let spare = if self.in_place && self.me.size > 1 { receive.longest() } else { 0 };
+        Draft::new(alltoall::Pairwise::new(self.me, send, receive, self.in_place)).temporary(spare)
     }
 
     /// A whole vector reduced to the root (rank 0 if there is none), to be put in the output.
@@ -302,17 +451,70 @@ fn broadcast_after(draft: Draft, setting: &Setting, shape: bcast::Shape) -> Draf
     draft.then(bcast::Tree::new(setting.me, 0, setting.count, setting.segment, shape)).window(setting.window)
 }
 
-fn reduce_scatter(setting: &Setting) -> Draft {
-    let Setting { me, count: block, .. } = *setting;
-    let whole = block * me.size as usize;
-    let result = Place::Temporary(2);
-    let reduce = reduce::Binomial::new(reduce::Task { count: whole, result, ..setting.reduce() });
+/// The number of the temporary in which [`reduce_for`] leaves its result.
+const RESULT: u8 = 2;
+
+/// A reduction to rank 0 of `task`, into a temporary.
+fn reduce_for(task: reduce::Task, first: u32) -> Draft {
+    let result = Place::Temporary(RESULT);
+    let reduce = reduce::Binomial::new(reduce::Task { root: 0, result, ..task });
     let used = reduce.temporaries();
-    let mut draft = Draft::new(reduce).temporaries(used, whole);
-    if me.rank == 0 {
-        draft = draft.temporaries(2 - used, 0).temporary(whole);
+    let mut draft = Draft::nothing().then_within(first, reduce).temporaries(used, task.count);
+    if task.me.rank == 0 {
+        draft = draft.temporaries(usize::from(RESULT) - used, 0).temporary(task.count);
     }
-    draft.then(scatter::Linear::new(me, 0, result, block, false)).window(setting.window)
+    draft
+}
+
+fn reduce_scatter(setting: &Setting) -> Draft {
+    let (me, all) = (setting.me, setting.all());
+    let draft = reduce_for(reduce::Task { count: all.total(me.size), ..setting.reduce() }, 0);
+    let result = Place::Temporary(RESULT);
+    draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+}
+
+fn neighbor(setting: &Setting) -> Draft {
+    let Call::Neighbor { edges } = setting.call else { return Draft::nothing() };
+    let exchange = Exchange::new(setting.me.rank, edges.0.clone());
+    let steps = exchange.steps();
+    Draft::new(exchange).window(steps)
+}
+
+fn inter_move(setting: &Setting) -> Draft {
+    let Call::Inter { groups, what } = setting.call else { return Draft::nothing() };
+    let exchange = Exchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
+    let steps = exchange.steps();
+    Draft::new(exchange).window(steps)
+}
+
+fn inter_reduce(setting: &Setting) -> Draft {
+    let (me, Call::Inter { groups, what }) = (setting.me, setting.call) else { return Draft::nothing() };
+    let local = groups.local(me);
+    let here = Member { rank: me.rank - local.start, size: local.len() as u32 };
+    let (contributes, count) = match what {
+        Between::Reduce { part, count, .. } => (matches!(part, Part::Leaf { .. }), count.0),
+        Between::Allreduce { count, .. } => (true, count.0),
+        Between::ReduceScatter { local, .. } => (true, local.0.total()),
+        _ => (false, 0),
+    };
+    let draft = if contributes && count > 0 {
+        reduce_for(reduce::Task { me: here, count, ..setting.reduce() }, local.start)
+    } else {
+        Draft::nothing()
+    };
+    let edges = inter::results(me, *groups, what);
+    let steps = edges.sends.len() + edges.receives.len();
+    let result = Place::Temporary(RESULT);
+    let Between::ReduceScatter { local: blocks, .. } = what else {
+        return draft.then(Exchange::between(me.rank, edges, result, Place::Output)).window(steps);
+    };
+    // The leaders swap the results of their groups, and give their own group its parts of the other's.
+    let theirs = Place::Temporary(RESULT + 1);
+    let draft = draft.then(Exchange::between(me.rank, edges, result, theirs));
+    let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };
+    let mine = blocks.0.length(here.rank as usize);
+    let scatter = scatter::Linear::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
+    draft.then_within(local.start, scatter).window(setting.window)
 }
 
 macro_rules! rows {
@@ -354,7 +556,7 @@ rows! {
         => |s| Draft::new(bcast::ScatterRing::new(s.me, s.root, s.count)).window(s.window);
 
     Gather 1 "basic_linear" "the root receives from all"
-        => |s| Draft::new(gather::Linear::new(s.me, s.root, s.count, s.in_place)).window(s.window);
+        => |s| s.gather();
     Gather 2 "binomial" "subtrees are collected and sent on"
         => |s| {
             let algorithm = gather::Binomial::new(s.me, s.root, s.count, s.in_place);
@@ -363,8 +565,7 @@ rows! {
         };
 
     Scatter 1 "basic_linear" "the root sends to all"
-        => |s| Draft::new(scatter::Linear::new(s.me, s.root, Place::Input, s.count, s.in_place))
-            .window(s.window);
+        => |s| s.scatter();
     Scatter 2 "binomial" "the blocks of subtrees are received and passed on"
         => |s| {
             let algorithm = scatter::Binomial::new(s.me, s.root, s.count, s.in_place);
@@ -382,12 +583,9 @@ rows! {
         => |s| s.allgather(allgather::Route::Ring);
 
     Alltoall 1 "linear" "all exchanges at once, within the window"
-        => |s| Draft::new(alltoall::Linear::new(s.me, s.count, s.in_place))
-            .temporary(if s.in_place { s.count * s.me.size as usize } else { 0 })
-            .window(s.window);
+        => |s| s.alltoall_linear();
     Alltoall 2 "pairwise" "one exchange at a time"
-        => |s| Draft::new(alltoall::Pairwise::new(s.me, s.count, s.in_place))
-            .temporary(if s.in_place && s.me.size > 1 { s.count } else { 0 });
+        => |s| s.alltoall_pairwise();
     Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks"
         => |s| {
             let hop = alltoall::Bruck::longest(s.me.size) as usize * s.count;
@@ -433,4 +631,26 @@ rows! {
         => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
     Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4..."
         => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+
+    Gatherv 1 "default" "the root receives from all" => |s| s.gather();
+
+    Scatterv 1 "default" "the root sends to all" => |s| s.scatter();
+
+    Allgatherv 2 "bruck" "ranks send all they have to the one 1, 2, 4... below"
+        => |s| s.allgather(allgather::Route::Bruck);
+    Allgatherv 3 "ring" "blocks travel around a ring"
+        => |s| s.allgather(allgather::Route::Ring);
+    Allgatherv 32 "linear" "each rank sends its block to every other"
+        => |s| s.allgather(allgather::Route::Direct);
+
+    Alltoallv 1 "basic_linear" "all exchanges at once, within the window" => |s| s.alltoall_linear();
+    Alltoallv 2 "pairwise" "one exchange at a time" => |s| s.alltoall_pairwise();
+
+    ReduceScatter 1 "non-overlapping" "binomial reduce to rank 0, then linear scatter" => reduce_scatter;
+
+    Neighbor 32 "linear" "all messages of a rank at once" => neighbor;
+
+    InterMove 32 "linear" "what crosses goes straight from sender to receiver" => inter_move;
+
+    InterReduce 32 "leaders" "each group reduces to its first rank, which sends to the other group" => inter_reduce;
 }

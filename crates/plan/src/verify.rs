@@ -22,14 +22,26 @@ use crate::call::{Call, Member};
 use crate::ir::{Action, Generator, Span};
 
 /// What is to be verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// How many ranks there are, at least 1.
-    pub size: u32,
-    /// The call all of them make. `in_place` is the root's choice where only the root has one.
-    pub call: Call,
+    /// The call that each rank makes. `in_place` is the root's choice where only the root has one.
+    pub calls: Vec<Call>,
     /// Chooses the order in which steps complete.
     pub seed: u64,
+}
+
+impl Check {
+    /// All ranks make the same call.
+    #[must_use]
+    pub fn new(size: u32, call: &Call, seed: u64) -> Self {
+        Self { calls: vec![call.clone(); size as usize], seed }
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.calls.len()).unwrap_or(u32::MAX)
+    }
 }
 
 /// What a correct run took.
@@ -162,7 +174,7 @@ pub enum Violation {
 /// # Errors
 /// The first violation that is found.
 pub fn verify<G: Generator>(check: &Check, mut plan: impl FnMut(Member) -> G) -> Result<Cost, Violation> {
-    let size = check.size;
+    let size = check.size();
     let plans = (0..size).map(|rank| plan(Member { rank, size })).collect();
     world::World::new(check, plans)?.run()
 }

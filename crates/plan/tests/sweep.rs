@@ -4,7 +4,10 @@ use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
 use proptest::prelude::*;
 
-use oxmpi_plan::{AlgorithmId, Call, Collective, Parameters, Shared, make};
+use oxmpi_plan::{
+    AlgorithmId, Between, Blocks, Call, Collective, Edge, Edges, Groups, Member, Paired, Parameters, Part,
+    RootOnly, Shared, make,
+};
 
 /// Sizes that are sampled: around powers of two, primes, and round numbers.
 const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 1024];
@@ -13,7 +16,12 @@ const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 
 fn roots(collective: Collective, size: u32) -> Vec<u32> {
     let rooted = matches!(
         collective,
-        Collective::Bcast | Collective::Gather | Collective::Scatter | Collective::Reduce
+        Collective::Bcast
+            | Collective::Gather
+            | Collective::Scatter
+            | Collective::Reduce
+            | Collective::Gatherv
+            | Collective::Scatterv
     );
     let mut roots = match size {
         _ if !rooted => vec![0],
@@ -24,8 +32,173 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
     roots
 }
 
-/// All forms of a call.
-fn calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
+/// A length of at most `most` that two ranks can draw alike, often 0.
+fn uneven(from: u32, to: u32, most: usize) -> usize {
+    let mixed = (u64::from(from) << 32 | u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    mixed as usize % (most + 2) % (most + 1)
+}
+
+fn blocks(lengths: impl Iterator<Item = usize>) -> Blocks {
+    Blocks::new(lengths).expect("they fit")
+}
+
+/// All forms of a call: what each rank calls.
+fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<Call>> {
+    let ranks = 0..size;
+    // What each rank contributes to all, or each gets.
+    let one_each = blocks(ranks.clone().map(|rank| uneven(rank, rank, count)));
+    let root_only =
+        |rank: u32| if rank == root { RootOnly::at_root(one_each.clone()) } else { RootOnly::elsewhere() };
+    let both = [false, true];
+    let of_all = |call: &dyn Fn(u32) -> Call| ranks.clone().map(call).collect::<Vec<_>>();
+    let (commutatives, in_places) = (both, both);
+    match collective {
+        Collective::Gatherv | Collective::Scatterv => in_places
+            .map(|in_place| {
+                of_all(&|rank| {
+                    let (mine, all) = (Paired(one_each.length(rank as usize)), root_only(rank));
+                    match collective {
+                        Collective::Gatherv => Call::Gatherv { root, mine, all, in_place },
+                        _ => Call::Scatterv { root, mine, all, in_place },
+                    }
+                })
+            })
+            .into(),
+        Collective::Allgatherv => in_places
+            .map(|in_place| of_all(&|_| Call::Allgatherv { blocks: Shared(one_each.clone()), in_place }))
+            .into(),
+        Collective::Alltoallv => in_places
+            .map(|in_place| {
+                // In place, a rank sends as much as it receives.
+                let from = |a: u32, b: u32| {
+                    if in_place { uneven(a.min(b), a.max(b), count) } else { uneven(a, b, count) }
+                };
+                of_all(&|rank| Call::Alltoallv {
+                    send: Paired(blocks(ranks.clone().map(|peer| from(rank, peer)))),
+                    receive: Paired(blocks(ranks.clone().map(|peer| from(peer, rank)))),
+                    in_place,
+                })
+            })
+            .into(),
+        Collective::ReduceScatter => commutatives
+            .into_iter()
+            .flat_map(|commutative| in_places.map(|in_place| (commutative, in_place)))
+            .map(|(commutative, in_place)| {
+                of_all(&|_| Call::ReduceScatter { blocks: Shared(one_each.clone()), commutative, in_place })
+            })
+            .collect(),
+        Collective::Neighbor => [graph, ring]
+            .map(|of| of_all(&|rank| Call::Neighbor { edges: Paired(of(rank, size, count)) }))
+            .into(),
+        Collective::InterMove | Collective::InterReduce => inter_calls(collective, size, count),
+        _ => {
+            regular_calls(collective, root, count).into_iter().map(|call| vec![call; size as usize]).collect()
+        }
+    }
+}
+
+/// A graph with some edges twice and some from a rank to itself. Messages lie in the buffers with gaps.
+fn graph(rank: u32, size: u32, count: usize) -> Edges {
+    let edges = |pairs: Vec<(u32, u32)>| {
+        let mut start = 0;
+        let place = |(from, to): (u32, u32)| {
+            let len = uneven(from, to, count);
+            start += 1 + len;
+            Edge { peer: if from == rank { to } else { from }, start: start - len, len }
+        };
+        pairs.into_iter().map(place).collect::<Vec<_>>()
+    };
+    let many = |from: u32, to: u32| uneven(from, to, 5) % 4;
+    let all = |pair: &dyn Fn(u32) -> (u32, u32)| {
+        (0..size).map(pair).flat_map(|(from, to)| std::iter::repeat_n((from, to), many(from, to))).collect()
+    };
+    Edges::new(edges(all(&|peer| (rank, peer))), edges(all(&|peer| (peer, rank))))
+}
+
+/// A ring in which the message to the left arrives from the right, as in a periodic dimension: of two ranks, or one, the
+/// edges are double.
+fn ring(rank: u32, size: u32, count: usize) -> Edges {
+    let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+    let edge = |peer, slot: usize| Edge { peer, start: slot * count, len: count };
+    Edges::new([edge(left, 0), edge(right, 1)], [edge(right, 1), edge(left, 0)])
+}
+
+/// The collectives of two groups, divided in several ways.
+fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>> {
+    let mut firsts = vec![1, size / 2, size.saturating_sub(1)];
+    firsts.retain(|first| 0 < *first && *first < size);
+    firsts.dedup();
+    firsts
+        .into_iter()
+        .flat_map(|first| inter_calls_between(collective, Groups { first }, size, count))
+        .collect()
+}
+
+fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count: usize) -> Vec<Vec<Call>> {
+    let member = |rank| Member { rank, size };
+    let of_all = |what: &dyn Fn(Member) -> Between| {
+        (0..size).map(|rank| Call::Inter { groups, what: what(member(rank)) }).collect::<Vec<_>>()
+    };
+    let roots = [0, groups.first, size - 1];
+    let part = |me: Member, root: u32| match me.rank == root {
+        true => Part::Root,
+        false if groups.local(me).contains(&root) => Part::Idle,
+        false => Part::Leaf { root },
+    };
+    // What the other group's ranks contribute, or get.
+    let theirs = |me: Member| blocks(groups.remote(me).map(|peer| uneven(peer, peer, count)));
+    let root_only = |me: Member, root: u32| match me.rank == root {
+        true => RootOnly::at_root(theirs(me)),
+        false => RootOnly::elsewhere(),
+    };
+    let mine = |me: Member| Paired(uneven(me.rank, me.rank, count));
+    if collective == Collective::InterMove {
+        let rooted = roots.into_iter().flat_map(|root| {
+            [
+                of_all(&|me| Between::Bcast { part: part(me, root), bytes: Paired(count) }),
+                of_all(&|me| Between::Gather {
+                    part: part(me, root),
+                    mine: mine(me),
+                    all: root_only(me, root),
+                }),
+                of_all(&|me| Between::Scatter {
+                    part: part(me, root),
+                    mine: mine(me),
+                    all: root_only(me, root),
+                }),
+            ]
+        });
+        let others = [
+            of_all(&|me| Between::Allgather { mine: mine(me), remote: Paired(theirs(me)) }),
+            of_all(&|me| Between::Alltoall {
+                send: Paired(blocks(groups.remote(me).map(|peer| uneven(me.rank, peer, count)))),
+                receive: Paired(blocks(groups.remote(me).map(|peer| uneven(peer, me.rank, count)))),
+            }),
+        ];
+        return rooted.chain(others).collect();
+    }
+    let of_op = |commutative: bool| {
+        let rooted = roots.map(|root| {
+            of_all(&|me| Between::Reduce { part: part(me, root), count: Paired(count), commutative })
+        });
+        // Blocks of both groups that are equally long together: the last rank gets what is left.
+        let cut = |me: Member| {
+            let ranks = groups.local(me).len();
+            let total = count * 3;
+            let each = total / ranks / 2;
+            blocks((0..ranks).map(|at| if at + 1 < ranks { each } else { total - each * (ranks - 1) }))
+        };
+        let others = [
+            of_all(&|_| Between::Allreduce { count: Shared(count), commutative }),
+            of_all(&|me| Between::ReduceScatter { local: Paired(cut(me)), commutative }),
+        ];
+        rooted.into_iter().chain(others).collect::<Vec<_>>()
+    };
+    [false, true].into_iter().flat_map(of_op).collect()
+}
+
+/// All forms of a call that is the same at all ranks.
+fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     let count = Shared(count);
     let block = count;
     let both = [false, true];
@@ -52,6 +225,7 @@ fn calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
         Collective::Exscan => {
             reductions.map(|(commutative, in_place)| Call::Exscan { count, commutative, in_place }).collect()
         }
+        _ => unreachable!("{collective} is not the same at all ranks"),
     }
 }
 
@@ -61,8 +235,8 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     let mut runs = 0;
     for root in roots(row.collective, size) {
         for count in counts {
-            for call in calls(row.collective, root, *count) {
-                if row.refusal(size, call.commutative()).is_some() {
+            for calls in calls(row.collective, size, root, *count) {
+                if row.refusal(size, calls[0].commutative()).is_some() {
                     continue;
                 }
                 let segments = if row.segmented { segments } else { &[0] };
@@ -70,8 +244,10 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                     // Every fourth run with the narrowest window, and all orders of completion in turn.
                     let window = if runs % 4 == 3 { 0 } else { 64 };
                     let parameters = Parameters { segment: *segment, window };
-                    let check = Check { size, call, seed: runs };
-                    let cost = verify(&check, |me| make(algorithm, me, &call, &parameters).expect("legal"));
+                    let check = Check { calls: calls.clone(), seed: runs };
+                    let call = |me: Member| &check.calls[me.rank as usize];
+                    let cost =
+                        verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));
                     if let Err(violation) = cost {
                         panic!("{algorithm}, {parameters:?}, {check:?}: {violation}");
                     }
@@ -85,7 +261,15 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
 
 fn sweep(collective: Collective) {
     // Where every rank speaks with every other, a team of a thousand is a million messages.
-    let all_to_all = matches!(collective, Collective::Allgather | Collective::Alltoall);
+    let all_to_all = matches!(
+        collective,
+        Collective::Allgather
+            | Collective::Alltoall
+            | Collective::Allgatherv
+            | Collective::Alltoallv
+            | Collective::Neighbor
+            | Collective::InterMove
+    );
     for algorithm in algorithms(collective) {
         let mut runs = 0;
         for size in 1..=64 {
@@ -133,6 +317,14 @@ sweeps! {
     reduce_scatter_block ReduceScatterBlock;
     scan Scan;
     exscan Exscan;
+    gatherv Gatherv;
+    scatterv Scatterv;
+    allgatherv Allgatherv;
+    alltoallv Alltoallv;
+    reduce_scatter ReduceScatter;
+    neighbor Neighbor;
+    inter_move InterMove;
+    inter_reduce InterReduce;
 }
 
 proptest! {
@@ -152,11 +344,14 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let algorithm = *row.get(&algorithms(collective).collect::<Vec<_>>());
-        let call = *form.get(&calls(collective, root.index(size as usize) as u32, count));
-        prop_assume!(algorithm.algorithm().refusal(size, call.commutative()).is_none());
+        let calls = calls(collective, size, root.index(size as usize) as u32, count);
+        prop_assume!(!calls.is_empty());
+        let calls = form.get(&calls).clone();
+        prop_assume!(algorithm.algorithm().refusal(size, calls[0].commutative()).is_none());
         let parameters = Parameters { segment, window };
-        let check = Check { size, call, seed };
-        let cost = verify(&check, |me| make(algorithm, me, &call, &parameters).expect("legal"));
+        let check = Check { calls, seed };
+        let call = |me: Member| &check.calls[me.rank as usize];
+        let cost = verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));
         prop_assert!(cost.is_ok(), "{algorithm}: {cost:?}");
     }
 }

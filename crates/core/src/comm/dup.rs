@@ -22,7 +22,8 @@ impl<F: Fabric> Process<F> {
     /// If a process has failed.
     pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
         let dup = self.start_dup(comm)?;
-        self.wait_for_name(&dup.naming, comm.shape(), comm.errhandler())
+        let made = self.wait_for_name(&dup.naming, comm.shape(), comm.errhandler())?;
+        Ok(Communicator { topology: comm.topology.clone(), ..made })
     }
 
     /// Begins [`Process::dup`] without waiting.
@@ -36,7 +37,8 @@ impl<F: Fabric> Process<F> {
 
     /// Ends [`Process::start_dup`], whose request is complete without an error.
     pub fn finish_dup(&self, comm: &Communicator, dup: &Dup) -> Communicator {
-        self.finish_naming(&dup.naming, comm.shape(), comm.errhandler())
+        let made = self.finish_naming(&dup.naming, comm.shape(), comm.errhandler());
+        Communicator { topology: comm.topology.clone(), ..made }
     }
 
     /// As [`Process::dup`], but returns at once (MPI_Comm_idup). What the duplicate inherits is what `comm` has now.
@@ -51,6 +53,8 @@ impl<F: Fabric> Process<F> {
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
         let heir = (comm.shape(), comm.errhandler());
+        let topology = comm.topology.clone();
+        let deliver = move |made| deliver(Communicator { topology, ..made });
         self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)
     }
 }

@@ -323,8 +323,9 @@ impl Rank {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<RequestId> {
+        let doing = Doing::Collective(call.collective());
         let request = self.0.process.start(comm, call, buffers, combine, user)?;
-        Ok(self.note(request, Doing::Collective(call.collective())))
+        Ok(self.note(request, doing))
     }
 
     /// Waits until all ranks have come (MPI_Barrier).

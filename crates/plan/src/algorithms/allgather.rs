@@ -1,7 +1,7 @@
 //! Allgathers: a block from each rank to all. Every block travels straight to its place in the output.
 
 use super::Rounds;
-use super::gather::wrapped;
+use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
 use crate::ir::Place;
@@ -27,14 +27,14 @@ pub(crate) enum Route {
 pub(crate) struct Allgather {
     route: Route,
     me: Member,
-    block: usize,
+    all: Cut,
     in_place: bool,
     round: u32,
 }
 
 impl Allgather {
-    pub(crate) fn new(me: Member, block: usize, in_place: bool, route: Route) -> Self {
-        Self { route, me, block, in_place, round: 0 }
+    pub(crate) fn new(me: Member, all: Cut, in_place: bool, route: Route) -> Self {
+        Self { route, me, all, in_place, round: 0 }
     }
 
     /// What passes in the exchange number `self.round`, or `None` if there are no more.
@@ -93,8 +93,8 @@ impl Rounds for Allgather {
         if self.round == 0 {
             self.round = 1;
             if !self.in_place {
-                let slot = Place::Output.span(rank as usize * self.block, self.block);
-                steps.copy(Wait::Nothing, Place::Input.span(0, self.block), slot);
+                let slot = self.all.block(Place::Output, rank);
+                steps.copy(Wait::Nothing, Place::Input.span(0, slot.len), slot);
             }
             steps.fence(); // sends read the output
             return true;
@@ -106,10 +106,10 @@ impl Rounds for Allgather {
         if self.route != Route::Direct {
             steps.fence();
         }
-        for part in wrapped(Place::Output, take, how_many, self.block, size) {
+        for part in self.all.wrapped(Place::Output, take, how_many, size) {
             steps.receive(Wait::Nothing, from, part);
         }
-        for part in wrapped(Place::Output, give, how_many, self.block, size) {
+        for part in self.all.wrapped(Place::Output, give, how_many, size) {
             steps.send(Wait::Nothing, to, part);
         }
         self.round += 1;

@@ -1,6 +1,7 @@
 //! Alltoalls: a block from each rank to each rank.
 
 use super::Rounds;
+use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
 use crate::ir::{Place, Span};
@@ -15,34 +16,40 @@ fn source(in_place: bool) -> Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Linear {
     me: Member,
-    block: usize,
+    send: Cut,
+    receive: Cut,
     in_place: bool,
     distance: u32,
 }
 
 impl Linear {
-    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
-        Self { me, block, in_place, distance: 0 }
+    /// In place, the blocks to send are those to receive.
+    pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
+        Self { me, send, receive, in_place, distance: 0 }
     }
 }
 
 impl Rounds for Linear {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
-        let span = |place: Place, of: u32| place.span(of as usize * self.block, self.block);
         if self.distance == 0 {
             if self.in_place {
-                let whole = size as usize * self.block;
+                let whole = self.receive.total(size);
                 steps.copy(Wait::Nothing, Place::Output.span(0, whole), Place::Temporary(0).span(0, whole));
                 steps.fence();
             } else {
-                steps.copy(Wait::Nothing, span(Place::Input, rank), span(Place::Output, rank));
+                let own = self.send.block(Place::Input, rank);
+                steps.copy(Wait::Nothing, own, self.receive.block(Place::Output, rank));
             }
         } else if self.distance < size {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
-            let source = if self.in_place { Place::Temporary(0) } else { Place::Input };
-            steps.receive(Wait::Nothing, from, span(Place::Output, from));
-            steps.send(Wait::Nothing, to, span(source, to));
+            steps.receive(Wait::Nothing, from, self.receive.block(Place::Output, from));
+            let given = if self.in_place {
+                self.receive.block(Place::Temporary(0), to)
+            } else {
+                self.send.block(Place::Input, to)
+            };
+            steps.send(Wait::Nothing, to, given);
         } else {
             return false;
         }
@@ -55,21 +62,22 @@ impl Rounds for Linear {
 #[derive(Clone, Debug)]
 pub(crate) struct Pairwise {
     me: Member,
-    block: usize,
+    send: Cut,
+    receive: Cut,
     in_place: bool,
     round: u32,
 }
 
 impl Pairwise {
-    pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
-        Self { me, block, in_place, round: 0 }
+    /// In place, the blocks to send are those to receive.
+    pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
+        Self { me, send, receive, in_place, round: 0 }
     }
 }
 
 impl Rounds for Pairwise {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
-        let span = |place: Place, of: u32| place.span(of as usize * self.block, self.block);
         let round = self.round;
         if round == size {
             return false;
@@ -79,17 +87,20 @@ impl Rounds for Pairwise {
             // Ranks whose sum is `round` swap: the relation is symmetric, and each pair meets once.
             let peer = down(round, rank, size);
             if peer != rank {
-                let spare = Place::Temporary(0).span(0, self.block);
-                let sent = steps.send(Wait::All, peer, span(Place::Output, peer));
+                let block = self.receive.block(Place::Output, peer);
+                let spare = Place::Temporary(0).span(0, block.len);
+                let sent = steps.send(Wait::All, peer, block);
                 let received = steps.receive(Wait::Nothing, peer, spare);
-                steps.copy(Wait::Two(sent, received), spare, span(Place::Output, peer));
+                steps.copy(Wait::Two(sent, received), spare, block);
             }
         } else if round == 0 {
-            steps.copy(Wait::Nothing, span(Place::Input, rank), span(Place::Output, rank));
+            let own = self.send.block(Place::Input, rank);
+            steps.copy(Wait::Nothing, own, self.receive.block(Place::Output, rank));
         } else {
             let (to, from) = (up(rank, round, size), down(rank, round, size));
-            steps.receive(Wait::All, from, span(Place::Output, from));
-            steps.send(Wait::Nothing, to, span(Place::Input, to));
+            steps.fence(); // whichever of the two there is waits
+            steps.receive(Wait::Nothing, from, self.receive.block(Place::Output, from));
+            steps.send(Wait::Nothing, to, self.send.block(Place::Input, to));
         }
         true
     }

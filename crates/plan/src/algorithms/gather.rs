@@ -1,9 +1,10 @@
 //! Gathers: a block from each rank to the root.
 
 use super::Rounds;
+use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
-use crate::ir::{Place, Span};
+use crate::ir::Place;
 use crate::shape::{binomial, down, up};
 
 /// The root receives each block where it belongs.
@@ -11,20 +12,22 @@ use crate::shape::{binomial, down, up};
 pub(crate) struct Linear {
     me: Member,
     root: u32,
-    block: usize,
+    mine: usize,
+    all: Cut,
     in_place: bool,
     peer: u32,
 }
 
 impl Linear {
-    pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
-        Self { me, root, block, in_place, peer: 0 }
+    /// `mine` is the length of this rank's block, `all` are those of all: only the root looks at them.
+    pub(crate) fn new(me: Member, root: u32, mine: usize, all: Cut, in_place: bool) -> Self {
+        Self { me, root, mine, all, in_place, peer: 0 }
     }
 }
 
 impl Rounds for Linear {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let own = Place::Input.span(0, self.block);
+        let own = Place::Input.span(0, self.mine);
         if self.me.rank != self.root {
             steps.send(Wait::Nothing, self.root, own);
             return false;
@@ -32,7 +35,7 @@ impl Rounds for Linear {
         if self.peer == self.me.size {
             return false;
         }
-        let slot = Place::Output.span(self.peer as usize * self.block, self.block);
+        let slot = self.all.block(Place::Output, self.peer);
         if self.peer != self.root {
             steps.receive(Wait::Nothing, self.peer, slot);
         } else if !self.in_place {
@@ -86,7 +89,7 @@ impl Rounds for Binomial {
             let from = up(child, self.root, size);
             let extent = binomial::extent(child, size);
             if self.v == 0 {
-                for part in wrapped(Place::Output, from, extent, self.block, size) {
+                for part in Cut::Even(self.block).wrapped(Place::Output, from, extent, size) {
                     steps.receive(Wait::Nothing, from, part);
                 }
             } else {
@@ -109,7 +112,7 @@ impl Rounds for Binomial {
             if children == 0 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
         if binomial::parent(self.v) == 0 {
             // Cut where the root cuts.
-            let [head, tail] = wrapped(Place::Output, rank, extent, self.block, size);
+            let [head, tail] = Cut::Even(self.block).wrapped(Place::Output, rank, extent, size);
             steps.send(Wait::All, parent, collected.part(0, head.len));
             steps.send(Wait::Nothing, parent, collected.part(head.len, tail.len));
         } else {
@@ -117,13 +120,4 @@ impl Rounds for Binomial {
         }
         false
     }
-}
-
-/// `how_many` blocks from `first` on, around the end of a buffer of `size` blocks: two spans, the second often empty.
-pub(crate) fn wrapped(place: Place, first: u32, how_many: u32, block: usize, size: u32) -> [Span; 2] {
-    let head = how_many.min(size - first);
-    [
-        place.span(first as usize * block, head as usize * block),
-        place.span(0, (how_many - head) as usize * block),
-    ]
 }

@@ -1,7 +1,7 @@
 //! Scatters: a block from the root to each rank.
 
 use super::Rounds;
-use super::gather::wrapped;
+use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
 use crate::ir::Place;
@@ -13,21 +13,23 @@ pub(crate) struct Linear {
     me: Member,
     root: u32,
     source: Place,
-    block: usize,
+    mine: usize,
+    all: Cut,
     in_place: bool,
     peer: u32,
 }
 
 impl Linear {
-    /// `source` is where the root has the blocks.
-    pub(crate) fn new(me: Member, root: u32, source: Place, block: usize, in_place: bool) -> Self {
-        Self { me, root, source, block, in_place, peer: 0 }
+    /// `source` is where the root has the blocks; `mine` is the length of this rank's, `all` are those of all: only the
+    /// root looks at them.
+    pub(crate) fn new(me: Member, root: u32, source: Place, mine: usize, all: Cut, in_place: bool) -> Self {
+        Self { me, root, source, mine, all, in_place, peer: 0 }
     }
 }
 
 impl Rounds for Linear {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let own = Place::Output.span(0, self.block);
+        let own = Place::Output.span(0, self.mine);
         if self.me.rank != self.root {
             steps.receive(Wait::Nothing, self.root, own);
             return false;
@@ -35,7 +37,7 @@ impl Rounds for Linear {
         if self.peer == self.me.size {
             return false;
         }
-        let slot = self.source.span(self.peer as usize * self.block, self.block);
+        let slot = self.all.block(self.source, self.peer);
         if self.peer != self.root {
             steps.send(Wait::Nothing, self.peer, slot);
         } else if !self.in_place {
@@ -88,7 +90,7 @@ impl Rounds for Binomial {
                 if extent == 1 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
             if binomial::parent(self.v) == 0 {
                 // Cut where the root cuts.
-                let [head, tail] = wrapped(Place::Input, rank, extent, self.block, size);
+                let [head, tail] = Cut::Even(self.block).wrapped(Place::Input, rank, extent, size);
                 steps.receive(Wait::Nothing, parent, into.part(0, head.len));
                 steps.receive(Wait::Nothing, parent, into.part(head.len, tail.len));
             } else {
@@ -103,7 +105,7 @@ impl Rounds for Binomial {
             let to = up(child, self.root, size);
             let extent = binomial::extent(child, size);
             if self.v == 0 {
-                for part in wrapped(Place::Input, to, extent, self.block, size) {
+                for part in Cut::Even(self.block).wrapped(Place::Input, to, extent, size) {
                     steps.send(Wait::Nothing, to, part);
                 }
             } else {

@@ -1,8 +1,11 @@
 //! What a unit of a buffer stands for, what it is at first, and what it must be at the end.
 
 use std::fmt;
+use std::ops::Range;
 
-use crate::call::Call;
+use crate::blocks::Blocks;
+use crate::call::{Between, Call, Groups, Member, Part};
+use crate::edges::Edge;
 use crate::ir::Place;
 
 /// What one unit stands for.
@@ -40,11 +43,17 @@ pub(super) enum Ranks {
 impl Ranks {
     /// The ranks `0..high`.
     pub(super) fn below(high: u32, commutative: bool) -> Self {
+        Self::within(0..high, commutative)
+    }
+
+    /// These ranks.
+    fn within(ranks: Range<u32>, commutative: bool) -> Self {
+        let Range { start: low, end: high } = ranks;
         if commutative {
-            let sum = (0..high).fold(0_u64, |sum, rank| sum.wrapping_add(mix(u64::from(rank))));
-            Self::Multiset { how_many: high, sum }
+            let sum = ranks.fold(0_u64, |sum, rank| sum.wrapping_add(mix(u64::from(rank))));
+            Self::Multiset { how_many: high - low, sum }
         } else {
-            Self::Ordered { low: 0, high }
+            Self::Ordered { low, high }
         }
     }
 
@@ -129,51 +138,72 @@ impl Buffer {
 
 /// How long input and output of a rank are, and what the standard wants.
 pub(super) struct Requirement<'a> {
-    pub(super) call: &'a Call,
-    pub(super) size: u32,
+    /// The calls of all ranks.
+    pub(super) calls: &'a [Call],
     pub(super) rank: u32,
 }
 
-impl Requirement<'_> {
+impl<'a> Requirement<'a> {
+    fn call(&self) -> &'a Call {
+        &self.calls[self.rank as usize]
+    }
+
+    fn size(&self) -> usize {
+        self.calls.len()
+    }
+
+    fn me(&self) -> Member {
+        Member { rank: self.rank, size: self.size() as u32 }
+    }
+
+    fn in_place(&self) -> bool {
+        self.call().in_place() && self.call().root().is_none_or(|root| root == self.rank)
+    }
+
     /// The user's send and receive buffers before the call.
     pub(super) fn buffers(&self) -> (Buffer, Buffer) {
         let (given, wanted) = self.lengths();
         let contribution = |len| (0..len).map(|position| self.contribution(position)).collect::<Vec<_>>();
-        if matches!(self.call, Call::Bcast { root, .. } if *root == self.rank) {
+        if matches!(self.call(), Call::Bcast { root, .. } if *root == self.rank) {
             return (Buffer::default(), Buffer { units: contribution(given), writable: false });
         }
-        let in_place = self.call.in_place() && self.call.root().is_none_or(|root| root == self.rank);
-        if !in_place {
+        if !self.in_place() {
             let input = Buffer { units: contribution(given), writable: false };
             return (input, self.output(Buffer::scratch(wanted)));
         }
-        let output = match *self.call {
+        let own_block = |start: usize, len: usize| {
+            let mut output = Buffer::scratch(wanted);
+            output.units[start..start + len].copy_from_slice(&contribution(len));
+            output
+        };
+        let rank = self.rank as usize;
+        let output = match self.call() {
             // The root of a scatter has no output, and goes on having its input.
-            Call::Scatter { .. } => {
+            Call::Scatter { .. } | Call::Scatterv { .. } => {
                 return (Buffer { units: contribution(given), writable: false }, Buffer::default());
             }
-            Call::Gather { block, .. } | Call::Allgather { block, .. } => {
-                let mut output = Buffer::scratch(wanted);
-                let start = self.rank as usize * block.0;
-                output.units[start..start + block.0].copy_from_slice(&contribution(block.0));
-                output
+            Call::Gather { block, .. } | Call::Allgather { block, .. } => own_block(rank * block.0, block.0),
+            Call::Gatherv { all, .. } => {
+                let all = blocks_of(all.get());
+                own_block(all.start(rank), all.length(rank))
             }
+            Call::Allgatherv { blocks, .. } => own_block(blocks.0.start(rank), blocks.0.length(rank)),
             _ => Buffer { units: contribution(given), writable: true },
         };
         (Buffer::default(), self.output(output))
     }
 
     fn output(&self, buffer: Buffer) -> Buffer {
-        let untouched = matches!(self.call, Call::Exscan { .. }) && self.rank == 0;
+        let untouched = matches!(self.call(), Call::Exscan { .. }) && self.rank == 0;
         Buffer { writable: !untouched, ..buffer }
     }
 
     /// Units this rank contributes, and units of its output.
     fn lengths(&self) -> (usize, usize) {
-        let size = self.size as usize;
-        let at_root = |len: usize| if self.call.root() == Some(self.rank) { len } else { 0 };
-        let count = self.call.count().0;
-        match self.call {
+        let (size, rank) = (self.size(), self.rank as usize);
+        let at_root = |len: usize| if self.call().root() == Some(self.rank) { len } else { 0 };
+        let count = self.call().count().0;
+        match self.call() {
             Call::Barrier => (0, 0),
             Call::Bcast { .. } => (at_root(count), count),
             Call::Gather { .. } => (count, at_root(size * count)),
@@ -183,16 +213,49 @@ impl Requirement<'_> {
             Call::Reduce { .. } => (count, at_root(count)),
             Call::Allreduce { .. } | Call::Scan { .. } | Call::Exscan { .. } => (count, count),
             Call::ReduceScatterBlock { .. } => (size * count, count),
+            Call::Gatherv { mine, all, .. } => (mine.0, at_root(blocks_of(all.get()).total())),
+            Call::Scatterv { mine, all, .. } => (at_root(blocks_of(all.get()).total()), mine.0),
+            Call::Allgatherv { blocks, .. } => (blocks.0.length(rank), blocks.0.total()),
+            Call::Alltoallv { receive, in_place: true, .. } => (receive.0.total(), receive.0.total()),
+            Call::Alltoallv { send, receive, .. } => (send.0.total(), receive.0.total()),
+            Call::ReduceScatter { blocks, .. } => (blocks.0.total(), blocks.0.length(rank)),
+            Call::Neighbor { edges } => {
+                let end = |edges: &[Edge]| edges.iter().map(|edge| edge.start + edge.len).max().unwrap_or(0);
+                (end(&edges.0.sends), end(&edges.0.receives))
+            }
+            Call::Inter { groups, what } => self.inter_lengths(*groups, what),
+        }
+    }
+
+    fn inter_lengths(&self, groups: Groups, what: &Between) -> (usize, usize) {
+        let sides = |root: usize, leaf: usize| match what.part() {
+            Some(Part::Root) => (root, 0),
+            Some(Part::Leaf { .. }) => (0, leaf),
+            _ => (0, 0),
+        };
+        let turned = |(one, other): (usize, usize)| (other, one);
+        match what {
+            Between::Bcast { bytes, .. } => sides(bytes.0, bytes.0),
+            Between::Gather { mine, all, .. } => turned(sides(blocks_of(all.get()).total(), mine.0)),
+            Between::Scatter { mine, all, .. } => sides(blocks_of(all.get()).total(), mine.0),
+            Between::Allgather { mine, remote } => (mine.0, remote.0.total()),
+            Between::Alltoall { send, receive } => (send.0.total(), receive.0.total()),
+            Between::Reduce { count, .. } => turned(sides(count.0, count.0)),
+            Between::Allreduce { count, .. } => (count.0, count.0),
+            Between::ReduceScatter { local, .. } => {
+                let index = self.rank - groups.local(self.me()).start;
+                (local.0.total(), local.0.length(index as usize))
+            }
         }
     }
 
     fn reduces(&self) -> bool {
-        crate::table::unit(self.call.collective()) == crate::ir::Unit::Elements
+        crate::table::unit(self.call().collective()) == crate::ir::Unit::Elements
     }
 
     fn contribution(&self, position: usize) -> Symbol {
         if self.reduces() {
-            let ranks = Ranks::one(self.rank, self.call.commutative());
+            let ranks = Ranks::one(self.rank, self.call().commutative());
             Symbol::Combined { position, ranks, expression: mix(u64::from(self.rank)) }
         } else {
             Symbol::Moved { rank: self.rank, position }
@@ -201,31 +264,117 @@ impl Requirement<'_> {
 
     /// How many units of the output have a required value.
     pub(super) fn required(&self) -> usize {
-        match *self.call {
-            Call::Scatter { root, in_place: true, .. } if root == self.rank => 0,
+        match self.call() {
+            Call::Scatter { .. } | Call::Scatterv { .. } if self.in_place() => 0,
             Call::Exscan { .. } if self.rank == 0 => 0,
             _ => self.lengths().1,
         }
     }
 
-    /// What a unit of the output must stand for: moved data itself, or the ranks that are combined.
+    /// What a unit of the output must stand for: moved data itself, or the ranks that are combined; or that it was never
+    /// written.
     pub(super) fn expected(&self, unit: usize, everyone: Ranks) -> Symbol {
-        let (rank, count) = (self.rank as usize, self.call.count().0);
-        let moved = |rank: usize, position| Symbol::Moved { rank: rank as u32, position };
-        let combined = |position, ranks| Symbol::Combined { position, ranks, expression: 0 };
-        let commutative = self.call.commutative();
-        match *self.call {
+        let (rank, count) = (self.rank as usize, self.call().count().0);
+        let commutative = self.call().commutative();
+        match self.call() {
             Call::Barrier => Symbol::Undefined,
-            Call::Bcast { root, .. } => moved(root as usize, unit),
+            Call::Bcast { root, .. } => moved(*root as usize, unit),
             Call::Gather { .. } | Call::Allgather { .. } => moved(unit / count, unit % count),
-            Call::Scatter { root, .. } => moved(root as usize, rank * count + unit),
+            Call::Scatter { root, .. } => moved(*root as usize, rank * count + unit),
             Call::Alltoall { .. } => moved(unit / count, rank * count + unit % count),
             Call::Reduce { .. } | Call::Allreduce { .. } => combined(unit, everyone),
             Call::ReduceScatterBlock { .. } => combined(rank * count + unit, everyone),
             Call::Scan { .. } => combined(unit, Ranks::below(self.rank + 1, commutative)),
             Call::Exscan { .. } => combined(unit, Ranks::below(self.rank, commutative)),
+            Call::Gatherv { all, .. } => {
+                let (from, at) = blocks_of(all.get()).find(unit);
+                moved(from, at)
+            }
+            Call::Allgatherv { blocks, .. } => {
+                let (from, at) = blocks.0.find(unit);
+                moved(from, at)
+            }
+            Call::Scatterv { root, .. } => match &self.calls[*root as usize] {
+                Call::Scatterv { all, .. } => moved(*root as usize, blocks_of(all.get()).start(rank) + unit),
+                _ => Symbol::Undefined,
+            },
+            Call::Alltoallv { receive, .. } => {
+                let (from, at) = receive.0.find(unit);
+                match &self.calls[from] {
+                    Call::Alltoallv { receive: there, in_place: true, .. }
+                    | Call::Alltoallv { send: there, .. } => moved(from, there.0.start(rank) + at),
+                    _ => Symbol::Undefined,
+                }
+            }
+            Call::ReduceScatter { blocks, .. } => combined(blocks.0.start(rank) + unit, everyone),
+            Call::Neighbor { edges } => self.along_edge(&edges.0.receives, unit),
+            Call::Inter { groups, what } => self.inter_expected(*groups, what, unit),
         }
     }
+
+    /// What a unit that comes along an edge stands for: the first edge from a peer carries what the peer sends along its
+    /// first edge to this rank.
+    fn along_edge(&self, receives: &[Edge], unit: usize) -> Symbol {
+        let covers = |edge: &Edge| edge.start <= unit && unit < edge.start + edge.len;
+        let Some(at) = receives.iter().position(covers) else { return Symbol::Undefined };
+        let edge = receives[at];
+        let number = receives[..at].iter().filter(|earlier| earlier.peer == edge.peer).count();
+        let Call::Neighbor { edges } = &self.calls[edge.peer as usize] else { return Symbol::Undefined };
+        let mut to_here = edges.0.sends.iter().filter(|sent| sent.peer == self.rank);
+        let Some(sent) = to_here.nth(number) else { return Symbol::Undefined };
+        moved(edge.peer as usize, sent.start + unit - edge.start)
+    }
+
+    fn inter_expected(&self, groups: Groups, what: &Between, unit: usize) -> Symbol {
+        let (local, remote) = (groups.local(self.me()), groups.remote(self.me()));
+        let index = (self.rank - local.start) as usize;
+        let theirs = |peer: usize| match &self.calls[peer] {
+            Call::Inter { what, .. } => Some(what),
+            _ => None,
+        };
+        let everyone = Ranks::within(remote.clone(), what.commutative());
+        let first = remote.start as usize;
+        match what {
+            Between::Bcast { part: Part::Leaf { root }, .. } => moved(*root as usize, unit),
+            Between::Gather { all, .. } => {
+                let (from, at) = blocks_of(all.get()).find(unit);
+                moved(first + from, at)
+            }
+            Between::Scatter { part: Part::Leaf { root }, .. } => match theirs(*root as usize) {
+                Some(Between::Scatter { all, .. }) => {
+                    moved(*root as usize, blocks_of(all.get()).start(index) + unit)
+                }
+                _ => Symbol::Undefined,
+            },
+            Between::Allgather { remote, .. } => {
+                let (from, at) = remote.0.find(unit);
+                moved(first + from, at)
+            }
+            Between::Alltoall { receive, .. } => {
+                let (from, at) = receive.0.find(unit);
+                match theirs(first + from) {
+                    Some(Between::Alltoall { send, .. }) => moved(first + from, send.0.start(index) + at),
+                    _ => Symbol::Undefined,
+                }
+            }
+            Between::Reduce { .. } | Between::Allreduce { .. } => combined(unit, everyone),
+            Between::ReduceScatter { local, .. } => combined(local.0.start(index) + unit, everyone),
+            _ => Symbol::Undefined,
+        }
+    }
+}
+
+fn moved(rank: usize, position: usize) -> Symbol {
+    Symbol::Moved { rank: rank as u32, position }
+}
+
+fn combined(position: usize, ranks: Ranks) -> Symbol {
+    Symbol::Combined { position, ranks, expression: 0 }
+}
+
+/// The blocks of a root; none elsewhere.
+fn blocks_of(all: Option<&Blocks>) -> Blocks {
+    all.cloned().or_else(|| Blocks::new([])).unwrap_or_else(|| unreachable!("no blocks have no length"))
 }
 
 /// Whether a unit is as expected, whatever the expression.

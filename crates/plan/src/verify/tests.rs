@@ -64,11 +64,11 @@ fn reduce(after: After, left: Span, right: Span) -> Step {
 
 fn reduction(size: u32, commutative: bool) -> Check {
     let call = Call::Reduce { root: 0, count: Shared(1), commutative, in_place: false };
-    Check { size, call, seed: 3 }
+    Check::new(size, &call, 3)
 }
 
 fn broadcast(size: u32) -> Check {
-    Check { size, call: Call::Bcast { root: 0, bytes: Shared(1) }, seed: 3 }
+    Check::new(size, &Call::Bcast { root: 0, bytes: Shared(1) }, 3)
 }
 
 /// Runs scripts, one a rank.
@@ -128,7 +128,7 @@ fn finds_a_missing_step() {
 fn finds_a_deadlock_of_synchronous_sends() {
     // Both send first and receive when that is done: it works only if messages are buffered.
     let head_on = |peer| [send(After::None, peer, Span::NOTHING), receive(After::All, peer, Span::NOTHING)];
-    let check = Check { size: 2, call: Call::Barrier, seed: 3 };
+    let check = Check::new(2, &Call::Barrier, 3);
     let found = run(&check, &[&head_on(1), &head_on(0)]);
     assert!(matches!(&found, Err(Violation::Deadlock { waiting }) if waiting.len() == 2), "{found:?}");
 
@@ -197,7 +197,7 @@ fn finds_buffers_that_are_none_of_its_business() {
         assert!(matches!(found, Err(Violation::Access { rank: 1, .. })), "{action:?}: {found:?}");
     }
     let exscan = Call::Exscan { count: Shared(1), commutative: false, in_place: false };
-    let check = Check { size: 1, call: exscan, seed: 0 };
+    let check = Check::new(1, &exscan, 0);
     let found = run(&check, &[&[copy(After::None, INPUT, OUTPUT)]]);
     assert!(matches!(found, Err(Violation::Access { rank: 0, .. })), "{found:?}");
 }
@@ -229,13 +229,13 @@ fn finds_results_that_depend_on_the_rank() {
         ]
     };
     let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };
-    let found = run(&Check { size: 2, call, seed: 0 }, &[&exchange(1), &exchange(0)]);
+    let found = run(&Check::new(2, &call, 0), &[&exchange(1), &exchange(0)]);
     assert!(matches!(found, Err(Violation::Expression { rank: 1, unit: 0 })), "{found:?}");
 }
 
 #[test]
 fn finds_a_bad_generator() {
-    let check = Check { size: 1, call: Call::Barrier, seed: 0 };
+    let check = Check::new(1, &Call::Barrier, 0);
     let windowless = verify(&check, |_| Script { window: 0, ..Script::new(Vec::new()) });
     assert!(matches!(windowless, Err(Violation::Generator { .. })), "{windowless:?}");
     let greedy = verify(&check, |_| Script { temporaries: vec![1; 5], ..Script::new(Vec::new()) });
@@ -288,10 +288,10 @@ impl Generator for Mutant {
 #[test]
 fn finds_every_small_change_to_an_allreduce() {
     let call = Call::Allreduce { count: Shared(3), commutative: false, in_place: false };
-    let check = Check { size: 6, call, seed: 0 };
+    let check = Check::new(6, &call, 0);
     let algorithm = by_name(Collective::Allreduce, "recursive_doubling").unwrap();
     let plan = |me: Member| make(algorithm, me, &call, &Parameters::default()).unwrap();
-    for rank in 0..check.size {
+    for rank in 0..check.size() {
         let mut whole = plan(Member { rank, size: 6 });
         let steps: Vec<Step> = std::iter::from_fn(|| whole.next()).collect();
         for (at, step) in (0_u32..).zip(&steps) {

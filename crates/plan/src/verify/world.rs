@@ -46,14 +46,14 @@ struct Rank<G> {
 impl<'a, G: Generator> World<'a, G> {
     pub(super) fn new(check: &'a Check, plans: Vec<G>) -> Result<Self, Violation> {
         let mut ranks = Vec::with_capacity(plans.len());
-        for (rank, plan) in (0..check.size).zip(plans) {
+        for (rank, plan) in (0..check.size()).zip(plans) {
             if plan.temporaries().len() > 4 {
                 return Err(Violation::Generator { rank, why: "it has more than four temporaries" });
             }
             if plan.window() == 0 {
                 return Err(Violation::Generator { rank, why: "its window is 0" });
             }
-            let (input, output) = Requirement { call: &check.call, size: check.size, rank }.buffers();
+            let (input, output) = Requirement { calls: &check.calls, rank }.buffers();
             let temporaries = plan.temporaries().iter().map(|len| Buffer::scratch(*len));
             let buffers = [input, output].into_iter().chain(temporaries).collect();
             let window = plan.window();
@@ -78,7 +78,7 @@ impl<'a, G: Generator> World<'a, G> {
     }
 
     pub(super) fn run(mut self) -> Result<Cost, Violation> {
-        for rank in 0..self.check.size {
+        for rank in 0..self.check.size() {
             self.ranks[rank as usize].advance();
             self.issue(rank)?;
         }
@@ -86,7 +86,7 @@ impl<'a, G: Generator> World<'a, G> {
             self.complete(rank, number)?;
             self.issue(rank)?;
         }
-        let waiting: Vec<_> = (0..self.check.size)
+        let waiting: Vec<_> = (0..self.check.size())
             .zip(&self.ranks)
             .filter(|(_, state)| state.next.is_some() || !state.outstanding.is_empty())
             .map(|(rank, state)| (rank, state.outstanding.first().map(|(_, action)| *action)))
@@ -117,7 +117,7 @@ impl<'a, G: Generator> World<'a, G> {
         while let Some(step) = self.ranks[rank as usize].may_issue(rank)? {
             let state = &mut self.ranks[rank as usize];
             let (number, action) = (state.issued, step.action);
-            well_formed(rank, self.check.size, number, action)?;
+            well_formed(rank, self.check.size(), number, action)?;
             state.settle(step.after);
             state.check_access(rank, action)?;
             state.check_hazards(rank, action)?;
@@ -202,10 +202,11 @@ impl<'a, G: Generator> World<'a, G> {
 
     /// Compares all outputs with what the standard says.
     fn judge(&self) -> Result<(), Violation> {
-        let call = &self.check.call;
-        let everyone = Ranks::below(self.check.size, call.commutative());
-        for (rank, state) in (0..self.check.size).zip(&self.ranks) {
-            let requirement = Requirement { call, size: self.check.size, rank };
+        let calls = &self.check.calls;
+        let commutative = calls.first().is_none_or(Call::commutative);
+        let everyone = Ranks::below(self.check.size(), commutative);
+        for (rank, state) in (0..self.check.size()).zip(&self.ranks) {
+            let requirement = Requirement { calls, rank };
             let output = &state.buffers[1].units;
             for (unit, found) in output.iter().enumerate().take(requirement.required()) {
                 let expected = requirement.expected(unit, everyone);
@@ -213,7 +214,9 @@ impl<'a, G: Generator> World<'a, G> {
                     let (found, expected) = (found.to_string(), expected.to_string());
                     return Err(Violation::Result { rank, unit, found, expected });
                 }
-                if matches!(call, Call::Allreduce { .. }) && *found != self.ranks[0].buffers[1].units[unit] {
+                if matches!(calls[0], Call::Allreduce { .. })
+                    && *found != self.ranks[0].buffers[1].units[unit]
+                {
                     return Err(Violation::Expression { rank, unit });
                 }
             }

@@ -1,0 +1,202 @@
+//! Collectives of intercommunicators (MPI-5.0 section 6.2.3): what one group gives comes out in the other.
+//!
+//! Here arguments are read for the part that this rank has: with MPI_ROOT it is the root, with MPI_PROC_NULL it has nothing
+//! to do, and else it is in the other group than the root. What a part does not need is not looked at. MPI_IN_PLACE is
+//! not allowed.
+
+use super::vector::{NamedBlocks, Side, lengths};
+use super::{End, Named, Reducing, movement_of, run_plan};
+use crate::library::{Running, check_count};
+use crate::operations::combining;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Area, Memory};
+use oxmpi_core::Communicator;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Between, Blocks, Call, Groups, Member, Paired, Part, RootOnly, Shared};
+use std::ffi::c_int;
+
+/// A call on an intercommunicator.
+#[derive(Clone, Copy)]
+pub(super) struct Across<'a> {
+    pub(super) library: &'static Running,
+    pub(super) comm: &'a Communicator,
+    pub(super) groups: Groups,
+    pub(super) end: End,
+}
+
+/// Where the blocks of the other group are: one after the other, or anywhere.
+pub(super) enum Remote {
+    Even(Named),
+    Uneven(NamedBlocks),
+}
+
+impl Remote {
+    /// The memory of the blocks, and their lengths.
+    fn place(&self, library: &Running, ranks: usize) -> Result<(Area, Blocks)> {
+        match self {
+            Remote::Even(named) => {
+                let buffer = named.blocks(library, ranks as i32)?;
+                let blocks = even(buffer.packed_len() / ranks.max(1), ranks)?;
+                Ok((buffer.into(), blocks))
+            }
+            Remote::Uneven(named) => {
+                let list = named.list(library, ranks, |_| true)?;
+                let blocks = lengths(&list, named.side)?;
+                Ok((Area::Blocks(list), blocks))
+            }
+        }
+    }
+}
+
+/// As many blocks of one length.
+fn even(length: usize, how_many: usize) -> Result<Blocks> {
+    Blocks::new(std::iter::repeat_n(length, how_many)).ok_or_else(|| {
+        let text = format!("{how_many} blocks of {length} are more than the address space has room for");
+        MpiError::new(abi::MPI_ERR_COUNT, text)
+    })
+}
+
+fn nothing() -> Area {
+    UserBuf::empty().into()
+}
+
+impl Across<'_> {
+    fn me(&self) -> Member {
+        Member { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
+    }
+
+    fn remote(&self) -> usize {
+        self.groups.remote(self.me()).len()
+    }
+
+    /// What this rank is, by the root it gave.
+    fn part(&self, root: c_int) -> Result<Part> {
+        let remote = self.groups.remote(self.me());
+        match root {
+            abi::MPI_ROOT => Ok(Part::Root),
+            abi::MPI_PROC_NULL => Ok(Part::Idle),
+            _ => match u32::try_from(root).ok().filter(|root| (*root as usize) < remote.len()) {
+                Some(root) => Ok(Part::Leaf { root: remote.start + root }),
+                None => {
+                    let text = format!(
+                        "root is {root}; it must be MPI_ROOT, MPI_PROC_NULL, or a rank of the remote group, 0 to {}",
+                        remote.len() - 1
+                    );
+                    Err(MpiError::new(abi::MPI_ERR_ROOT, text))
+                }
+            },
+        }
+    }
+
+    fn moves(&self, what: Between, buffers: (Area, Area)) -> Result<()> {
+        let call = Call::Inter { groups: self.groups, what };
+        movement_of(self.library, self.comm, call, buffers, self.end)
+    }
+
+    pub(super) fn bcast(&self, data: Named, root: c_int) -> Result<()> {
+        let part = self.part(root)?;
+        let data = if part == Part::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
+        let what = Between::Bcast { part, bytes: Paired(data.packed_len()) };
+        let buffers = if part == Part::Root { (data.into(), nothing()) } else { (nothing(), data.into()) };
+        self.moves(what, buffers)
+    }
+
+    pub(super) fn gather(&self, send: Named, receive: &Remote, root: c_int) -> Result<()> {
+        let part = self.part(root)?;
+        let (input, output, mine, all) = self.rooted(part, send, receive)?;
+        self.moves(Between::Gather { part, mine, all }, (input, output))
+    }
+
+    pub(super) fn scatter(&self, send: &Remote, receive: Named, root: c_int) -> Result<()> {
+        let part = self.part(root)?;
+        let (output, input, mine, all) = self.rooted(part, receive, send)?;
+        self.moves(Between::Scatter { part, mine, all }, (input, output))
+    }
+
+    /// The leaf's buffer, the root's, the length of the one, the blocks of the other.
+    fn rooted(
+        &self,
+        part: Part,
+        leaf: Named,
+        root: &Remote,
+    ) -> Result<(Area, Area, Paired<usize>, RootOnly<Blocks>)> {
+        match part {
+            Part::Root => {
+                let (all, blocks) = root.place(self.library, self.remote())?;
+                Ok((nothing(), all, Paired(0), RootOnly::at_root(blocks)))
+            }
+            Part::Leaf { .. } => {
+                let mine = leaf.buffer(self.library)?;
+                let len = mine.packed_len();
+                Ok((mine.into(), nothing(), Paired(len), RootOnly::elsewhere()))
+            }
+            Part::Idle => Ok((nothing(), nothing(), Paired(0), RootOnly::elsewhere())),
+        }
+    }
+
+    pub(super) fn allgather(&self, send: Named, receive: &Remote) -> Result<()> {
+        let input = send.buffer(self.library)?;
+        let (output, remote) = receive.place(self.library, self.remote())?;
+        let what = Between::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
+        self.moves(what, (input.into(), output))
+    }
+
+    pub(super) fn alltoall(&self, send: &Remote, receive: &Remote) -> Result<()> {
+        let (input, send) = send.place(self.library, self.remote())?;
+        let (output, receive) = receive.place(self.library, self.remote())?;
+        self.moves(Between::Alltoall { send: Paired(send), receive: Paired(receive) }, (input, output))
+    }
+
+    pub(super) fn reduce(&self, r: Reducing, root: c_int) -> Result<()> {
+        let part = self.part(root)?;
+        let (input, output) = match part {
+            Part::Root => (nothing(), r.receive().buffer(self.library)?.into()),
+            Part::Leaf { .. } => (r.send().buffer(self.library)?.into(), nothing()),
+            Part::Idle => (nothing(), nothing()),
+        };
+        if part == Part::Idle {
+            // It says nothing of the operation either.
+            return self.moves(Between::Bcast { part, bytes: Paired(0) }, (input, output));
+        }
+        let count = Paired(check_count(r.count)?);
+        self.combines(r, (input, output), |commutative| Between::Reduce { part, count, commutative })
+    }
+
+    pub(super) fn allreduce(&self, r: Reducing) -> Result<()> {
+        let (input, output) = (r.send().buffer(self.library)?, r.receive().buffer(self.library)?);
+        let count = Shared(check_count(r.count)?);
+        self.combines(r, (input.into(), output.into()), |commutative| Between::Allreduce {
+            count,
+            commutative,
+        })
+    }
+
+    /// `counts` are the elements of each rank of the local group.
+    pub(super) fn reduce_scatter(&self, r: Reducing, counts: &[usize]) -> Result<()> {
+        let blocks = Blocks::new(counts.iter().copied()).ok_or_else(|| {
+            let text = format!("the {} are together too many", Side::Receive.counts());
+            MpiError::new(abi::MPI_ERR_COUNT, text)
+        })?;
+        let index = self.me().rank - self.groups.local(self.me()).start;
+        let mine = blocks.length(index as usize) as i64;
+        let input = Reducing { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
+        let output = Reducing { count: mine, ..r }.receive().buffer(self.library)?;
+        self.combines(r, (input.into(), output.into()), |commutative| Between::ReduceScatter {
+            local: Paired(blocks),
+            commutative,
+        })
+    }
+
+    fn combines(
+        &self,
+        r: Reducing,
+        (input, output): (Area, Area),
+        what: impl FnOnce(bool) -> Between,
+    ) -> Result<()> {
+        let how = combining(self.library, r.op, r.datatype)?;
+        let element = Some(self.library.datatype(r.datatype)?.layout().clone());
+        let call = Call::Inter { groups: self.groups, what: what(how.commutative) };
+        run_plan(self.library, self.comm, call, Memory { input, output, element }, how, self.end)
+    }
+}

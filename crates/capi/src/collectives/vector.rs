@@ -1,0 +1,422 @@
+//! Collectives whose ranks give blocks of different lengths (MPI-5.0 sections 6.5 to 6.8 and 6.10.2): the v and w forms.
+//!
+//! A buffer is a list of blocks, each with its own place, count and perhaps datatype. As in the regular forms, arguments
+//! that matter at the root only are not looked at elsewhere.
+
+use super::inter::Remote;
+use super::{End, Named, Reducing, across, check_blocks, movement_of, run_plan};
+use crate::errors::on_comm;
+use crate::library::{Running, array, check_count};
+use crate::operations::combining;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Aint, Comm, Count, Datatype, Op, Request};
+use oxmpi_coll::{Area, BlockList, Memory};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Blocks, Call, Paired, RootOnly, Shared};
+use std::ffi::{c_int, c_void};
+
+/// An array of numbers, of the width that the form of the function says.
+#[derive(Clone, Copy)]
+pub(crate) enum Numbers {
+    Int(*const c_int),
+    Count(*const Count),
+    Aint(*const Aint),
+}
+
+impl Numbers {
+    /// The first `how_many`; `what` names the argument.
+    fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
+        // SAFETY: the C program passes an array with a number for each rank or neighbour.
+        unsafe {
+            Ok(match self {
+                Numbers::Int(first) => array(first, how_many, what)?.iter().map(|n| i64::from(*n)).collect(),
+                Numbers::Count(first) => array(first, how_many, what)?.to_vec(),
+                Numbers::Aint(first) => array(first, how_many, what)?.iter().map(|n| *n as i64).collect(),
+            })
+        }
+    }
+}
+
+/// The datatypes of blocks.
+#[derive(Clone, Copy)]
+pub(crate) enum Types {
+    /// All have the same; displacements count its extent.
+    One(Datatype),
+    /// Each its own; displacements count bytes.
+    Each(*const Datatype),
+}
+
+/// Which of the two buffers of a call, for messages.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Send,
+    Receive,
+}
+
+impl Side {
+    pub(crate) fn counts(self) -> &'static str {
+        match self {
+            Side::Send => "sendcounts",
+            Side::Receive => "recvcounts",
+        }
+    }
+
+    fn displacements(self) -> &'static str {
+        match self {
+            Side::Send => "the array of displacements of the blocks to send",
+            Side::Receive => "the array of displacements of the blocks to receive",
+        }
+    }
+
+    fn types(self) -> &'static str {
+        match self {
+            Side::Send => "sendtypes",
+            Side::Receive => "recvtypes",
+        }
+    }
+}
+
+/// Blocks that a call names.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedBlocks {
+    pub(crate) side: Side,
+    pub(crate) address: *const c_void,
+    pub(crate) counts: Numbers,
+    pub(crate) displacements: Numbers,
+    pub(crate) types: Types,
+}
+
+impl NamedBlocks {
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.address as usize == abi::MPI_IN_PLACE
+    }
+
+    /// The memory of `how_many` blocks. Those that `is_used` denies are empty, whatever the arguments say of them.
+    pub(crate) fn list(
+        &self,
+        library: &Running,
+        how_many: usize,
+        is_used: impl Fn(usize) -> bool,
+    ) -> Result<BlockList> {
+        let counts = self.counts.read(how_many, self.side.counts())?;
+        let displacements = self.displacements.read(how_many, self.side.displacements())?;
+        let types = match self.types {
+            Types::One(_) => &[],
+            // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
+            Types::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
+        };
+        let block = |(index, (count, displacement)): (usize, (&i64, &i64))| {
+            if !is_used(index) {
+                return Ok(UserBuf::empty());
+            }
+            let (datatype, unit) = match self.types {
+                Types::One(datatype) => (datatype, library.datatype(datatype)?.layout().extent()),
+                Types::Each(_) => (types[index], 1),
+            };
+            let offset = unit.wrapping_mul(*displacement as isize);
+            self.block(library, *count, offset, datatype)
+                .map_err(|error| error.within(format!("{}[{index}]", self.side.counts())))
+        };
+        let blocks = counts.iter().zip(&displacements).enumerate().map(block);
+        Ok(BlockList::new(blocks.collect::<Result<Vec<_>>>()?))
+    }
+
+    fn block(&self, library: &Running, count: i64, offset: isize, datatype: Datatype) -> Result<UserBuf> {
+        // These are no addresses to count from.
+        if self.address.is_null() || self.is_in_place() {
+            library.buffer(self.address, count, datatype)?;
+        }
+        library.buffer(self.address.wrapping_byte_offset(offset), count, datatype)
+    }
+}
+
+/// The packed lengths of a list's blocks.
+pub(crate) fn lengths(list: &BlockList, side: Side) -> Result<Blocks> {
+    together(list.lengths(), side)
+}
+
+fn together(lengths: impl Iterator<Item = usize>, side: Side) -> Result<Blocks> {
+    Blocks::new(lengths).ok_or_else(|| {
+        let text = format!("the {} are together more than the address space has room for", side.counts());
+        MpiError::new(abi::MPI_ERR_COUNT, text)
+    })
+}
+
+/// No blocks: what is not significant at this rank.
+fn no_blocks() -> Area {
+    UserBuf::empty().into()
+}
+
+fn gatherv(function: FuncId, send: Named, receive: NamedBlocks, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.gather(send, &Remote::Uneven(receive), root);
+        }
+        let root = communicator.root(root)?;
+        let at_root = root == communicator.team.rank;
+        let in_place = at_root && send.is_in_place();
+        let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
+        let (output, all) = if at_root {
+            let list = receive.list(library, communicator.size() as usize, |_| true)?;
+            let all = RootOnly::at_root(lengths(&list, Side::Receive)?);
+            (Area::Blocks(list), all)
+        } else {
+            (no_blocks(), RootOnly::elsewhere())
+        };
+        let call = Call::Gatherv { root, mine: Paired(input.packed_len()), all, in_place };
+        movement_of(library, communicator, call, (input.into(), output), end)
+    })
+}
+
+fn scatterv(function: FuncId, send: NamedBlocks, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.scatter(&Remote::Uneven(send), receive, root);
+        }
+        let root = communicator.root(root)?;
+        let at_root = root == communicator.team.rank;
+        let in_place = at_root && receive.is_in_place();
+        let output = if in_place { UserBuf::empty() } else { receive.buffer(library)? };
+        let (input, all) = if at_root {
+            let list = send.list(library, communicator.size() as usize, |_| true)?;
+            let all = RootOnly::at_root(lengths(&list, Side::Send)?);
+            (Area::Blocks(list), all)
+        } else {
+            (no_blocks(), RootOnly::elsewhere())
+        };
+        let call = Call::Scatterv { root, mine: Paired(output.packed_len()), all, in_place };
+        movement_of(library, communicator, call, (input, output.into()), end)
+    })
+}
+
+fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.allgather(send, &Remote::Uneven(receive));
+        }
+        let in_place = send.is_in_place();
+        let list = receive.list(library, communicator.size() as usize, |_| true)?;
+        let blocks = lengths(&list, Side::Receive)?;
+        let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
+        if !in_place {
+            check_blocks(input.packed_len(), blocks.length(communicator.team.rank as usize))?;
+        }
+        let call = Call::Allgatherv { blocks: Shared(blocks), in_place };
+        movement_of(library, communicator, call, (input.into(), Area::Blocks(list)), end)
+    })
+}
+
+/// The v and the w form.
+fn alltoallv(function: FuncId, send: NamedBlocks, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        if let Some(across) = across(library, communicator, end) {
+            return across.alltoall(&Remote::Uneven(send), &Remote::Uneven(receive));
+        }
+        let size = communicator.size() as usize;
+        let in_place = send.is_in_place();
+        let output = receive.list(library, size, |_| true)?;
+        let receive = lengths(&output, Side::Receive)?;
+        let (input, send) = if in_place {
+            (no_blocks(), receive.clone())
+        } else {
+            let input = send.list(library, size, |_| true)?;
+            let lengths = lengths(&input, Side::Send)?;
+            (Area::Blocks(input), lengths)
+        };
+        let call = Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place };
+        movement_of(library, communicator, call, (input, Area::Blocks(output)), end)
+    })
+}
+
+/// `r.count` is not used: `counts` are the elements of each rank's block.
+fn reduce_scatter(function: FuncId, r: Reducing, counts: Numbers, comm: Comm, end: End) -> c_int {
+    on_comm(function, comm, |library, communicator| {
+        let counts = counts.read(communicator.size() as usize, Side::Receive.counts())?;
+        let element = |(index, count): (usize, &i64)| {
+            check_count(*count).map_err(|error| error.within(format!("{}[{index}]", Side::Receive.counts())))
+        };
+        let counts = counts.iter().enumerate().map(element).collect::<Result<Vec<_>>>()?;
+        if let Some(across) = across(library, communicator, end) {
+            return across.reduce_scatter(r, &counts);
+        }
+        let in_place = r.send().is_in_place();
+        let how = combining(library, r.op, r.datatype)?;
+        let blocks = together(counts.into_iter(), Side::Receive)?;
+        let all = Reducing { count: blocks.total() as i64, ..r };
+        let mine = Reducing { count: blocks.length(communicator.team.rank as usize) as i64, ..r };
+        let input = if in_place { UserBuf::empty() } else { all.send().buffer(library)? };
+        let output = if in_place { all.receive() } else { mine.receive() }.buffer(library)?;
+        let element = Some(library.datatype(r.datatype)?.layout().clone());
+        let memory = Memory { input: input.into(), output: output.into(), element };
+        let call = Call::ReduceScatter { blocks: Shared(blocks), commutative: how.commutative, in_place };
+        run_plan(library, communicator, call, memory, how, end)
+    })
+}
+
+mpi! {
+    /// MPI-5.0 section 6.5.
+    fn MPI_Gatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
+        gatherv(FuncId::MPI_Gatherv, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Igatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
+        gatherv(FuncId::MPI_Igatherv, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.5.
+    fn MPI_Gatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
+        gatherv(FuncId::MPI_Gatherv_c, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Igatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
+        gatherv(FuncId::MPI_Igatherv_c, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.6.
+    fn MPI_Scatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(displs), types: Types::One(sendtype) };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatterv(FuncId::MPI_Scatterv, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(displs), types: Types::One(sendtype) };
+        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatterv(FuncId::MPI_Iscatterv, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.6.
+    fn MPI_Scatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(displs), types: Types::One(sendtype) };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatterv(FuncId::MPI_Scatterv_c, send, receive, root, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iscatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(displs), types: Types::One(sendtype) };
+        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatterv(FuncId::MPI_Iscatterv_c, send, receive, root, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.7.
+    fn MPI_Allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
+        allgatherv(FuncId::MPI_Allgatherv, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
+        allgatherv(FuncId::MPI_Iallgatherv, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.7.
+    fn MPI_Allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
+        allgatherv(FuncId::MPI_Allgatherv_c, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Iallgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
+        allgatherv(FuncId::MPI_Iallgatherv_c, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) };
+        alltoallv(FuncId::MPI_Alltoallv, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) };
+        alltoallv(FuncId::MPI_Ialltoallv, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) };
+        alltoallv(FuncId::MPI_Alltoallv_c, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) };
+        alltoallv(FuncId::MPI_Ialltoallv_c, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::Each(sendtypes) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Alltoallw, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::Each(sendtypes) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Ialltoallw, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.8.
+    fn MPI_Alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Alltoallw_c, send, receive, comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ialltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
+        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) };
+        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Ialltoallw_c, send, receive, comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.10.2.
+    fn MPI_Reduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Reduce_scatter, r, Numbers::Int(recvcounts), comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Ireduce_scatter, r, Numbers::Int(recvcounts), comm, End::Later(request))
+    }
+
+    /// MPI-5.0 section 6.10.2.
+    fn MPI_Reduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Reduce_scatter_c, r, Numbers::Count(recvcounts), comm, End::Here)
+    }
+
+    /// MPI-5.0 section 6.14.
+    fn MPI_Ireduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
+        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Ireduce_scatter_c, r, Numbers::Count(recvcounts), comm, End::Later(request))
+    }
+}

@@ -1,0 +1,134 @@
+use super::*;
+use oxmpi_abi::constants as abi;
+use proptest::prelude::*;
+
+fn grid(dims: &[i32], periods: &[bool]) -> Cartesian {
+    Cartesian::new(dims, periods).unwrap()
+}
+
+#[test]
+fn coordinates_are_row_major() {
+    let grid = grid(&[2, 3, 4], &[false, true, false]);
+    assert_eq!((grid.size(), grid.coords(0), grid.coords(23)), (24, vec![0, 0, 0], vec![1, 2, 3]));
+    assert_eq!(grid.coords(17), [1, 1, 1]);
+    assert_eq!(grid.rank(&[1, -2, 1]), Ok(17));
+    assert_eq!(grid.rank(&[1, 4 + 3, 1]), Ok(17));
+    assert_eq!(grid.rank(&[2, 0, 0]).unwrap_err().class(), abi::MPI_ERR_ARG);
+    assert_eq!(grid.rank(&[0, 0, -1]).unwrap_err().class(), abi::MPI_ERR_ARG);
+}
+
+#[test]
+fn a_grid_without_dimensions_is_one_rank() {
+    let grid = grid(&[], &[]);
+    assert_eq!((grid.size(), grid.coords(0), grid.rank(&[])), (1, vec![], Ok(0)));
+    assert!(grid.shift(0, 0, 1).is_err());
+}
+
+#[test]
+fn shifts_end_at_borders_and_wrap_in_periods() {
+    let grid = grid(&[3, 4], &[false, true]);
+    assert_eq!(grid.shift(0, 0, 1), Ok((None, Some(4))));
+    assert_eq!(grid.shift(0, 0, -1), Ok((Some(4), None)));
+    assert_eq!(grid.shift(0, 0, 3), Ok((None, None)));
+    assert_eq!(grid.shift(0, 1, 1), Ok((Some(3), Some(1))));
+    assert_eq!(grid.shift(5, 1, -6), Ok((Some(7), Some(7))));
+    assert_eq!(grid.shift(5, 0, 0), Ok((Some(5), Some(5))));
+    assert_eq!(grid.shift(5, 0, i32::MIN), Ok((None, None)));
+    assert_eq!(grid.shift(5, 2, 1).unwrap_err().class(), abi::MPI_ERR_DIMS);
+    assert_eq!(grid.shift(5, -1, 1).unwrap_err().class(), abi::MPI_ERR_DIMS);
+}
+
+#[test]
+fn wrong_grids_and_graphs_are_refused() {
+    assert_eq!(Cartesian::new(&[2, 0], &[true; 2]).unwrap_err().class(), abi::MPI_ERR_DIMS);
+    assert_eq!(Cartesian::new(&[65536, 65536], &[true; 2]).unwrap_err().class(), abi::MPI_ERR_DIMS);
+    assert_eq!(check_index(&[2, 1]).unwrap_err().class(), abi::MPI_ERR_ARG);
+    assert_eq!(check_index(&[-1]).unwrap_err().class(), abi::MPI_ERR_ARG);
+    assert_eq!(Graph::new(&[1, 2], &[1, 2]).unwrap_err().class(), abi::MPI_ERR_ARG);
+    let graph = Graph::new(&[1, 1, 3], &[1, 0, 0]).unwrap();
+    assert_eq!([0, 1, 2].map(|node| graph.neighbors(node).unwrap()), [&[1][..], &[], &[0, 0]]);
+    assert_eq!(graph.neighbors(3), None);
+}
+
+#[test]
+fn parts_of_a_grid_keep_the_order() {
+    let grid = grid(&[2, 3, 4], &[false, true, false]);
+    let remain = [true, false, true];
+    let part = grid.sub(&remain);
+    assert_eq!((part.dims(), part.periods(), part.size()), (&[2, 4][..], &[false, false][..], 8));
+    assert_eq!(grid.sub_place(&remain, 17), (1, 5));
+    assert_eq!(grid.sub(&[false; 3]).size(), 1);
+    assert_eq!(grid.sub_place(&[false; 3], 17), (17, 0));
+}
+
+fn dims(nodes: i32, dims: &[i32]) -> Result<Vec<i32>, i32> {
+    let mut dims = dims.to_vec();
+    dims_create(nodes, &mut dims).map(|()| dims).map_err(|error| error.class())
+}
+
+#[test]
+fn dimensions_are_balanced() {
+    for (nodes, given, wanted) in [
+        (6, &[0, 0][..], &[3, 2][..]),
+        (7, &[0, 0], &[7, 1]),
+        (6, &[0, 3, 0], &[2, 3, 1]),
+        (12, &[0, 0, 0], &[3, 2, 2]),
+        (16, &[0, 0, 0], &[4, 2, 2]),
+        (72, &[0, 0, 0], &[6, 4, 3]),
+        (1000, &[0, 0], &[40, 25]),
+        (1 << 30, &[0, 0, 0], &[1 << 10, 1 << 10, 1 << 10]),
+        (2_147_483_647, &[0, 0, 0], &[2_147_483_647, 1, 1]),
+        (1, &[], &[]),
+        (24, &[2, 3, 4], &[2, 3, 4]),
+        (1, &[0; 40], &[1; 40]),
+    ] {
+        assert_eq!(dims(nodes, given).unwrap(), wanted, "{nodes} {given:?}");
+    }
+}
+
+#[test]
+fn dimensions_that_do_not_fit_are_refused() {
+    for (nodes, given) in [(7, &[0, 3, 0][..]), (4, &[2, 3]), (2, &[]), (4, &[-1, 0]), (4, &[8, 0])] {
+        assert_eq!(dims(nodes, given), Err(abi::MPI_ERR_DIMS), "{nodes} {given:?}");
+    }
+    assert_eq!(dims(0, &[0]), Err(abi::MPI_ERR_ARG));
+    assert_eq!(dims(-4, &[0]), Err(abi::MPI_ERR_ARG));
+}
+
+/// The best factors by trying all.
+fn best(number: i32, how_many: usize, limit: i32) -> Option<Vec<i32>> {
+    if how_many == 0 {
+        return (number == 1).then(Vec::new);
+    }
+    (1..=limit.min(number)).filter(|d| number % d == 0).find_map(|d| {
+        let mut rest = best(number / d, how_many - 1, d)?;
+        rest.insert(0, d);
+        Some(rest)
+    })
+}
+
+proptest! {
+    #[test]
+    fn dimensions_are_the_best(nodes in 1..3000_i32, how_many in 1..5_usize) {
+        prop_assert_eq!(dims(nodes, &vec![0; how_many]).unwrap(), best(nodes, how_many, nodes).unwrap());
+    }
+
+    /// What a rank sends to a neighbour along an edge is what the neighbour expects along that edge: the negative
+    /// direction of one is the positive of the other, whatever the periods.
+    #[test]
+    fn edges_of_grids_match(dims in prop::collection::vec(1..4_i32, 0..4), periods in any::<[bool; 4]>()) {
+        let grid = grid(&dims, &periods[..dims.len()]);
+        let size = grid.size() as u32;
+        let topology = Topology::Cartesian(grid);
+        for from in 0..size {
+            for to in 0..size {
+                let sent: Vec<_> = topology.destinations(from).into_iter().filter(|s| s.peer == Some(to)).collect();
+                let received: Vec<_> = topology.sources(to).into_iter().filter(|s| s.peer == Some(from)).collect();
+                prop_assert_eq!(sent.len(), received.len());
+                for (sent, received) in sent.iter().zip(&received) {
+                    prop_assert_eq!(sent.block ^ 1, received.block);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Messages along any edges, all at once: neighbourhoods, and what crosses between two groups.
+
+use super::Rounds;
+use crate::burst::{Burst, Wait};
+use crate::edges::Edges;
+use crate::ir::Place;
+
+/// Sends and receives everything. Since a graph may have any shape, all steps may be outstanding at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    rank: u32,
+    edges: Edges,
+    source: Place,
+    target: Place,
+    next: usize,
+    /// The receives up to this one have been looked at for messages from the rank to itself.
+    own: usize,
+}
+
+impl Exchange {
+    /// From the input to the output.
+    pub(crate) fn new(rank: u32, edges: Edges) -> Self {
+        Self::between(rank, edges, Place::Input, Place::Output)
+    }
+
+    /// From one buffer to another.
+    pub(crate) fn between(rank: u32, edges: Edges, source: Place, target: Place) -> Self {
+        Self { rank, edges, source, target, next: 0, own: 0 }
+    }
+
+    /// How many steps there are at most.
+    pub(crate) fn steps(&self) -> usize {
+        self.edges.sends.len() + self.edges.receives.len()
+    }
+}
+
+impl Rounds for Exchange {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let at = self.next;
+        self.next += 1;
+        let receive = self.edges.receives.get(at);
+        let send = self.edges.sends.get(at);
+        if let Some(edge) = receive
+            && edge.peer != self.rank
+        {
+            steps.receive(Wait::Nothing, edge.peer, edge.span(self.target));
+        }
+        if let Some(edge) = send {
+            if edge.peer != self.rank {
+                steps.send(Wait::Nothing, edge.peer, edge.span(self.source));
+            } else if let Some((skipped, own)) =
+                self.edges.receives[self.own..].iter().enumerate().find(|(_, own)| own.peer == self.rank)
+            {
+                steps.copy(Wait::Nothing, edge.span(self.source), own.span(self.target));
+                self.own += skipped + 1;
+            }
+        }
+        receive.is_some() || send.is_some()
+    }
+}

@@ -1,0 +1,50 @@
+//! Messages along the edges of a graph, as one rank sees them.
+
+use std::sync::Arc;
+
+use crate::ir::{Place, Span};
+
+/// One message that a rank sends or receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Edge {
+    /// The rank at the other end; a rank may have edges to itself.
+    pub peer: u32,
+    /// The first unit of the data in the buffer.
+    pub start: usize,
+    /// How many units.
+    pub len: usize,
+}
+
+impl Edge {
+    pub(crate) fn span(&self, place: Place) -> Span {
+        place.span(self.start, self.len)
+    }
+}
+
+/// All messages of one rank. What it sends is read from the input, what it receives goes to the output.
+///
+/// Two ranks may have several edges. The rule which message belongs to which: the first one that a rank names among those
+/// to a peer is received by the first that the peer names among those from this rank, and so on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Edges {
+    /// What it sends. Spans may overlap: one block can go to all neighbours.
+    pub sends: Arc<[Edge]>,
+    /// What it receives. Spans do not overlap.
+    pub receives: Arc<[Edge]>,
+}
+
+impl Edges {
+    /// The edges of a rank.
+    pub fn new(sends: impl IntoIterator<Item = Edge>, receives: impl IntoIterator<Item = Edge>) -> Self {
+        Self { sends: sends.into_iter().collect(), receives: receives.into_iter().collect() }
+    }
+
+    /// The messages from a rank to itself, as it sends them and as it receives them.
+    pub(crate) fn own(
+        &self,
+        rank: u32,
+    ) -> (impl Iterator<Item = Edge> + '_, impl Iterator<Item = Edge> + '_) {
+        let own = move |edge: &&Edge| edge.peer == rank;
+        (self.sends.iter().filter(own).copied(), self.receives.iter().filter(own).copied())
+    }
+}
