@@ -62,6 +62,28 @@ static void exchange(MPI_Comm grid, int form)
         }
 }
 
+/* From MPI_BOTTOM displacements in bytes are addresses. */
+static void from_bottom(void)
+{
+    check_where("from MPI_BOTTOM");
+    int sources[1] = {(rank + size - 1) % size}, destinations[1] = {(rank + 1) % size};
+    int out[4] = {rank, rank + 1, rank + 2, rank + 3}, in[4] = {-1, -1, -1, -1}, count = 4;
+    MPI_Datatype type = MPI_INT;
+    MPI_Aint from, to;
+    MPI_Comm ring;
+    MPI_Get_address(out, &from);
+    MPI_Get_address(in, &to);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, sources, MPI_UNWEIGHTED, 1, destinations, MPI_UNWEIGHTED,
+                                   MPI_INFO_NULL, 0, &ring);
+    CHECK_OK(MPI_Neighbor_alltoallw(MPI_BOTTOM, &count, &from, &type, MPI_BOTTOM, &count, &to, &type, ring));
+    for (int i = 0; i < 4; i++) CHECK_EQ(in[i], sources[0] + i);
+    MPI_Aint nowhere = 16;
+    MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+    CHECK_CLASS(MPI_Neighbor_alltoallw(MPI_BOTTOM, &count, &nowhere, &type, MPI_BOTTOM, &count, &to, &type, ring),
+                MPI_ERR_BUFFER);
+    MPI_Comm_free(&ring);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -74,5 +96,6 @@ int main(int argc, char **argv)
         for (int form = 0; form < 4; form++) exchange(grid, form);
         CHECK_OK(MPI_Comm_free(&grid));
     }
+    from_bottom();
     return check_end();
 }

@@ -262,9 +262,11 @@ impl Running {
 
 /// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.
 fn bytes_lie_at_null(datatype: &Datatype) -> bool {
-    const FIRST_PAGE: isize = 4096;
-    (-FIRST_PAGE..FIRST_PAGE).contains(&datatype.layout().true_lb())
+    datatype.layout().true_lb().unsigned_abs() < FIRST_PAGE
 }
+
+/// So near to a null pointer no memory of a program lies.
+pub(crate) const FIRST_PAGE: usize = 4096;
 
 /// A count must not be negative.
 #[inline]

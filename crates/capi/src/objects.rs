@@ -2,6 +2,7 @@
 //! attribute keys, added error codes (MPI-5.0 section 11.4.1 lists the calls that may be made at any time).
 
 use crate::errhandlers::UserHandler;
+use crate::fortran_abi::FortranAbi;
 use crate::grequests::Requests;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Errhandler;
@@ -20,6 +21,8 @@ pub(crate) struct Objects {
     pub(crate) keyvals: Keyvals,
     pub(crate) codes: Mutex<ErrorCodes>,
     pub(crate) generalized: Requests,
+    /// What a Fortran layer has told.
+    pub(crate) fortran: Mutex<FortranAbi>,
     /// The handler of MPI_FILE_NULL, which new files get (MPI-5.0 section 14.7).
     pub(crate) file_handler: HandlerCell,
     /// The handler that counts while there is no communicator (MPI-5.0 section 9.3).
@@ -32,6 +35,7 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
     keyvals: Keyvals::default(),
     codes: Mutex::new(ErrorCodes::new()),
     generalized: Requests::default(),
+    fortran: Mutex::default(),
     file_handler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN)),
     initial_handler: initial_handler(),
 });

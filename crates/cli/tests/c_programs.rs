@@ -116,6 +116,7 @@ programs! {
     coll_free
     coll_freed_handles
     coll_gatherv
+    coll_inter
     coll_mixed_types
     coll_nonblocking
     coll_order
@@ -144,6 +145,7 @@ programs! {
     errors_args
     finalize_learn
     forked_child
+    fortran_abi
     graph_create
     grequest_basic
     grequest_thread

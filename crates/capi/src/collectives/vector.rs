@@ -6,7 +6,7 @@
 use super::inter::Remote;
 use super::{End, Named, Reducing, across, check_blocks, movement_of, run_plan};
 use crate::errors::on_comm;
-use crate::library::{Running, array, check_count};
+use crate::library::{FIRST_PAGE, Running, array, check_count};
 use crate::operations::combining;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -124,8 +124,9 @@ impl NamedBlocks {
     }
 
     fn block(&self, library: &Running, count: i64, offset: isize, datatype: Datatype) -> Result<UserBuf> {
-        // These are no addresses to count from.
-        if self.address.is_null() || self.is_in_place() {
+        // These are no addresses to count from, but that a displacement in bytes from MPI_BOTTOM is an address.
+        let absolute = matches!(self.types, Types::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
+        if self.is_in_place() || (self.address.is_null() && !absolute) {
             library.buffer(self.address, count, datatype)?;
         }
         library.buffer(self.address.wrapping_byte_offset(offset), count, datatype)
