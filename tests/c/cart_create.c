@@ -88,6 +88,12 @@ static void one_grid(int ndims, const int *dims, const int *periods)
     CHECK_OK(MPI_Comm_dup(grid, &copy));
     CHECK_OK(MPI_Comm_free(&grid));
     check_grid(copy, ndims, dims, periods);
+    MPI_Comm later;
+    MPI_Request request;
+    CHECK_OK(MPI_Comm_idup(copy, &later, &request));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    check_grid(later, ndims, dims, periods);
+    CHECK_OK(MPI_Comm_free(&later));
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, copy));
     CHECK_EQ(sum, members);
     CHECK_OK(MPI_Comm_free(&copy));

@@ -116,7 +116,8 @@ programs! {
     coll_free
     coll_freed_handles
     coll_gatherv
-    coll_inter
+    coll_inter_move
+    coll_inter_reduce
     coll_mixed_types
     coll_nonblocking
     coll_order

@@ -144,8 +144,9 @@ impl<F: Fabric> Process<F> {
     /// A communicator whose first ranks form a grid (MPI_Cart_create). `None` at ranks beyond it. Collective.
     ///
     /// # Errors
-    /// MPI_ERR_DIMS if the grid has more ranks than the communicator; or a process has failed.
+    /// MPI_ERR_DIMS if the grid has more ranks than the communicator; MPI_ERR_COMM if that has two groups; or a process has failed.
     pub fn cart_create(&self, comm: &Communicator, grid: Cartesian) -> Result<Option<Communicator>> {
+        comm.check_intra()?;
         check_cartesian_size(comm, &grid)?;
         let inside = comm.rank() < grid.size();
         self.part_with(comm, inside, comm.rank(), Topology::Cartesian(grid))
@@ -171,8 +172,9 @@ impl<F: Fabric> Process<F> {
     /// Collective.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if the graph has more nodes than the communicator ranks; or a process has failed.
+    /// MPI_ERR_ARG if the graph has more nodes than the communicator ranks; MPI_ERR_COMM if that has two groups; or a process has failed.
     pub fn graph_create(&self, comm: &Communicator, graph: Graph) -> Result<Option<Communicator>> {
+        comm.check_intra()?;
         check_graph_size(comm, graph.index().len())?;
         let inside = (comm.team.rank as usize) < graph.index().len();
         self.part_with(comm, inside, comm.rank(), Topology::Graph(graph))
@@ -182,12 +184,14 @@ impl<F: Fabric> Process<F> {
     /// Collective: a rank whose arguments are wrong takes part with the error, so that nobody waits for ever.
     ///
     /// # Errors
-    /// The error that was given; MPI_ERR_OTHER if another rank gave one; or a process has failed.
+    /// The error that was given; MPI_ERR_OTHER if another rank gave one; MPI_ERR_COMM if the communicator has two groups; or
+    /// a process has failed.
     pub fn dist_graph_create_adjacent(
         &self,
         comm: &Communicator,
         graph: Result<DistGraph>,
     ) -> Result<Communicator> {
+        comm.check_intra()?;
         let graph = self.agreed(comm, graph)?;
         Ok(with_topology(self.dup(comm)?, Topology::DistGraph(graph)))
     }
@@ -203,6 +207,7 @@ impl<F: Fabric> Process<F> {
         edges: Result<Vec<NamedEdge>>,
         weighted: bool,
     ) -> Result<Communicator> {
+        comm.check_intra()?;
         let edges = self.agreed(comm, edges)?;
         let mut graph =
             DistGraph { incoming: Neighbors::default(), outgoing: Neighbors::default(), weighted };
