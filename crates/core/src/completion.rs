@@ -311,10 +311,14 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Ends a request whatever its state: its buffer is not used any more by this process. A message that was under
-    /// way is lost. For what must not wait, such as a program that panics.
+    /// way is lost; after a collective its communicator is of no use any more. For what must not wait, such as a program
+    /// that panics.
     pub fn abandon(&self, request: u64) {
         if request != NULL && request != RequestId::COMPLETE.raw() {
-            self.enter(|domain| domain.lane.abandon(RequestId::from_raw(request)));
+            // Another thread may be in the user's function of a collective, which ends by itself.
+            while !self.enter(|domain| domain.abandon(RequestId::from_raw(request))) {
+                std::thread::yield_now();
+            }
         }
     }
 

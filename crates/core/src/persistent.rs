@@ -75,6 +75,16 @@ impl<F: Fabric> Process<F> {
         })
     }
 
+    /// Starts a persistent request with another buffer for this time: the buffer is used until the request is complete,
+    /// and not kept.
+    ///
+    /// # Errors
+    /// As [`Process::start_request`].
+    pub fn start_request_with(&self, request: u64, buffer: UserBuf) -> Result<()> {
+        let id = RequestId::from_raw(request);
+        self.enter(|domain| domain.lane.start_with(id, buffer).map_err(|fault| of_start(request, fault)))
+    }
+
     /// Checks that all can be started (MPI_Startall starts all or none).
     ///
     /// # Errors

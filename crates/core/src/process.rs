@@ -71,6 +71,8 @@ struct Active<F> {
     run: Run,
     call: Option<UserCall>,
     then: Option<Then<F>>,
+    /// Its user's function is being called.
+    in_call: bool,
 }
 
 impl<F> std::fmt::Debug for Active<F> {
@@ -90,7 +92,7 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
-        self.runs.push(Active { request, run, call, then });
+        self.runs.push(Active { request, run, call, then, in_call: false });
         request
     }
 
@@ -113,6 +115,7 @@ impl<F: Fabric> Domain<F> {
                 }
                 Progress::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
+                        active.in_call = true;
                         return Some(Due { request: active.request, call: call.clone(), reduction });
                     }
                     None => active.run.callback_done(),
@@ -140,8 +143,22 @@ impl<F: Fabric> Domain<F> {
 
     fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
+            active.in_call = false;
             active.run.callback_done();
         }
+    }
+
+    /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
+    /// buffers are in use; try again.
+    pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
+        if let Some(at) = self.runs.iter().position(|a| a.request == request) {
+            if self.runs[at].in_call {
+                return false;
+            }
+            self.runs.swap_remove(at).run.abandon(&mut self.lane);
+        }
+        self.lane.abandon(request);
+        true
     }
 
     /// Closes freed communicators in which nothing is under way any more.

@@ -103,7 +103,26 @@ impl<F: Fabric> Lane<F> {
     /// # Errors
     /// As [`Lane::startable`], and those of the operation; it is inactive then.
     pub fn start(&mut self, request: RequestId) -> Result<(), StartFault> {
-        let started = match self.startable(request)?.clone() {
+        let operation = self.startable(request)?.clone();
+        self.start_operation(request, operation)
+    }
+
+    /// Starts a persistent request with another buffer for this time. Between two such starts the lane has no buffer of
+    /// it, so that its owner may use the memory.
+    ///
+    /// # Errors
+    /// As [`Lane::start`].
+    pub fn start_with(&mut self, request: RequestId, data: UserBuf) -> Result<(), StartFault> {
+        let mut operation = self.startable(request)?.clone();
+        match &mut operation {
+            Operation::Nothing(_) => {}
+            Operation::Send { buffer, .. } | Operation::Receive { buffer, .. } => *buffer = data,
+        }
+        self.start_operation(request, operation)
+    }
+
+    fn start_operation(&mut self, request: RequestId, operation: Operation) -> Result<(), StartFault> {
+        let started = match operation {
             Operation::Nothing(completion) => Started::Complete(completion),
             Operation::Send { context, mode, buffer, to, tag } => {
                 self.start_send(context, mode, buffer, to, tag)?

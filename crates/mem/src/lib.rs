@@ -7,6 +7,7 @@
 //!   short copy program, so that a vector of a million doubles is one line and not a million.
 //! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
 //!   elements in type-map order without gaps; it can pack or unpack any range of that.
+//! - [`element`]: which bytes of a Rust type are data; [`regions`]: slices and rectangles of matrices as buffers.
 //! - [`memory`]: memory that comes from safe Rust: a slice lent for a call, a vector moved in, scratch space.
 //! - [`external32`]: basic elements in the representation that all machines read.
 //! - [`kernels`]: `right <- left op right` for the predefined operations.
@@ -17,10 +18,12 @@
 
 pub mod buffer;
 mod copy;
+pub mod element;
 
 pub mod external32;
 pub mod kernels;
 pub mod layout;
 pub mod memory;
 mod program;
+pub mod regions;
 pub mod table;

@@ -1,13 +1,16 @@
 //! Memory that comes from safe Rust.
 //!
-//! - [`lend`] and [`lend_mut`] give a slice to an operation that ends before they return; [`lend_many`] gives any
-//!   number of slices to operations that all end before it returns.
+//! - [`lend`] and [`lend_mut`] give a slice, [`lend_buffer`] and [`lend_buffer_mut`] any [`Buffer`], to an operation that
+//!   ends before they return; [`lend_many`] gives any number of buffers to operations that all end before it returns.
 //! - [`zeros`] is a vector to receive into.
 //! - [`Owned`] is a vector moved in, for operations that go on: it comes back when nothing uses it any more.
 //! - [`Scratch`] is room for elements of a layout.
 
 use crate::buffer::UserBuf;
+pub use crate::element::{Element, Plain};
 use crate::layout::{Layout, LayoutError};
+use crate::regions::elements_at;
+pub use crate::regions::{Buffer, BufferMut};
 use oxmpi_os::bytes::Bytes;
 use std::alloc;
 use std::any::Any;
@@ -15,25 +18,6 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// A type that is nothing but its bytes.
-///
-/// # Safety
-/// Every bit pattern is a valid value, and there are no padding bytes, references or destructors.
-pub unsafe trait Plain: Copy + Send + Sync + 'static {}
-
-macro_rules! plain {
-    ($($t:ty)*) => {
-        $(
-            // SAFETY: a primitive number: all bit patterns are valid and it has no padding.
-            unsafe impl Plain for $t {}
-        )*
-    };
-}
-plain!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
-
-// SAFETY: elements of an array follow each other without padding.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// What keeps the memory of a [`UserBuf`] alive, or tells that it is still in use.
 #[derive(Debug)]
@@ -71,32 +55,49 @@ pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
     unsafe { Bytes::from_raw(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
+/// Calls `f` with the data of a buffer if they lie in one piece: as [`view`].
+#[inline]
+pub fn view_of<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(Bytes<'_>) -> R) -> Option<R> {
+    // SAFETY: the buffer is borrowed until this function returns, and what is made of it is gone before.
+    let buffer = unsafe { buffer.buffer() };
+    buffer.as_contiguous().map(f)
+}
+
 /// Lends `slice` for reading while `f` runs.
 ///
 /// # Aborts
 /// The process ends if a clone of the buffer outlives `f`: something still uses memory that is about to go.
-pub fn lend<T: Plain, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
-    // SAFETY: `lent` makes sure that nothing uses the buffer after this call; until then the slice is borrowed. It is
-    // marked read-only, so nothing writes through the shared reference.
-    unsafe { lent(slice.as_ptr().cast_mut(), slice.len(), true, f) }
+pub fn lend<T: Element, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
+    lend_buffer(slice, f)
 }
 
 /// Lends `slice` for reading and writing while `f` runs.
 ///
 /// # Aborts
 /// As [`lend`].
-pub fn lend_mut<T: Plain, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R {
-    // SAFETY: as in `lend`; the slice is borrowed exclusively, and any bytes written are valid values of T.
-    unsafe { lent(slice.as_mut_ptr(), slice.len(), false, f) }
+pub fn lend_mut<T: Element, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) -> R {
+    lend_buffer_mut(slice, f)
 }
 
-/// # Safety
-/// `len` values at `base` are mapped until this function returns, writable unless `read_only`.
-unsafe fn lent<T: Plain, R>(base: *mut T, len: usize, read_only: bool, f: impl FnOnce(UserBuf) -> R) -> R {
+/// As [`lend`] for any buffer.
+///
+/// # Aborts
+/// As [`lend`].
+pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) -> R) -> R {
     let closing = Closing::new();
-    // SAFETY: mapped until `closing` has seen that no buffer is left, as the caller promises.
-    let buf = unsafe { elements_at(base, len) };
-    let buf = if read_only { buf.read_only() } else { buf };
+    // SAFETY: `closing` sees before the end of the borrow that no clone is left; nothing writes a read-only buffer.
+    let buf = unsafe { buffer.buffer() }.read_only();
+    f(buf.with_lease(Arc::clone(&closing.0)))
+}
+
+/// As [`lend_mut`] for any buffer.
+///
+/// # Aborts
+/// As [`lend`].
+pub fn lend_buffer_mut<B: BufferMut + ?Sized, R>(buffer: &mut B, f: impl FnOnce(UserBuf) -> R) -> R {
+    let closing = Closing::new();
+    // SAFETY: `closing` sees before the end of the borrow that no clone is left.
+    let buf = unsafe { buffer.buffer_mut() };
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
 
@@ -132,18 +133,18 @@ pub struct Lender<'scope, 'env: 'scope> {
 }
 
 impl<'scope> Lender<'scope, '_> {
-    /// Lends `slice` for reading.
-    pub fn lend<T: Plain>(&self, slice: &'scope [T]) -> UserBuf {
-        // SAFETY: `lend_many` makes sure before the end of `'scope` that no buffer is left; until then the slice is
-        // borrowed. It is marked read-only, so nothing writes through the shared reference.
-        let buf = unsafe { elements_at(slice.as_ptr().cast_mut(), slice.len()) };
+    /// Lends `buffer` for reading.
+    pub fn lend<B: Buffer + ?Sized>(&self, buffer: &'scope B) -> UserBuf {
+        // SAFETY: `lend_many` makes sure before the end of `'scope` that no buffer is left; until then it is borrowed. It is
+        // marked read-only, so nothing writes through the shared reference.
+        let buf = unsafe { buffer.buffer() };
         buf.read_only().with_lease(Arc::clone(&self.lease))
     }
 
-    /// Lends `slice` for reading and writing.
-    pub fn lend_mut<T: Plain>(&self, slice: &'scope mut [T]) -> UserBuf {
-        // SAFETY: as in `lend`; the slice is borrowed exclusively, and any bytes written are valid values of T.
-        let buf = unsafe { elements_at(slice.as_mut_ptr(), slice.len()) };
+    /// Lends `buffer` for reading and writing.
+    pub fn lend_mut<B: BufferMut + ?Sized>(&self, buffer: &'scope mut B) -> UserBuf {
+        // SAFETY: as in `lend`; it is borrowed exclusively.
+        let buf = unsafe { buffer.buffer_mut() };
         buf.with_lease(Arc::clone(&self.lease))
     }
 }
@@ -163,7 +164,7 @@ pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env
 ///
 /// # Errors
 /// If there is no memory for it: unlike `vec![0; len]` this may be asked for a length that came from outside.
-pub fn zeros<T: Plain>(len: usize) -> Result<Vec<T>, ScratchError> {
+pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
     let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
     if layout.size() == 0 {
@@ -172,15 +173,8 @@ pub fn zeros<T: Plain>(len: usize) -> Result<Vec<T>, ScratchError> {
     }
     // SAFETY: the size is not zero.
     let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or(no_memory)?;
-    // SAFETY: just allocated for `len` values, and zero bytes are a valid T (it is plain).
+    // SAFETY: just allocated for `len` values, and zero bytes are a valid T (any data bytes are).
     Ok(unsafe { Vec::from_raw_parts(start.cast::<T>().as_ptr(), len, len) })
-}
-
-/// # Safety
-/// As [`UserBuf::new`] for `len` values at `base`.
-unsafe fn elements_at<T: Plain>(base: *mut T, len: usize) -> UserBuf {
-    // SAFETY: as the caller promises.
-    unsafe { UserBuf::of_size(base.cast(), len, size_of::<T>()) }
 }
 
 /// Allocated memory, freed when dropped.
@@ -204,19 +198,19 @@ impl Drop for Block {
 }
 
 /// A vector whose memory buffers may use for as long as they like.
-pub struct Owned<T: Plain> {
+pub struct Owned<T: Element> {
     start: NonNull<T>,
     len: usize,
     capacity: usize,
     lease: Arc<Lease>,
 }
 
-// SAFETY: the vector is owned and its elements are plain bytes; access goes through UserBufs or needs `&mut`.
-unsafe impl<T: Plain> Send for Owned<T> {}
+// SAFETY: the vector is owned and its elements are Send and Sync; access goes through UserBufs or needs `&mut`.
+unsafe impl<T: Element> Send for Owned<T> {}
 // SAFETY: as for Send.
-unsafe impl<T: Plain> Sync for Owned<T> {}
+unsafe impl<T: Element> Sync for Owned<T> {}
 
-impl<T: Plain> Owned<T> {
+impl<T: Element> Owned<T> {
     /// Takes over the memory of `vec`, without a copy.
     pub fn new(vec: Vec<T>) -> Owned<T> {
         let mut vec = ManuallyDrop::new(vec);

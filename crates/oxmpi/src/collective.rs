@@ -1,36 +1,157 @@
-//! Collectives: operations that all ranks of a communicator call, in the same order (MPI-5.0 chapter 6).
+//! Collectives that move data: operations that all ranks of a communicator call, in the same order (MPI-5.0 chapter 6).
+//! Those that combine data are in `reduction.rs`, those that go on while the program computes in `immediate.rs`.
 
 use crate::communicator::{Communicator, Rank};
-use crate::error::{Error, ErrorKind, Result, settle};
-use crate::message::size_of_element;
-use crate::op::{Lowered, Op};
+use crate::error::{Result, settle};
+use crate::message::{room, size_of_element};
 use crate::universe::Level;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::layout::Layout;
-use oxmpi_mem::memory::{Plain, lend, lend_mut, zeros};
+use oxmpi_mem::element::Element;
+use oxmpi_mem::memory::{lend_buffer, lend_buffer_mut};
+use oxmpi_mem::regions::{Buffer, BufferMut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
-use std::sync::Arc;
 
-/// A vector of `len` zeros that the operation is to fill.
-fn room<T: Plain>(operation: &'static str, len: usize) -> Result<Vec<T>> {
-    zeros(len).map_err(|e| Error::new(ErrorKind::NoMemory, operation, e.to_string()))
+/// The bytes of so many elements in a message.
+fn bytes<T: Element>(count: usize) -> Shared<usize> {
+    Shared(size_of_element::<T>().saturating_mul(count))
 }
 
+/// What the calls are, for the blocking and the immediate forms: arguments checked, buffers left out.
 impl<L: Level> Communicator<'_, L> {
-    /// The root as a number, checked.
+    /// The root as a number.
     #[track_caller]
-    fn root(&self, operation: &'static str, root: Rank) -> u32 {
+    pub(crate) fn root(&self, operation: &'static str, root: Rank) -> u32 {
         match self.core.root(root) {
             Ok(root) => root,
             Err(error) => panic!("{operation}: {error}"),
         }
     }
 
+    /// Whether this is the root.
+    pub(crate) fn is_root(&self, root: u32) -> bool {
+        self.core.team.rank == root
+    }
+
     /// Elements of all ranks together.
-    fn times_size(&self, len: usize) -> usize {
+    pub(crate) fn times_size(&self, len: usize) -> usize {
         len.saturating_mul(self.core.team.size() as usize)
+    }
+
+    /// One rank's part of what is for all.
+    #[track_caller]
+    pub(crate) fn share(&self, operation: &str, what: &str, len: usize) -> usize {
+        let block = len / self.core.team.size() as usize;
+        self.check_blocks(operation, what, len, block);
+        block
+    }
+
+    #[track_caller]
+    pub(crate) fn check_blocks(&self, operation: &str, what: &str, len: usize, block: usize) {
+        assert!(
+            len == self.times_size(block),
+            "{operation}: {what} has {len} elements, which are not {} blocks of {block}",
+            self.size()
+        );
+    }
+
+    #[track_caller]
+    pub(crate) fn broadcast_call<T: Element>(&self, operation: &'static str, len: usize, root: Rank) -> Call {
+        Call::Bcast { root: self.root(operation, root), bytes: bytes::<T>(len) }
+    }
+
+    /// `all` is the length of what the root receives into.
+    #[track_caller]
+    pub(crate) fn gather_call<T: Element>(
+        &self,
+        operation: &'static str,
+        block: usize,
+        all: usize,
+        root: Rank,
+    ) -> Call {
+        let root = self.root(operation, root);
+        if self.is_root(root) {
+            self.check_blocks(operation, "all", all, block);
+        }
+        Call::Gather { root, block: bytes::<T>(block), in_place: false }
+    }
+
+    /// `len` is that of all blocks at the root, of one elsewhere.
+    #[track_caller]
+    pub(crate) fn gather_in_place_call<T: Element>(
+        &self,
+        operation: &'static str,
+        len: usize,
+        root: Rank,
+    ) -> Call {
+        let root = self.root(operation, root);
+        let in_place = self.is_root(root);
+        let block = if in_place { self.share(operation, "data", len) } else { len };
+        Call::Gather { root, block: bytes::<T>(block), in_place }
+    }
+
+    /// `all` is the length of what the root sends.
+    #[track_caller]
+    pub(crate) fn scatter_call<T: Element>(
+        &self,
+        operation: &'static str,
+        all: usize,
+        block: usize,
+        root: Rank,
+    ) -> Call {
+        let root = self.root(operation, root);
+        if self.is_root(root) {
+            self.check_blocks(operation, "all", all, block);
+        }
+        Call::Scatter { root, block: bytes::<T>(block), in_place: false }
+    }
+
+    /// `len` is that of all blocks at the root, of one elsewhere.
+    #[track_caller]
+    pub(crate) fn scatter_in_place_call<T: Element>(
+        &self,
+        operation: &'static str,
+        len: usize,
+        root: Rank,
+    ) -> Call {
+        let root = self.root(operation, root);
+        let in_place = self.is_root(root);
+        let block = if in_place { self.share(operation, "data", len) } else { len };
+        Call::Scatter { root, block: bytes::<T>(block), in_place }
+    }
+
+    #[track_caller]
+    pub(crate) fn all_gather_call<T: Element>(
+        &self,
+        operation: &'static str,
+        block: usize,
+        all: usize,
+    ) -> Call {
+        self.check_blocks(operation, "all", all, block);
+        Call::Allgather { block: bytes::<T>(block), in_place: false }
+    }
+
+    #[track_caller]
+    pub(crate) fn all_gather_in_place_call<T: Element>(&self, operation: &'static str, len: usize) -> Call {
+        Call::Allgather { block: bytes::<T>(self.share(operation, "data", len)), in_place: true }
+    }
+
+    #[track_caller]
+    pub(crate) fn all_to_all_call<T: Element>(
+        &self,
+        operation: &'static str,
+        blocks: usize,
+        result: usize,
+    ) -> Call {
+        let block = self.share(operation, "blocks", blocks);
+        check_equal(operation, "blocks", blocks, result);
+        Call::Alltoall { block: bytes::<T>(block), in_place: false }
+    }
+
+    #[track_caller]
+    pub(crate) fn all_to_all_in_place_call<T: Element>(&self, operation: &'static str, len: usize) -> Call {
+        Call::Alltoall { block: bytes::<T>(self.share(operation, "blocks", len)), in_place: true }
     }
 
     /// Moves data.
@@ -38,7 +159,54 @@ impl<L: Level> Communicator<'_, L> {
         self.process.run(&self.core, call, Buffers { input, output, element: None }, Combine::Nothing)
     }
 
-    /// Waits until all ranks have called it (MPI_Barrier).
+    /// Moves data from one buffer to another.
+    #[track_caller]
+    fn moves_between<B, C>(&self, operation: &'static str, call: Call, from: &B, to: &mut C) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut + ?Sized,
+    {
+        let done = lend_buffer(from, |input| lend_buffer_mut(to, |output| self.moves(call, input, output)));
+        settle(operation, done)
+    }
+
+    /// Moves data within a buffer; ranks that are not the root of a call in place have it as their input or output.
+    #[track_caller]
+    fn moves_within<B>(&self, operation: &'static str, call: Call, data: &mut B) -> Result<()>
+    where
+        B: BufferMut + ?Sized,
+    {
+        let done = lend_buffer_mut(data, |data| {
+            let (input, output) = sides_in_place(&call, data);
+            self.moves(call, input, output)
+        });
+        settle(operation, done)
+    }
+}
+
+/// Which side of a call the one buffer is that it is given.
+pub(crate) fn sides_in_place(call: &Call, data: UserBuf) -> (UserBuf, UserBuf) {
+    let is_input = match call {
+        // The root's output has the other blocks; the others send theirs.
+        Call::Gather { in_place, .. } | Call::Reduce { in_place, .. } => !in_place,
+        // The root's input has the other blocks; the others receive theirs.
+        Call::Scatter { in_place, .. } => *in_place,
+        _ => false,
+    };
+    if is_input { (data, UserBuf::empty()) } else { (UserBuf::empty(), data) }
+}
+
+#[track_caller]
+pub(crate) fn check_equal(operation: &str, what: &str, len: usize, result: usize) {
+    assert!(len == result, "{operation}: {what} has {len} elements and result has {result}");
+}
+
+impl<L: Level> Communicator<'_, L> {
+    /// Waits until all ranks have called it (MPI_Barrier, MPI-5.0 section 6.3).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| world.barrier().unwrap());
+    /// ```
     ///
     /// # Errors
     /// If a rank has failed.
@@ -47,7 +215,7 @@ impl<L: Level> Communicator<'_, L> {
         settle("barrier", self.moves(Call::Barrier, UserBuf::empty(), UserBuf::empty()))
     }
 
-    /// Gives all ranks what `root` has in `data`, which must be of the same length everywhere (MPI_Bcast).
+    /// Gives all ranks what `root` has in `data`, which must be of the same length everywhere (MPI_Bcast, MPI-5.0 section 6.4).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -63,15 +231,33 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If there is no rank `root`.
     #[track_caller]
-    pub fn broadcast<T: Plain>(&self, data: &mut [T], root: Rank) -> Result<()> {
-        let root = self.root("broadcast", root);
-        let bytes = Shared(size_of_element::<T>() * data.len());
-        let done = lend_mut(data, |data| self.moves(Call::Bcast { root, bytes }, UserBuf::empty(), data));
-        settle("broadcast", done)
+    pub fn broadcast<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
+        let call = self.broadcast_call::<B::Element>("broadcast", data.count(), root);
+        self.moves_within("broadcast", call, data)
+    }
+
+    /// Gives all ranks the value that `root` has (MPI_Bcast).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     assert_eq!(world.broadcast_one(world.rank(), 2).unwrap(), 2);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`broadcast`](Communicator::broadcast).
+    ///
+    /// # Panics
+    /// As [`broadcast`](Communicator::broadcast).
+    #[track_caller]
+    pub fn broadcast_one<T: Element>(&self, value: T, root: Rank) -> Result<T> {
+        let mut data = [value];
+        self.broadcast(&mut data, root)?;
+        Ok(data[0])
     }
 
     /// Joins the blocks of all ranks, in the order of ranks, at `root`: `Some` there and `None` elsewhere
-    /// (MPI_Gather). All blocks must be of the same length.
+    /// (MPI_Gather, MPI-5.0 section 6.5). All blocks must be of the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -86,29 +272,129 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If there is no rank `root`.
     #[track_caller]
-    pub fn gather<T: Plain>(&self, block: &[T], root: Rank) -> Result<Option<Vec<T>>> {
-        let (me, root) = (self.rank() == root, self.root("gather", root));
-        let call = Call::Gather { root, block: Shared(size_of_val(block)), in_place: false };
-        let mut all = room::<T>("gather", if me { self.times_size(block.len()) } else { 0 })?;
-        let done = lend(block, |block| lend_mut(&mut all, |all| self.moves(call, block, all)));
-        settle("gather", done).map(|()| me.then_some(all))
+    pub fn gather<B: Buffer + ?Sized>(&self, block: &B, root: Rank) -> Result<Option<Vec<B::Element>>> {
+        let me = self.is_root(self.root("gather", root));
+        let mut all = room::<B::Element>("gather", if me { self.times_size(block.count()) } else { 0 })?;
+        let call = self.gather_call::<B::Element>("gather", block.count(), all.len(), root);
+        self.moves_between("gather", call, block, &mut all).map(|()| me.then_some(all))
     }
 
-    /// Joins the blocks of all ranks, in the order of ranks, at all ranks (MPI_Allgather). All blocks must be of the
-    /// same length.
+    /// As [`gather`](Communicator::gather), into memory that is there: `all` is used at `root` only, and may be empty
+    /// elsewhere.
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let mut all = vec![0; if world.rank() == 0 { 3 } else { 0 }];
+    ///     world.gather_into(&[world.rank()], &mut all, 0).unwrap();
+    ///     assert!(world.rank() != 0 || all == [0, 1, 2]);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If there is no rank `root`, or `all` at the root is not as long as all blocks together.
+    #[track_caller]
+    pub fn gather_into<B, C>(&self, block: &B, all: &mut C, root: Rank) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut<Element = B::Element> + ?Sized,
+    {
+        let call = self.gather_call::<B::Element>("gather_into", block.count(), all.count(), root);
+        self.moves_between("gather_into", call, block, all)
+    }
+
+    /// As [`gather`](Communicator::gather) with one buffer: at `root`, `data` is all blocks, among which its own is in its
+    /// place already; elsewhere it is the block (MPI_Gather with MPI_IN_PLACE at the root).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let mut data = if world.rank() == 1 { vec![-1, 1, -1] } else { vec![world.rank()] };
+    ///     world.gather_in_place(&mut data, 1).unwrap();
+    ///     assert!(world.rank() != 1 || data == [0, 1, 2]);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If there is no rank `root`, or `data` there are no blocks of one length for all ranks.
+    #[track_caller]
+    pub fn gather_in_place<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
+        let call = self.gather_in_place_call::<B::Element>("gather_in_place", data.count(), root);
+        self.moves_within("gather_in_place", call, data)
+    }
+
+    /// Joins the blocks of all ranks, in the order of ranks, at all ranks (MPI_Allgather, MPI-5.0 section 6.7). All blocks
+    /// must be of the same length.
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     assert_eq!(world.all_gather(&[world.rank()]).unwrap(), [0, 1, 2]);
+    /// });
+    /// ```
     ///
     /// # Errors
     /// If a rank has failed or there is no memory.
     #[track_caller]
-    pub fn all_gather<T: Plain>(&self, block: &[T]) -> Result<Vec<T>> {
-        let call = Call::Allgather { block: Shared(size_of_val(block)), in_place: false };
-        let mut all = room::<T>("all_gather", self.times_size(block.len()))?;
-        let done = lend(block, |block| lend_mut(&mut all, |all| self.moves(call, block, all)));
-        settle("all_gather", done).map(|()| all)
+    pub fn all_gather<B: Buffer + ?Sized>(&self, block: &B) -> Result<Vec<B::Element>> {
+        let mut all = room::<B::Element>("all_gather", self.times_size(block.count()))?;
+        let call = self.all_gather_call::<B::Element>("all_gather", block.count(), all.len());
+        self.moves_between("all_gather", call, block, &mut all).map(|()| all)
     }
 
-    /// Gives each rank its block of what `root` has: `block` is filled at all ranks (MPI_Scatter). `all` is read at
-    /// `root` only.
+    /// As [`all_gather`](Communicator::all_gather), into memory that is there.
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let mut all = [0; 3];
+    ///     world.all_gather_into(&[world.rank()], &mut all).unwrap();
+    ///     assert_eq!(all, [0, 1, 2]);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If `all` is not as long as all blocks together.
+    #[track_caller]
+    pub fn all_gather_into<B, C>(&self, block: &B, all: &mut C) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut<Element = B::Element> + ?Sized,
+    {
+        let call = self.all_gather_call::<B::Element>("all_gather_into", block.count(), all.count());
+        self.moves_between("all_gather_into", call, block, all)
+    }
+
+    /// As [`all_gather`](Communicator::all_gather) with one buffer: `data` is all blocks, among which the own one is in its
+    /// place already (MPI_Allgather with MPI_IN_PLACE).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let mut all = [-1; 3];
+    ///     all[world.rank() as usize] = world.rank();
+    ///     world.all_gather_in_place(&mut all).unwrap();
+    ///     assert_eq!(all, [0, 1, 2]);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If `data` are no blocks of one length for all ranks.
+    #[track_caller]
+    pub fn all_gather_in_place<B: BufferMut + ?Sized>(&self, data: &mut B) -> Result<()> {
+        let call = self.all_gather_in_place_call::<B::Element>("all_gather_in_place", data.count());
+        self.moves_within("all_gather_in_place", call, data)
+    }
+
+    /// Gives each rank its block of what `root` has: `block` is filled at all ranks (MPI_Scatter, MPI-5.0 section 6.6). `all`
+    /// is read at `root` only, and may be empty elsewhere.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -125,20 +411,47 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If there is no rank `root`, or `all` at the root is not as long as all blocks together.
     #[track_caller]
-    pub fn scatter<T: Plain>(&self, all: &[T], block: &mut [T], root: Rank) -> Result<()> {
-        let me = self.rank() == root;
-        let root = self.root("scatter", root);
-        if me {
-            self.check_length("scatter", "all", all.len(), block.len());
-        }
-        let call = Call::Scatter { root, block: Shared(size_of_val(block)), in_place: false };
-        let all = if me { all } else { &[] };
-        let done = lend(all, |all| lend_mut(block, |block| self.moves(call, all, block)));
-        settle("scatter", done)
+    pub fn scatter<B, C>(&self, all: &B, block: &mut C, root: Rank) -> Result<()>
+    where
+        B: Buffer<Element = C::Element> + ?Sized,
+        C: BufferMut + ?Sized,
+    {
+        let call = self.scatter_call::<B::Element>("scatter", all.count(), block.count(), root);
+        self.moves_between("scatter", call, all, block)
+    }
+
+    /// As [`scatter`](Communicator::scatter) with one buffer: at `root`, `data` is all blocks, and its own stays where it is;
+    /// elsewhere it is the block (MPI_Scatter with MPI_IN_PLACE at the root).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let mut data = if world.rank() == 0 { vec![10, 11, 12] } else { vec![0] };
+    ///     world.scatter_in_place(&mut data, 0).unwrap();
+    ///     assert_eq!(data[0], 10 + world.rank());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If there is no rank `root`, or `data` there are no blocks of one length for all ranks.
+    #[track_caller]
+    pub fn scatter_in_place<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
+        let call = self.scatter_in_place_call::<B::Element>("scatter_in_place", data.count(), root);
+        self.moves_within("scatter_in_place", call, data)
     }
 
     /// Gives each rank the block for it from each rank: block `r` of `blocks` goes to rank `r`, and block `r` of the
-    /// result has come from it (MPI_Alltoall). All blocks must be of the same length.
+    /// result has come from it (MPI_Alltoall, MPI-5.0 section 6.8). All blocks must be of the same length.
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let r = world.rank();
+    ///     let from = world.all_to_all(&[10 * r, 10 * r + 1, 10 * r + 2]).unwrap();
+    ///     assert_eq!(from, [r, 10 + r, 20 + r]);
+    /// });
+    /// ```
     ///
     /// # Errors
     /// If a rank has failed or there is no memory.
@@ -146,142 +459,57 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If the length of `blocks` is no multiple of the number of ranks.
     #[track_caller]
-    pub fn all_to_all<T: Plain>(&self, blocks: &[T]) -> Result<Vec<T>> {
-        let len = blocks.len() / self.core.team.size() as usize;
-        self.check_length("all_to_all", "blocks", blocks.len(), len);
-        let call = Call::Alltoall { block: Shared(len * size_of_element::<T>()), in_place: false };
-        let mut all = room::<T>("all_to_all", blocks.len())?;
-        let done = lend(blocks, |blocks| lend_mut(&mut all, |all| self.moves(call, blocks, all)));
-        settle("all_to_all", done).map(|()| all)
+    pub fn all_to_all<B: Buffer + ?Sized>(&self, blocks: &B) -> Result<Vec<B::Element>> {
+        let call = self.all_to_all_call::<B::Element>("all_to_all", blocks.count(), blocks.count());
+        let mut result = room::<B::Element>("all_to_all", blocks.count())?;
+        self.moves_between("all_to_all", call, blocks, &mut result).map(|()| result)
     }
 
-    #[track_caller]
-    fn check_length(&self, operation: &str, what: &str, len: usize, block: usize) {
-        assert!(
-            len == self.times_size(block),
-            "{operation}: {what} has {len} elements, which are not {} blocks of {block}",
-            self.size()
-        );
-    }
-
-    /// Combines the vectors of all ranks, element by element, at `root`: `Some` there and `None` elsewhere
-    /// (MPI_Reduce). All must be of the same length.
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
-    ///
-    /// # Panics
-    /// If there is no rank `root`.
-    #[track_caller]
-    pub fn reduce<T: Plain>(&self, data: &[T], op: impl Into<Op<T>>, root: Rank) -> Result<Option<Vec<T>>> {
-        let (me, root) = (self.rank() == root, self.root("reduce", root));
-        let op = op.into();
-        let (count, commutative) = (Shared(data.len()), op.is_commutative());
-        let call = Call::Reduce { root, count, commutative, in_place: false };
-        let mut result = room::<T>("reduce", if me { data.len() } else { 0 })?;
-        let done =
-            lend(data, |data| lend_mut(&mut result, |result| self.combines::<T>(call, data, result, op)));
-        settle("reduce", done).map(|()| me.then_some(result))
-    }
-
-    /// Combines one value of each rank at `root`: `Some` there and `None` elsewhere (MPI_Reduce).
-    ///
-    /// # Errors
-    /// As [`reduce`](Communicator::reduce).
-    ///
-    /// # Panics
-    /// As [`reduce`](Communicator::reduce).
-    #[track_caller]
-    pub fn reduce_one<T: Plain>(&self, value: T, op: impl Into<Op<T>>, root: Rank) -> Result<Option<T>> {
-        Ok(self.reduce(&[value], op, root)?.and_then(|all| all.first().copied()))
-    }
-
-    /// Combines the vectors of all ranks, element by element, at all ranks (MPI_Allreduce). All must be of the same
-    /// length.
+    /// As [`all_to_all`](Communicator::all_to_all), into memory that is there.
     ///
     /// ```
-    /// oxmpi::threads(3, |world| {
-    ///     let largest = world.all_reduce(&[world.rank(), -world.rank()], oxmpi::Max).unwrap();
-    ///     assert_eq!(largest, [2, 0]);
+    /// oxmpi::threads(2, |world| {
+    ///     let (r, mut from) = (world.rank(), [0; 2]);
+    ///     world.all_to_all_into(&[10 * r, 10 * r + 1], &mut from).unwrap();
+    ///     assert_eq!(from, [r, 10 + r]);
     /// });
     /// ```
     ///
     /// # Errors
-    /// If a rank has failed or there is no memory.
-    #[track_caller]
-    pub fn all_reduce<T: Plain>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
-        let mut result = room::<T>("all_reduce", data.len())?;
-        self.all_reduce_into(data, &mut result, op)?;
-        Ok(result)
-    }
-
-    /// As [`all_reduce`](Communicator::all_reduce), into memory that is there.
-    ///
-    /// # Errors
     /// If a rank has failed.
     ///
     /// # Panics
-    /// If `data` and `result` differ in length.
+    /// If the length of `blocks` is no multiple of the number of ranks, or not that of `result`.
     #[track_caller]
-    pub fn all_reduce_into<T: Plain>(
-        &self,
-        data: &[T],
-        result: &mut [T],
-        op: impl Into<Op<T>>,
-    ) -> Result<()> {
-        check_equal(data.len(), result.len());
-        let op = op.into();
-        let (count, commutative) = (Shared(data.len()), op.is_commutative());
-        let call = Call::Allreduce { count, commutative, in_place: false };
-        let done = lend(data, |data| lend_mut(result, |result| self.combines::<T>(call, data, result, op)));
-        settle("all_reduce", done)
+    pub fn all_to_all_into<B, C>(&self, blocks: &B, result: &mut C) -> Result<()>
+    where
+        B: Buffer + ?Sized,
+        C: BufferMut<Element = B::Element> + ?Sized,
+    {
+        let call = self.all_to_all_call::<B::Element>("all_to_all_into", blocks.count(), result.count());
+        self.moves_between("all_to_all_into", call, blocks, result)
     }
 
-    /// Combines one value of each rank at all ranks (MPI_Allreduce).
-    ///
-    /// # Errors
-    /// If a rank has failed.
-    #[track_caller]
-    pub fn all_reduce_one<T: Plain>(&self, value: T, op: impl Into<Op<T>>) -> Result<T> {
-        let mut result = [value];
-        self.all_reduce_into(&[value], &mut result, op)?;
-        Ok(result[0])
-    }
-
-    /// Combines the vectors of ranks 0 to this one, element by element (MPI_Scan).
+    /// As [`all_to_all`](Communicator::all_to_all) with one buffer, whose blocks are sent and replaced (MPI_Alltoall with
+    /// MPI_IN_PLACE).
     ///
     /// ```
-    /// oxmpi::threads(4, |world| {
+    /// oxmpi::threads(2, |world| {
     ///     let r = world.rank();
-    ///     assert_eq!(world.scan(&[r], oxmpi::Sum).unwrap(), [r * (r + 1) / 2]);
+    ///     let mut blocks = [10 * r, 10 * r + 1];
+    ///     world.all_to_all_in_place(&mut blocks).unwrap();
+    ///     assert_eq!(blocks, [r, 10 + r]);
     /// });
     /// ```
     ///
     /// # Errors
-    /// If a rank has failed or there is no memory.
+    /// If a rank has failed.
+    ///
+    /// # Panics
+    /// If the length of `blocks` is no multiple of the number of ranks.
     #[track_caller]
-    pub fn scan<T: Plain>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
-        let op = op.into();
-        let call =
-            Call::Scan { count: Shared(data.len()), commutative: op.is_commutative(), in_place: false };
-        let mut result = room::<T>("scan", data.len())?;
-        let done =
-            lend(data, |data| lend_mut(&mut result, |result| self.combines::<T>(call, data, result, op)));
-        settle("scan", done).map(|()| result)
+    pub fn all_to_all_in_place<B: BufferMut + ?Sized>(&self, blocks: &mut B) -> Result<()> {
+        let call = self.all_to_all_in_place_call::<B::Element>("all_to_all_in_place", blocks.count());
+        self.moves_within("all_to_all_in_place", call, blocks)
     }
-
-    /// Reduces.
-    fn combines<T: Plain>(&self, call: Call, input: UserBuf, output: UserBuf, op: Op<T>) -> CoreResult<()> {
-        let element = Some(Arc::new(Layout::basic(size_of_element::<T>(), align_of::<T>())));
-        let Lowered { combine, user, panic } = op.lower();
-        let buffers = Buffers { input, output, element };
-        let done = self.process.execute(&self.core, call, buffers, combine, user);
-        panic.resume();
-        done
-    }
-}
-
-#[track_caller]
-fn check_equal(data: usize, result: usize) {
-    assert!(data == result, "all_reduce_into: data has {data} elements and result has {result}");
 }

@@ -73,6 +73,15 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// A communicator of the same ranks with messages of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2). Libraries use
     /// it so that their messages never meet those of their callers. All ranks must call it.
     ///
+    /// ```
+    /// oxmpi::threads(2, |world| {
+    ///     let library = world.dup().unwrap();
+    ///     world.send(&[1], 1 - world.rank(), 0).unwrap();
+    ///     assert_eq!(library.iprobe(oxmpi::ANY_SOURCE, oxmpi::ANY_TAG).unwrap(), None);
+    ///     world.recv::<i32>(1 - world.rank(), 0).unwrap();
+    /// });
+    /// ```
+    ///
     /// # Errors
     /// If a rank has failed.
     #[track_caller]
@@ -81,7 +90,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     }
 
     /// Communicators of those ranks that give the same colour, ordered by `key`, then by their ranks here
-    /// (MPI_Comm_split). All ranks must call it; who gives no colour gets no communicator.
+    /// (MPI_Comm_split, MPI-5.0 section 7.4.2). All ranks must call it; who gives no colour gets no communicator.
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -98,9 +107,19 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// If the colour is negative, after the other ranks have got theirs.
     #[track_caller]
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator<'u, L>>> {
+        self.split_as("split", color, key)
+    }
+
+    #[track_caller]
+    pub(crate) fn split_as(
+        &self,
+        operation: &'static str,
+        color: Option<i32>,
+        key: i32,
+    ) -> Result<Option<Communicator<'u, L>>> {
         // Negative ones are refused below, but MPI_UNDEFINED means no colour there.
         let color = color.map_or(abi::MPI_UNDEFINED, |c| if c < 0 { i32::MIN } else { c });
-        let new = settle("split", self.process.split(&self.core, color, key))?;
+        let new = settle(operation, self.process.split(&self.core, color, key))?;
         Ok(new.map(|core| self.opened(core)))
     }
 }

@@ -1,7 +1,10 @@
 //! Errors, and where programmer errors end.
 
+use crate::communicator::Rank;
 use oxmpi_abi::constants as abi;
+use oxmpi_core::completion::error_of;
 use oxmpi_core::start::StartError;
+use oxmpi_engine::Completion;
 use oxmpi_objects::error::MpiError;
 use std::fmt;
 
@@ -29,6 +32,15 @@ pub enum ErrorKind {
 }
 
 /// Something that the network, another process or the machine has caused.
+///
+/// ```
+/// oxmpi::threads(1, |world| {
+///     world.send(&[1u8; 9], 0, 3).unwrap();
+///     let error = world.recv_into(&mut [0u8; 8], 0, 3).unwrap_err();
+///     assert_eq!((error.kind(), error.rank()), (oxmpi::ErrorKind::Truncated, Some(0)));
+///     assert_eq!(error.to_string(), "recv_into: a message of 9 bytes arrived for a receive buffer of 8 bytes");
+/// });
+/// ```
 #[derive(PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -36,6 +48,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     class: i32,
+    /// Whom it is about; negative if that is not known.
+    rank: i32,
     operation: &'static str,
     detail: String,
 }
@@ -49,11 +63,20 @@ impl Error {
             ErrorKind::NoMemory => abi::MPI_ERR_NO_MEM,
             ErrorKind::Start | ErrorKind::AlreadyInitialized | ErrorKind::Other => abi::MPI_ERR_OTHER,
         };
-        Error(Box::new(Inner { kind, class, operation, detail: detail.into() }))
+        Error(Box::new(Inner { kind, class, rank: -1, operation, detail: detail.into() }))
     }
 
     pub(crate) fn start(error: &StartError) -> Error {
         Error::new(ErrorKind::Start, "init", error.to_string())
+    }
+
+    /// The same error about a rank, if it is one and errors of this kind are about ranks.
+    pub(crate) fn about(mut self, rank: i32) -> Error {
+        let about_ranks = [ErrorKind::Truncated, ErrorKind::WrongType, ErrorKind::PeerFailed];
+        if self.0.rank < 0 && about_ranks.contains(&self.0.kind) {
+            self.0.rank = rank;
+        }
+        self
     }
 
     /// What kind of thing has gone wrong.
@@ -64,6 +87,17 @@ impl Error {
     /// The error class of the standard (MPI-5.0 section 9.4), such as 15 for MPI_ERR_TRUNCATE.
     pub fn class(&self) -> i32 {
         self.0.class
+    }
+
+    /// The rank that it is about, in the communicator of the operation: who has failed, or has sent the message. `None`
+    /// if it is about none, or it is not known about which.
+    pub fn rank(&self) -> Option<Rank> {
+        (self.0.rank >= 0).then_some(self.0.rank)
+    }
+
+    /// What has happened, with the values; the error displays as the operation and this.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
     }
 
     /// The function of this crate that failed, such as `recv`.
@@ -115,6 +149,15 @@ fn of_mpi(operation: &'static str, error: &MpiError) -> Error {
     let mut out = Error::new(kind, operation, error.detail());
     out.0.class = error.class();
     out
+}
+
+/// A completion of an operation that went well, or its error. `peer` is whom the operation was with.
+#[track_caller]
+pub(crate) fn outcome(operation: &'static str, completion: Completion, peer: i32) -> Result<Completion> {
+    match error_of(&completion) {
+        None => Ok(completion),
+        Some(error) => Err(of_mpi(operation, &error).about(completion.source).about(peer)),
+    }
 }
 
 /// A buffer that an operation keeps although it is over: a defect of the library, reported and not hidden.

@@ -1,18 +1,27 @@
 //! Message passing between the processes of a parallel program: MPI for Rust, without a C MPI underneath.
 //!
+//! # The first program
+//!
 //! A *job* is a number of processes, the *ranks*, that `mpirun -n N PROGRAM` starts. Each calls [`init`] and talks to
 //! the others through a [`Communicator`]; a program started without `mpirun` is a job of one rank.
 //!
 //! ```
-//! let universe = oxmpi::init()?;
-//! let world = universe.world();
-//! let sum = world.all_reduce_one(world.rank() + 1, oxmpi::Sum)?;
-//! println!("rank {} of {}: the sum of 1 to {} is {sum}", world.rank(), world.size(), world.size());
-//! universe.finalize()?;
-//! # Ok::<(), oxmpi::Error>(())
+//! fn main() -> oxmpi::Result<()> {
+//!     let universe = oxmpi::init()?;
+//!     let world = universe.world();
+//!     let sum = world.all_reduce_one(world.rank() + 1, oxmpi::Sum)?;
+//!     println!("rank {} of {}: the sum of 1 to {} is {sum}", world.rank(), world.size(), world.size());
+//!     universe.finalize()
+//! }
 //! ```
 //!
-//! A process can be initialised once. For trying things and for tests, [`threads`] runs several ranks in one process:
+//! A process can be initialised once. For trying things and for tests, [`threads`] runs several ranks in one process;
+//! the examples of these pages do so.
+//!
+//! # Messages
+//!
+//! A message goes to a rank and has a *tag*, a number by which the receiver tells messages apart. What is received is as
+//! long as what was sent:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -25,22 +34,162 @@
 //! });
 //! ```
 //!
+//! or goes [into](Communicator::recv_into) memory that is there. A long [`send`](Communicator::send) waits for its
+//! receiver: two ranks that exchange data use [`sendrecv`](Communicator::sendrecv), or requests. Partners may be
+//! `Option`s of ranks: `None` is nobody, as beyond the edge of a grid.
+//!
+//! # Requests
+//!
+//! A message can go on while the program computes. A [`Request`] takes the buffer and gives it back when it is over;
+//! [`wait_all`] and [`RequestSet`] wait for several:
+//!
+//! ```
+//! oxmpi::threads(2, |world| {
+//!     let peer = 1 - world.rank();
+//!     let receive = world.irecv(vec![0; 1000], peer, 0).unwrap();
+//!     let send = world.isend(vec![world.rank(); 1000], peer, 0).unwrap();
+//!     // ... compute ...
+//!     let received = oxmpi::wait_all([receive, send]).unwrap();
+//!     assert_eq!(received[0].0, [peer; 1000]);
+//! });
+//! ```
+//!
+//! A [`scope`](Communicator::scope) borrows buffers instead; all that was started in it is over when it returns:
+//!
+//! ```
+//! oxmpi::threads(2, |world| {
+//!     let (mine, mut theirs, peer) = ([world.rank(); 3], [-1; 3], 1 - world.rank());
+//!     world.scope(|s| {
+//!         s.irecv(&mut theirs, peer, 0)?;
+//!         s.isend(&mine, peer, 0)?;
+//!         Ok(())
+//!     }).unwrap();
+//!     assert_eq!(theirs, [peer; 3]);
+//! });
+//! ```
+//!
+//! What is done again and again with the same partner can be described once: [`Persistent`]. Who wants to look at a message
+//! before it is received takes it as a [`Message`].
+//!
+//! # Structs
+//!
+//! Messages consist of [`Element`]s: numbers, arrays and tuples of elements, and structs of elements, nested as one likes.
+//! Padding stays at home: this struct has 24 bytes in memory and 13 in a message.
+//!
+//! ```
+//! #[derive(oxmpi::Element, Clone, Copy, Debug, PartialEq)]
+//! #[repr(C)]
+//! struct Particle {
+//!     kind: u8,
+//!     mass: f64,
+//!     charge: f32,
+//! }
+//!
+//! oxmpi::threads(2, |world| {
+//!     let particle = Particle { kind: 1, mass: 2.0, charge: -1.0 };
+//!     if world.rank() == 0 {
+//!         world.send(&[particle; 10], 1, 0).unwrap();
+//!     } else {
+//!         let (particles, status) = world.recv::<Particle>(0, 0).unwrap();
+//!         assert_eq!((particles, status.bytes()), (vec![particle; 10], 130));
+//!     }
+//! });
+//! ```
+//!
+//! A message could bring any pattern of bits, so types for which not every one is a value are no elements. The compiler says
+//! so, and what to do instead:
+//!
+//! ```compile_fail,E0277
+//! oxmpi::threads(1, |world| {
+//!     world.recv::<bool>(0, 0).unwrap();   // error: `bool` cannot be an element of a message
+//! });
+//! ```
+//!
+//! ```compile_fail
+//! #[derive(oxmpi::Element, Clone, Copy)]
+//! enum Colour { Red, Green }   // error: an enum cannot be an element of a message
+//! ```
+//!
+//! ```compile_fail
+//! #[derive(oxmpi::Element, Clone, Copy)]
+//! struct Name { text: &'static str }   // error: a reference cannot be a member of an element of a message
+//! ```
+//!
+//! ```compile_fail,E0277
+//! #[derive(oxmpi::Element, Clone, Copy)]
+//! struct Flagged { flag: bool, value: f64 }   // error: `bool` cannot be an element of a message
+//! ```
+//!
+//! # Matrices
+//!
+//! Buffers need not lie in one piece. [`Strided`] and [`StridedMut`] are rectangles of a matrix, such as a column, and can be
+//! used wherever a slice can:
+//!
+//! ```
+//! use oxmpi::{Strided, StridedMut};
+//! oxmpi::threads(2, |world| {
+//!     let peer = 1 - world.rank();
+//!     let matrix: Vec<i32> = (0..12).collect();          // 3 rows of 4
+//!     let mut other = [0; 6];                            // 3 rows of 2
+//!     let from = Strided::new(&matrix, 4).column(2);
+//!     let mut to = StridedMut::new(&mut other, 2);
+//!     world.sendrecv(&from, peer, 0, &mut to.column(1), peer, 0).unwrap();
+//!     assert_eq!(other, [0, 2, 0, 6, 0, 10]);
+//! });
+//! ```
+//!
+//! # Collectives
+//!
+//! All ranks of a communicator call a collective, in the same order. What only the root gets is an `Option`:
+//!
+//! ```
+//! oxmpi::threads(4, |world| {
+//!     let limits = world.broadcast_one([0.5, world.rank().into()], 2).unwrap();
+//!     assert_eq!(limits, [0.5, 2.0]);
+//!     let ranks = world.gather(&[world.rank()], 0).unwrap();
+//!     assert_eq!(ranks, (world.rank() == 0).then(|| vec![0, 1, 2, 3]));
+//!     let longest = world.all_reduce(&[1, world.rank()], oxmpi::Max).unwrap();
+//!     assert_eq!(longest, [1, 3]);
+//! });
+//! ```
+//!
+//! Any function of two elements is an operation: [`Op::commutative`], [`Op::ordered`]. Most collectives have forms that
+//! write into memory that is there (`_into`), that replace their argument (`_in_place`), and that go on while the program
+//! computes (in a [`Scope`], with an `i` in front).
+//!
+//! # Communicators
+//!
+//! Messages of one communicator are never received in another: libraries [`dup`](Communicator::dup) that of their
+//! callers. [`split`](Communicator::split) and [`create`](Communicator::create) make smaller ones, the latter from
+//! [`Group`]s:
+//!
+//! ```
+//! oxmpi::threads(4, |world| {
+//!     let row = world.split(Some(world.rank() / 2), 0).unwrap().unwrap();
+//!     assert_eq!(row.all_reduce_one(world.rank(), oxmpi::Sum).unwrap(), [1, 5][world.rank() as usize / 2]);
+//! });
+//! ```
+//!
 //! # What is where
 //!
 //! | | |
 //! |---|---|
 //! | start and end | [`init`], [`init_threaded`], [`Universe`], [`threads`] |
-//! | communicators | [`Communicator`]: rank, size, dup, split |
-//! | messages | `send`, `ssend`, `recv`, `recv_into`, `sendrecv`, `probe` of [`Communicator`] |
-//! | messages that go on while the program computes | `isend`, `irecv`: [`Request`] owns its buffer; [`Communicator::scope`] borrows it |
-//! | collectives | `barrier`, `broadcast`, `reduce`, `all_reduce`, `gather`, ... of [`Communicator`] |
-//! | what can be sent | slices of [`Plain`] types; [`Number`]s can be reduced with an [`Op`] |
+//! | communicators, groups | [`Communicator`]: `rank`, `size`, `dup`, `split`, `create`, `group`, `compare`; [`Group`] |
+//! | messages | `send`, `ssend`, `recv`, `recv_into`, `sendrecv`, `sendrecv_replace`, `probe`, `iprobe` of [`Communicator`] |
+//! | messages found before they are received | `mprobe`, `improbe`: [`Message`] |
+//! | messages that go on while the program computes | `isend`, `issend`, `irecv`: [`Request`] owns its buffer; [`Communicator::scope`] borrows it |
+//! | several of them | [`wait_all`], [`RequestSet`] |
+//! | messages started again and again | `send_init`, `recv_init`: [`Persistent`] |
+//! | collectives | `barrier`, `broadcast`, `gather`, `scatter`, `all_gather`, `all_to_all`, `reduce`, `all_reduce`, `reduce_scatter_block`, `scan`, `exclusive_scan` of [`Communicator`]; of [`Scope`] with an `i` |
+//! | what can be sent | a [`Buffer`] of [`Element`]s: slices, arrays, vectors, [`Strided`]; received into: a [`BufferMut`] |
+//! | operations | [`Number`]s have [`Sum`], [`Max`] and so on, [`Complex`] ones [`Sum`] and [`Product`], [`Located`] ones [`MinLoc`] and [`MaxLoc`]; [`Op`] for all else |
 //!
 //! # Errors and panics
 //!
-//! What the network, another process or the machine can cause is an [`Error`]. What only a mistake in the program can
-//! cause (a rank that does not exist, a negative tag, slices of wrong lengths) panics and says which argument has
-//! which value. Nothing panics while it is dropped.
+//! What the network, another process or the machine can cause is an [`Error`], with its kind, the rank it is about, and a
+//! text. What only a mistake in the program can cause (a rank that does not exist, a negative tag, slices of wrong
+//! lengths) panics where the program made it and says which argument has which value. Nothing panics while it is dropped.
 //!
 //! # Threads
 //!
@@ -55,6 +204,13 @@
 //! # Ok::<(), oxmpi::Error>(())
 //! ```
 //!
+//! ```compile_fail,E0277
+//! oxmpi::threads(1, |world| {
+//!     let request = world.irecv(vec![0], 0, 0).unwrap();
+//!     std::thread::scope(|s| { s.spawn(move || request.wait().map(drop)); });   // error: cannot be sent between threads
+//! });
+//! ```
+//!
 //! Communicators and requests borrow from the universe: the compiler refuses to use them after it has ended.
 //!
 //! ```compile_fail,E0505
@@ -66,20 +222,64 @@
 //! ```
 #![forbid(unsafe_code)]
 
+// What `#[derive(Element)]` makes names this crate, here too.
+extern crate self as oxmpi;
+
 mod collective;
 mod communicator;
 mod error;
+mod group;
+mod immediate;
+mod matched;
 mod message;
 mod op;
+mod pairs;
+mod pending;
+mod persistent;
+mod reduction;
 mod request;
 mod scope;
 mod universe;
 
 pub use communicator::{Communicator, Rank};
 pub use error::{Error, ErrorKind, Result};
+pub use group::{Comparison, Group};
+pub use matched::Message;
 pub use message::{ANY_SOURCE, ANY_TAG, Dest, Source, Status, Tag, TagMatch};
-pub use op::{BitAnd, BitOr, BitXor, Integer, Max, Min, Number, Op, Product, Sum};
-pub use oxmpi_mem::memory::Plain;
+pub use op::{Arithmetic, BitAnd, BitOr, BitXor, Integer, Max, Min, Number, Op, Product, Sum};
+pub use oxmpi_derive::Element;
+pub use oxmpi_mem::element::Element;
+pub use oxmpi_mem::regions::{Buffer, BufferMut};
+
+/// ```
+/// use oxmpi::{Buffer, Strided};
+/// let matrix = [1, 2, 3, 4, 5, 6];
+/// let view = Strided::new(&matrix, 3);
+/// assert_eq!((view.rows(), view.columns(), view.row(1)), (2, 3, &[4, 5, 6][..]));
+/// assert_eq!(view.part(.., 1..).count(), 4);
+/// ```
+#[doc(inline)]
+pub use oxmpi_mem::regions::Strided;
+
+/// ```
+/// use oxmpi::StridedMut;
+/// let mut matrix = [1, 2, 3, 4, 5, 6];
+/// let (mut left, right) = StridedMut::new(&mut matrix, 3).split_at_column(1);
+/// left.row_mut(1)[0] = right.row(0)[1];
+/// assert_eq!(matrix, [1, 2, 3, 3, 5, 6]);
+/// ```
+#[doc(inline)]
+pub use oxmpi_mem::regions::StridedMut;
+
+pub use pairs::{Complex, Located, MaxLoc, MinLoc};
+pub use pending::{Indexed, Pending, RequestSet, wait_all};
+pub use persistent::{Persistent, Started};
 pub use request::Request;
 pub use scope::{Scope, ScopedRequest};
 pub use universe::{Funneled, Level, Multiple, Universe, init, init_threaded, threads};
+
+/// What `#[derive(Element)]` needs. Not for use by hand: an [`Element`] that is wrong is unsound.
+#[doc(hidden)]
+pub mod derive {
+    pub use oxmpi_mem::element::{Member, Shape};
+}

@@ -1,14 +1,14 @@
 //! Blocking messages between two ranks (MPI-5.0 chapter 3).
 
 use crate::communicator::{Communicator, Rank};
-use crate::error::{Error, ErrorKind, Result, kept, settle};
+use crate::error::{Error, ErrorKind, Result, outcome, settle};
 use crate::universe::Level;
 use oxmpi_abi::constants as abi;
-use oxmpi_core::completion::error_of;
 use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode};
-use oxmpi_mem::memory::{Owned, Plain, lend, lend_mut, view, zeros};
-use oxmpi_objects::error::MpiError;
+use oxmpi_mem::element::Element;
+use oxmpi_mem::memory::{lend_buffer, lend_buffer_mut, lend_mut, view_of, zeros};
+use oxmpi_mem::regions::{Buffer, BufferMut};
 
 /// A number of the sender's choice, 0 to 2^31-1, by which receivers tell messages apart.
 pub type Tag = i32;
@@ -118,7 +118,16 @@ impl TagMatch {
     }
 }
 
-/// What is known of a message.
+/// What is known of a message (MPI_Status, MPI-5.0 section 3.2.5).
+///
+/// ```
+/// oxmpi::threads(1, |world| {
+///     world.send(&[1.0, 2.0], 0, 7).unwrap();
+///     let (_, status) = world.recv::<f64>(0, oxmpi::ANY_TAG).unwrap();
+///     assert_eq!((status.source(), status.tag(), status.bytes()), (Some(0), 7, 16));
+///     assert_eq!((status.count::<f32>(), status.count::<[f64; 3]>()), (Some(4), None));
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     source: i32,
@@ -146,25 +155,25 @@ impl Status {
         self.tag
     }
 
-    /// Its length in bytes.
+    /// Its length in bytes, without padding.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its length in elements of `T`; `None` if it is no whole number of them.
-    pub fn count<T: Plain>(&self) -> Option<usize> {
+    /// Its length in elements of `T`; `None` if it is no whole number of them (MPI_Get_count).
+    pub fn count<T: Element>(&self) -> Option<usize> {
         self.bytes.is_multiple_of(size_of_element::<T>()).then(|| self.bytes / size_of_element::<T>())
     }
 }
 
-/// Elements without bytes cannot be counted in a message.
-pub(crate) const fn size_of_element<T: Plain>() -> usize {
-    const { assert!(size_of::<T>() > 0, "a type without bytes cannot be sent") };
-    size_of::<T>()
+/// The bytes of an element in a message. Elements without bytes cannot be counted in one.
+pub(crate) const fn size_of_element<T: Element>() -> usize {
+    const { assert!(T::SHAPE.data_bytes() > 0, "a type without bytes cannot be sent") };
+    T::SHAPE.data_bytes()
 }
 
 /// What has come must be whole elements.
-pub(crate) fn whole<T: Plain>(operation: &'static str, status: Status) -> Result<Status> {
+pub(crate) fn whole<T: Element>(operation: &'static str, status: Status) -> Result<Status> {
     match status.count::<T>() {
         Some(_) => Ok(status),
         None => Err(not_whole::<T>(operation, status)),
@@ -172,22 +181,32 @@ pub(crate) fn whole<T: Plain>(operation: &'static str, status: Status) -> Result
 }
 
 #[cold]
-fn not_whole<T: Plain>(operation: &'static str, status: Status) -> Error {
+fn not_whole<T: Element>(operation: &'static str, status: Status) -> Error {
     let text = format!(
         "a message of {} bytes from rank {} with tag {} is no whole number of {} ({} bytes)",
         status.bytes,
         status.source,
         status.tag,
         std::any::type_name::<T>(),
-        size_of::<T>()
+        size_of_element::<T>()
     );
-    Error::new(ErrorKind::WrongType, operation, text)
+    Error::new(ErrorKind::WrongType, operation, text).about(status.source)
 }
 
 impl<L: Level> Communicator<'_, L> {
     /// Sends; returns when `data` is on its way, which for long messages means that the receiver is taking it
-    /// (MPI_Send). So two ranks that both send first and receive then may wait for each other for ever: see
-    /// [`sendrecv`](Communicator::sendrecv).
+    /// (MPI_Send, MPI-5.0 section 3.2.1). So two ranks that both send first and receive then may wait for each other for
+    /// ever: see [`sendrecv`](Communicator::sendrecv).
+    ///
+    /// ```
+    /// oxmpi::threads(2, |world| {
+    ///     if world.rank() == 0 {
+    ///         world.send(&[1.5, 2.5], 1, 0).unwrap();
+    ///     } else {
+    ///         assert_eq!(world.recv::<f64>(0, 0).unwrap().0, [1.5, 2.5]);
+    ///     }
+    /// });
+    /// ```
     ///
     /// # Errors
     /// If the receiver has failed.
@@ -195,11 +214,21 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If there is no rank `dest`, or `tag` is negative.
     #[track_caller]
-    pub fn send<T: Plain>(&self, data: &[T], dest: impl Into<Dest>, tag: Tag) -> Result<()> {
+    pub fn send<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
         self.send_as("send", Mode::Standard, data, dest.into(), tag)
     }
 
     /// Sends; returns when the receiver has begun to receive (MPI_Ssend).
+    ///
+    /// ```
+    /// oxmpi::threads(2, |world| {
+    ///     if world.rank() == 0 {
+    ///         world.ssend(&[7u8], 1, 0).unwrap();   // now rank 1 receives it
+    ///     } else {
+    ///         world.recv::<u8>(0, 0).unwrap();
+    ///     }
+    /// });
+    /// ```
     ///
     /// # Errors
     /// As [`send`](Communicator::send).
@@ -207,30 +236,32 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// As [`send`](Communicator::send).
     #[track_caller]
-    pub fn ssend<T: Plain>(&self, data: &[T], dest: impl Into<Dest>, tag: Tag) -> Result<()> {
+    pub fn ssend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
         self.send_as("ssend", Mode::Synchronous, data, dest.into(), tag)
     }
 
     #[track_caller]
-    fn send_as<T: Plain>(
+    fn send_as<B: Buffer + ?Sized>(
         &self,
         operation: &'static str,
         mode: Mode,
-        data: &[T],
+        data: &B,
         dest: Dest,
         tag: Tag,
     ) -> Result<()> {
-        let _ = size_of_element::<T>();
+        let _ = size_of_element::<B::Element>();
         let dest = dest.raw();
         // The short way, if it is open; otherwise the one that can wait and tells what is wrong.
-        if mode == Mode::Standard && self.process.send_now(&self.core, view(data), dest, tag) {
+        if mode == Mode::Standard
+            && view_of(data, |bytes| self.process.send_now(&self.core, bytes, dest, tag)) == Some(true)
+        {
             return Ok(());
         }
-        let sent = lend(data, |buffer| self.process.send(&self.core, mode, buffer, dest, tag));
-        settle(operation, sent)
+        let sent = lend_buffer(data, |buffer| self.process.send(&self.core, mode, buffer, dest, tag));
+        settle(operation, sent).map_err(|e| e.about(dest))
     }
 
-    /// Receives a message of any length.
+    /// Receives a message of any length (MPI_Mprobe and MPI_Mrecv).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -249,55 +280,54 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// If there is no rank `source`, or `tag` is negative.
     #[track_caller]
-    pub fn recv<T: Plain>(
+    pub fn recv<T: Element>(
         &self,
         source: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<(Vec<T>, Status)> {
-        let (source, tag) = (source.into().raw(), tag.into().raw());
-        let room = |bytes: u64| {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            let room = zeros::<T>(bytes.div_ceil(size_of_element::<T>()));
-            room.map(Owned::new).map_err(|e| MpiError::new(abi::MPI_ERR_NO_MEM, e.to_string()))
-        };
-        let (status, owned) = loop {
+        let (source, tag) = (source.into(), tag.into());
+        loop {
             // The room is found before the message is taken: if there is none the message stays where it is.
-            let seen = settle("recv", self.process.probe(&self.core, source, tag))?;
-            let mut owned = settle("recv", room(seen.bytes))?;
+            let room = room_for::<T>("recv", self.probe_as("recv", source, tag)?)?;
             // Another thread may have been quicker.
-            let Some((message, found)) = settle("recv", self.process.improbe(&self.core, source, tag))?
-            else {
-                continue;
-            };
-            if found.bytes > seen.bytes {
-                owned = settle("recv", room(found.bytes))?;
+            if let Some(message) = self.improbe_as("recv", source, tag)? {
+                return message.recv_as("recv", room);
             }
-            let received = self.process.receive_matched(message, owned.buf());
-            break (whole::<T>("recv", Status::new(&settle("recv", received)?))?, owned);
-        };
-        let mut data = owned.into_vec().map_err(|_| kept("recv"))?;
-        data.truncate(status.count::<T>().unwrap_or(0));
-        Ok((data, status))
+        }
     }
 
     /// Receives into `buffer` (MPI_Recv). The message may be shorter: [`Status::count`] says how much has come.
     ///
+    /// ```
+    /// oxmpi::threads(2, |world| {
+    ///     if world.rank() == 0 {
+    ///         world.send(&[1, 2, 3], 1, 5).unwrap();
+    ///     } else {
+    ///         let mut buffer = [0; 10];
+    ///         let status = world.recv_into(&mut buffer, oxmpi::ANY_SOURCE, 5).unwrap();
+    ///         assert_eq!((status.source(), status.count::<i32>()), (Some(0), Some(3)));
+    ///         assert_eq!(buffer[..3], [1, 2, 3]);
+    ///     }
+    /// });
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Truncated`] if the message is longer than `buffer`, which then has its beginning;
-    /// [`ErrorKind::WrongType`] if it is no whole number of `T`; the sender has failed.
+    /// [`ErrorKind::WrongType`] if it is no whole number of elements; the sender has failed.
     ///
     /// # Panics
     /// As [`recv`](Communicator::recv).
     #[track_caller]
-    pub fn recv_into<T: Plain>(
+    pub fn recv_into<B: BufferMut + ?Sized>(
         &self,
-        buffer: &mut [T],
+        buffer: &mut B,
         source: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Status> {
         let (source, tag) = (source.into().raw(), tag.into().raw());
-        let done = lend_mut(buffer, |buffer| self.process.recv(&self.core, buffer, source, tag));
-        whole::<T>("recv_into", Status::new(&settle("recv_into", done)?))
+        let done =
+            lend_buffer_mut(buffer, |buffer| self.process.recv_whatever(&self.core, buffer, source, tag));
+        received::<B::Element>("recv_into", settle("recv_into", done), source)
     }
 
     /// Sends and receives at the same time, so that ranks can exchange data without waiting for each other
@@ -318,29 +348,73 @@ impl<L: Level> Communicator<'_, L> {
     /// # Panics
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     #[track_caller]
-    pub fn sendrecv<T: Plain, U: Plain>(
+    pub fn sendrecv<S: Buffer + ?Sized, R: BufferMut + ?Sized>(
         &self,
-        data: &[T],
+        data: &S,
         dest: impl Into<Dest>,
         send_tag: Tag,
-        buffer: &mut [U],
+        buffer: &mut R,
         source: impl Into<Source>,
         receive_tag: impl Into<TagMatch>,
     ) -> Result<Status> {
-        let _ = size_of_element::<T>();
+        let _ = size_of_element::<S::Element>();
         let (dest, source, receive_tag) = (dest.into().raw(), source.into().raw(), receive_tag.into().raw());
-        let done = lend(data, |send| {
-            lend_mut(buffer, |receive| {
+        let done = lend_buffer(data, |send| {
+            lend_buffer_mut(buffer, |receive| {
                 let send = Outgoing { buffer: send, dest, tag: send_tag };
                 let receive = Incoming { buffer: receive, source, tag: receive_tag };
                 self.process.sendrecv(&self.core, send, receive)
             })
         });
-        let done = done.and_then(|done| error_of(&done).map_or(Ok(done), Err));
-        whole::<U>("sendrecv", Status::new(&settle("sendrecv", done)?))
+        received::<R::Element>("sendrecv", settle("sendrecv", done), source)
+    }
+
+    /// Sends what is in `data` and receives into it (MPI_Sendrecv_replace).
+    ///
+    /// ```
+    /// oxmpi::threads(3, |world| {
+    ///     let (right, left) = ((world.rank() + 1) % 3, (world.rank() + 2) % 3);
+    ///     let mut token = [world.rank()];
+    ///     world.sendrecv_replace(&mut token, right, 0, left, 0).unwrap();
+    ///     assert_eq!(token, [left]);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sendrecv`](Communicator::sendrecv); [`ErrorKind::NoMemory`] for a copy of the data.
+    ///
+    /// # Panics
+    /// As [`sendrecv`](Communicator::sendrecv).
+    #[track_caller]
+    pub fn sendrecv_replace<B: BufferMut + ?Sized>(
+        &self,
+        data: &mut B,
+        dest: impl Into<Dest>,
+        send_tag: Tag,
+        source: impl Into<Source>,
+        receive_tag: impl Into<TagMatch>,
+    ) -> Result<Status> {
+        let bytes = size_of_element::<B::Element>() * data.count();
+        let mut copy = room::<u8>("sendrecv_replace", bytes)?;
+        lend_buffer(data, |data| lend_mut(&mut copy, |copy| copy.copy_from(0, &data, 0, bytes)));
+        self.sendrecv(&copy, dest, send_tag, data, source, receive_tag)
     }
 
     /// Waits until a message is there, and leaves it there (MPI_Probe).
+    ///
+    /// ```
+    /// oxmpi::threads(2, |world| {
+    ///     if world.rank() == 0 {
+    ///         world.send(&[1u8; 100], 1, 7).unwrap();
+    ///     } else {
+    ///         let status = world.probe(0, oxmpi::ANY_TAG).unwrap();
+    ///         assert_eq!((status.bytes(), status.tag()), (100, 7));
+    ///         world.recv::<u8>(0, 7).unwrap();
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// With threads, another one may receive the message first: then use [`mprobe`](Communicator::mprobe).
     ///
     /// # Errors
     /// If the sender has failed.
@@ -349,11 +423,26 @@ impl<L: Level> Communicator<'_, L> {
     /// As [`recv`](Communicator::recv).
     #[track_caller]
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Status> {
-        let found = self.process.probe(&self.core, source.into().raw(), tag.into().raw());
-        settle("probe", found).map(|c| Status::new(&c))
+        self.probe_as("probe", source.into(), tag.into())
+    }
+
+    #[track_caller]
+    fn probe_as(&self, operation: &'static str, source: Source, tag: TagMatch) -> Result<Status> {
+        let source = source.raw();
+        let found = self.process.probe(&self.core, source, tag.raw());
+        settle(operation, found).map(|c| Status::new(&c)).map_err(|e| e.about(source))
     }
 
     /// Looks whether a message is there (MPI_Iprobe).
+    ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     assert_eq!(world.iprobe(0, 0).unwrap(), None);
+    ///     world.send(&[1u8], 0, 0).unwrap();
+    ///     assert_eq!(world.iprobe(0, 0).unwrap().map(|status| status.bytes()), Some(1));
+    ///     world.recv::<u8>(0, 0).unwrap();
+    /// });
+    /// ```
     ///
     /// # Errors
     /// If the sender has failed.
@@ -362,7 +451,31 @@ impl<L: Level> Communicator<'_, L> {
     /// As [`recv`](Communicator::recv).
     #[track_caller]
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Status>> {
-        let found = self.process.iprobe(&self.core, source.into().raw(), tag.into().raw());
-        settle("iprobe", found).map(|c| c.map(|c| Status::new(&c)))
+        let source = source.into().raw();
+        let found = self.process.iprobe(&self.core, source, tag.into().raw());
+        settle("iprobe", found).map(|c| c.map(|c| Status::new(&c))).map_err(|e| e.about(source))
+    }
+}
+
+/// A vector of `len` zeros that an operation is to fill.
+pub(crate) fn room<T: Element>(operation: &'static str, len: usize) -> Result<Vec<T>> {
+    zeros(len).map_err(|e| Error::new(ErrorKind::NoMemory, operation, e.to_string()))
+}
+
+/// Room for a message.
+pub(crate) fn room_for<T: Element>(operation: &'static str, status: Status) -> Result<Vec<T>> {
+    room(operation, status.bytes.div_ceil(size_of_element::<T>()))
+}
+
+/// What a receive from `source` says that is over.
+#[track_caller]
+pub(crate) fn received<T: Element>(
+    operation: &'static str,
+    done: Result<Completion>,
+    source: i32,
+) -> Result<Status> {
+    match done {
+        Ok(completion) => whole::<T>(operation, Status::new(&outcome(operation, completion, source)?)),
+        Err(error) => Err(error.about(source)),
     }
 }

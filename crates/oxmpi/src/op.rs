@@ -4,21 +4,26 @@ use crate::message::size_of_element;
 use oxmpi_coll::{Combine, UserReduction};
 use oxmpi_core::process::UserCall;
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::element::Element;
 use oxmpi_mem::kernels::{self, Scalar};
-use oxmpi_mem::memory::{Plain, lend, lend_mut, zeros};
+use oxmpi_mem::memory::{lend, lend_mut, zeros};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What can be added and multiplied: a [`Number`] or a [`Complex`](crate::Complex) one.
+pub trait Arithmetic: Element + sealed::Represented {}
+
 /// A number that the predefined operations are made for: all primitive ones but `u128`.
-pub trait Number: Plain + sealed::Number {}
+pub trait Number: Arithmetic {}
 
 /// A [`Number`] with bits to combine.
 pub trait Integer: Number {}
 
-mod sealed {
-    pub trait Number {
+pub(crate) mod sealed {
+    /// How the kernels see it.
+    pub trait Represented {
         const SCALAR: oxmpi_mem::kernels::Scalar;
     }
 }
@@ -26,9 +31,10 @@ mod sealed {
 macro_rules! numbers {
     ($($t:ty, $scalar:ident;)*) => {
         $(
-            impl sealed::Number for $t {
+            impl sealed::Represented for $t {
                 const SCALAR: Scalar = Scalar::$scalar;
             }
+            impl Arithmetic for $t {}
             impl Number for $t {}
         )*
     };
@@ -50,7 +56,7 @@ macro_rules! integers {
 integers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 usize);
 
 /// An operation on elements of type `T`. The predefined ones convert to it: [`Sum`], [`Product`], [`Min`], [`Max`],
-/// [`BitAnd`], [`BitOr`], [`BitXor`].
+/// [`BitAnd`], [`BitOr`], [`BitXor`], [`MinLoc`](crate::MinLoc), [`MaxLoc`](crate::MaxLoc).
 #[derive(Clone)]
 pub struct Op<T> {
     how: How<T>,
@@ -73,7 +79,7 @@ impl<T> fmt::Debug for Op<T> {
     }
 }
 
-impl<T: Plain> Op<T> {
+impl<T: Element> Op<T> {
     /// The program's own operation: associative, and the same whichever way round its operands are.
     ///
     /// ```
@@ -92,8 +98,23 @@ impl<T: Plain> Op<T> {
     }
 
     /// As [`commutative`](Op::commutative), but operands are combined in the order of their ranks.
+    ///
+    /// ```
+    /// use oxmpi::Op;
+    /// // Functions x -> a x + b, one after the other.
+    /// let after = |f: &[i64; 2], g: &[i64; 2]| [g[0] * f[0], g[0] * f[1] + g[1]];
+    /// oxmpi::threads(3, |world| {
+    ///     let mine = [2, i64::from(world.rank())];
+    ///     assert_eq!(world.all_reduce_one(mine, Op::ordered(after)).unwrap(), [8, 4]);
+    /// });
+    /// ```
     pub fn ordered(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
         Op { how: How::Function { function: Arc::new(function), commutative: false } }
+    }
+
+    /// A predefined operation.
+    pub(crate) fn kernel(op: kernels::Op, scalar: Scalar) -> Op<T> {
+        Op { how: How::Kernel(op, scalar) }
     }
 
     pub(crate) fn is_commutative(&self) -> bool {
@@ -148,7 +169,7 @@ impl Panic {
 }
 
 /// A panic must not leave the reduction half done, with the caller's buffers lent out.
-fn guarded<T: Plain>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
+fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     Arc::new(move |reduction: &UserReduction| {
         let combined = catch_unwind(AssertUnwindSafe(|| {
             let left: Vec<T> = values(&reduction.left);
@@ -165,7 +186,7 @@ fn guarded<T: Plain>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
 }
 
 /// A copy of the elements: buffers have no alignment, and promise nothing about who else sees them.
-fn values<T: Plain>(buffer: &UserBuf) -> Vec<T> {
+fn values<T: Element>(buffer: &UserBuf) -> Vec<T> {
     let mut all = match zeros(buffer.packed_len() / size_of_element::<T>()) {
         Ok(all) => all,
         Err(error) => panic!("no room to reduce in: {error}"),
@@ -183,7 +204,7 @@ macro_rules! predefined {
 
             impl<T: $bound> From<$name> for Op<T> {
                 fn from(_: $name) -> Op<T> {
-                    Op { how: How::Kernel(kernels::Op::$op, T::SCALAR) }
+                    Op::kernel(kernels::Op::$op, T::SCALAR)
                 }
             }
         )*
@@ -203,6 +224,9 @@ macro_rules! predefined {
                 for op in [Op::<f32>::from(Sum), Product.into(), Min.into(), Max.into()] {
                     assert!(matches!(op.lower().combine, Combine::Kernel(_)));
                 }
+                for op in [Op::<crate::Complex<f32>>::from(Sum), Product.into()] {
+                    assert!(matches!(op.lower().combine, Combine::Kernel(_)));
+                }
                 for op in [Op::<f64>::from(Sum), Product.into(), Min.into(), Max.into()] {
                     assert!(matches!(op.lower().combine, Combine::Kernel(_)));
                 }
@@ -212,9 +236,9 @@ macro_rules! predefined {
 }
 predefined! {
     /// The sum; integers wrap around (MPI_SUM).
-    Sum, Sum, Number;
+    Sum, Sum, Arithmetic;
     /// The product; integers wrap around (MPI_PROD).
-    Product, Prod, Number;
+    Product, Prod, Arithmetic;
     /// The smallest (MPI_MIN).
     Min, Min, Number;
     /// The largest (MPI_MAX).

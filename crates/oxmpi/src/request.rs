@@ -1,77 +1,182 @@
 //! Messages that go on while the program computes, with buffers that the request owns.
 
 use crate::communicator::Communicator;
-use crate::error::{Result, kept, settle};
+use crate::error::{Result, kept, outcome, settle};
 use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element, whole};
+use crate::pending::{Pending, sealed, wait};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
-use oxmpi_engine::{Mode, RequestId};
+use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_fabric::ways::Ways;
-use oxmpi_mem::memory::{Owned, Plain};
+use oxmpi_mem::element::Element;
+use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
 /// A message under way, and its buffer: [`wait`](Request::wait) gives the buffer back (MPI-5.0 section 3.7).
+///
+/// Several are waited for by [`wait_all`](crate::wait_all), or one by one as they complete by a
+/// [`RequestSet`](crate::RequestSet).
 ///
 /// # When it is dropped
 /// A send goes on and is delivered; its buffer is freed afterwards. A receive is withdrawn if no message was matched
 /// with it yet; otherwise the message is received and thrown away. Dropping never waits and never panics. A request
 /// that is forgotten (`std::mem::forget`) leaks its buffer, which stays valid as long as messages may come.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
-pub struct Request<'u, T: Plain, L: Level = Funneled> {
+pub struct Request<'u, T: Element, L: Level = Funneled> {
     process: &'u Process<Ways>,
     id: RequestId,
     kind: Kind,
+    peer: i32,
     /// `None` after the buffer was given back.
     buffer: Option<Owned<T>>,
     level: PhantomData<L>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Send,
     Receive,
 }
 
-impl<T: Plain, L: Level> fmt::Debug for Request<'_, T, L> {
+impl<T: Element, L: Level> fmt::Debug for Request<'_, T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request").field("kind", &self.kind).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl<T: Plain, L: Level> Request<'_, T, L> {
+impl<'u, T: Element, L: Level> Request<'u, T, L> {
+    pub(crate) fn new(
+        process: &'u Process<Ways>,
+        id: RequestId,
+        kind: Kind,
+        peer: i32,
+        buffer: Owned<T>,
+    ) -> Self {
+        Request { process, id, kind, peer, buffer: Some(buffer), level: PhantomData }
+    }
+
     /// Waits until the message is sent or received and gives back the buffer, at its full length (MPI_Wait). For a
     /// receive, [`Status::count`] says how much of it was filled; for a send, only the buffer means something.
+    ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     let receive = world.irecv(vec![0u8; 4], 0, 0).unwrap();
+    ///     world.send(&[7u8; 3], 0, 0).unwrap();
+    ///     let (data, status) = receive.wait().unwrap();
+    ///     assert_eq!((data, status.count::<u8>()), (vec![7, 7, 7, 0], Some(3)));
+    /// });
+    /// ```
     ///
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::recv_into`]; the buffer is freed then.
     #[track_caller]
-    pub fn wait(mut self) -> Result<(Vec<T>, Status)> {
-        let done = self.process.wait(self.id);
-        // It is gone, whatever it says: nothing is left to do when `self` is dropped.
-        let buffer = self.buffer.take();
-        let mut status = Status::new(&settle("wait", done)?);
-        if self.kind == Kind::Receive {
-            status = whole::<T>("wait", status)?;
-        }
-        let data = buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| kept("wait"))?;
-        Ok((data, status))
+    pub fn wait(self) -> Result<(Vec<T>, Status)> {
+        wait(self)
     }
 
     /// Whether [`wait`](Request::wait) would return at once; lets messages go on meanwhile (MPI_Test without freeing the
     /// request, MPI_Request_get_status).
+    ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     let receive = world.irecv(vec![0u8], 0, 0).unwrap();
+    ///     assert!(!receive.test());
+    ///     world.send(&[7u8], 0, 0).unwrap();
+    ///     while !receive.test() { /* compute */ }
+    ///     receive.wait().unwrap();
+    /// });
+    /// ```
     pub fn test(&self) -> bool {
-        // There is such a request until it is waited for, which consumes `self`.
-        !matches!(self.process.peek_raw(self.id.raw()), Ok(None))
+        is_complete(self.process, self.id)
+    }
+
+    /// Withdraws a receive that no message was matched with yet: there is no status then. Otherwise waits for it, as a
+    /// send that is cancelled is waited for: sends cannot be cancelled (MPI_Cancel, MPI-5.0 section 3.8.4).
+    ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     let (buffer, status) = world.irecv(vec![5u8], 0, 0).unwrap().cancel().unwrap();
+    ///     assert_eq!((buffer, status), (vec![5], None));
+    ///     let receive = world.irecv(vec![0u8], 0, 0).unwrap();
+    ///     world.send(&[7u8], 0, 0).unwrap();
+    ///     while !receive.test() {}
+    ///     let (buffer, status) = receive.cancel().unwrap();
+    ///     assert_eq!((buffer, status.is_some()), (vec![7], true), "it was too late");
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Request::wait).
+    #[track_caller]
+    pub fn cancel(mut self) -> Result<(Vec<T>, Option<Status>)> {
+        let done = cancelled(self.process, self.id, self.kind)?;
+        let gone = done.cancelled;
+        let (buffer, status) = self.complete("cancel", done)?;
+        Ok((buffer, (!gone).then_some(status)))
+    }
+
+    /// What it says after it is over; nothing is left to do when it is dropped.
+    #[track_caller]
+    fn complete(&mut self, operation: &'static str, done: Completion) -> Result<(Vec<T>, Status)> {
+        let buffer = self.buffer.take();
+        let status = said::<T>(operation, done, self.kind, self.peer)?;
+        let data = buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| kept(operation))?;
+        Ok((data, status))
     }
 }
 
-impl<T: Plain, L: Level> Drop for Request<'_, T, L> {
+/// Whether a request is complete. There is such a request until it is waited for, which consumes its owner.
+pub(crate) fn is_complete(process: &Process<Ways>, id: RequestId) -> bool {
+    !matches!(process.peek_raw(id.raw()), Ok(None))
+}
+
+/// Withdraws a receive and waits for it.
+#[track_caller]
+pub(crate) fn cancelled(process: &Process<Ways>, id: RequestId, kind: Kind) -> Result<Completion> {
+    if kind == Kind::Receive {
+        settle("cancel", process.cancel(id.raw()))?;
+    }
+    settle("cancel", process.wait_raw(id.raw()))
+}
+
+/// What a message says that is over.
+#[track_caller]
+pub(crate) fn said<T: Element>(
+    operation: &'static str,
+    done: Completion,
+    kind: Kind,
+    peer: i32,
+) -> Result<Status> {
+    let status = Status::new(&outcome(operation, done, peer)?);
+    if kind == Kind::Receive && !done.cancelled { whole::<T>(operation, status) } else { Ok(status) }
+}
+
+impl<T: Element, L: Level> sealed::Pending for Request<'_, T, L> {
+    fn process(&self) -> &Process<Ways> {
+        self.process
+    }
+
+    fn id(&self) -> RequestId {
+        self.id
+    }
+}
+
+impl<T: Element, L: Level> Pending for Request<'_, T, L> {
+    type Output = (Vec<T>, Status);
+
+    #[track_caller]
+    fn finish(mut self, done: sealed::Done) -> Result<(Vec<T>, Status)> {
+        self.complete("wait", done.0)
+    }
+}
+
+impl<T: Element, L: Level> Drop for Request<'_, T, L> {
     fn drop(&mut self) {
         if self.buffer.is_none() {
             return;
         }
-        // Neither can fail: the request is there (see `test`).
+        // Neither can fail: the request is there (see `is_complete`).
         if self.kind == Kind::Receive {
             let _ = self.process.cancel(self.id.raw());
         }
@@ -100,7 +205,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// # Panics
     /// If there is no rank `dest`, or `tag` is negative.
     #[track_caller]
-    pub fn isend<T: Plain>(
+    pub fn isend<T: Element>(
         &self,
         data: Vec<T>,
         dest: impl Into<Dest>,
@@ -111,13 +216,22 @@ impl<'u, L: Level> Communicator<'u, L> {
 
     /// Starts to send `data`; complete when the receiver has begun to receive (MPI_Issend).
     ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     let send = world.issend(vec![1u8], 0, 0).unwrap();
+    ///     assert!(!send.test());
+    ///     world.recv::<u8>(0, 0).unwrap();
+    ///     send.wait().unwrap();
+    /// });
+    /// ```
+    ///
     /// # Errors
     /// As [`isend`](Communicator::isend).
     ///
     /// # Panics
     /// As [`isend`](Communicator::isend).
     #[track_caller]
-    pub fn issend<T: Plain>(
+    pub fn issend<T: Element>(
         &self,
         data: Vec<T>,
         dest: impl Into<Dest>,
@@ -127,7 +241,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     }
 
     #[track_caller]
-    fn start_send<T: Plain>(
+    fn start_send<T: Element>(
         &self,
         operation: &'static str,
         mode: Mode,
@@ -136,13 +250,21 @@ impl<'u, L: Level> Communicator<'u, L> {
         tag: Tag,
     ) -> Result<Request<'u, T, L>> {
         let _ = size_of_element::<T>();
-        let buffer = Owned::new(data);
-        let started = self.process.isend(&self.core, mode, buffer.buf(), dest.raw(), tag);
-        let id = settle(operation, started)?;
-        Ok(Request { process: self.process, id, kind: Kind::Send, buffer: Some(buffer), level: PhantomData })
+        let (buffer, dest) = (Owned::new(data), dest.raw());
+        let started = self.process.isend(&self.core, mode, buffer.buf(), dest, tag);
+        let id = settle(operation, started).map_err(|e| e.about(dest))?;
+        Ok(Request::new(self.process, id, Kind::Send, dest, buffer))
     }
 
     /// Starts to receive into `buffer`, whose length is the room there is (MPI_Irecv).
+    ///
+    /// ```
+    /// oxmpi::threads(1, |world| {
+    ///     let receive = world.irecv(vec![0; 2], oxmpi::ANY_SOURCE, oxmpi::ANY_TAG).unwrap();
+    ///     world.send(&[3, 4], 0, 0).unwrap();
+    ///     assert_eq!(receive.wait().unwrap().0, [3, 4]);
+    /// });
+    /// ```
     ///
     /// # Errors
     /// If the sender has failed.
@@ -150,7 +272,7 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// # Panics
     /// If there is no rank `source`, or `tag` is negative.
     #[track_caller]
-    pub fn irecv<T: Plain>(
+    pub fn irecv<T: Element>(
         &self,
         buffer: Vec<T>,
         source: impl Into<Source>,
@@ -159,13 +281,8 @@ impl<'u, L: Level> Communicator<'u, L> {
         let _ = size_of_element::<T>();
         let (source, tag) = (source.into().raw(), tag.into().raw());
         let buffer = Owned::new(buffer);
-        let id = settle("irecv", self.process.irecv(&self.core, buffer.buf(), source, tag))?;
-        Ok(Request {
-            process: self.process,
-            id,
-            kind: Kind::Receive,
-            buffer: Some(buffer),
-            level: PhantomData,
-        })
+        let started = settle("irecv", self.process.irecv(&self.core, buffer.buf(), source, tag));
+        let id = started.map_err(|e| e.about(source))?;
+        Ok(Request::new(self.process, id, Kind::Receive, source, buffer))
     }
 }

@@ -81,6 +81,16 @@ fn the_examples_do_what_they_say() {
             (0..3).map(|r| format!("round {r}: the token is {}\n", (r + 1) * step)).collect();
         assert_eq!(example("ring", ranks, &[]), expected);
     }
+    // The same on any number of ranks, and as far as the naive way in one piece says.
+    let heat = ["1", "2", "4", "7"].map(|ranks| example("heat", ranks, &["300"]));
+    assert!(heat.iter().all(|line| *line == heat[0]), "{heat:?}");
+    let (heat_of_all, change) = plate(300);
+    assert_eq!(
+        heat[0],
+        format!(
+            "after 300 steps the plate has a heat of {heat_of_all:.6}, and the last has changed {change:.6} at most\n"
+        )
+    );
     let pi = example("pi", "3", &["100000"]);
     assert!(pi.starts_with("pi is about 3.14159265"), "{pi}");
 }
@@ -105,4 +115,28 @@ fn an_abort_ends_the_job_with_its_code_and_text() {
     let (code, out, err) = rank_in_role("abort");
     assert_eq!(code, 42, "{out}{err}");
     assert!(err.contains("rank 1") && err.contains("the weather is wrong"), "{err}");
+}
+
+/// What the example `heat` computes, in one piece: the heat of the plate after so many steps, and the last change.
+fn plate(steps: u32) -> (f64, f64) {
+    const ROWS: usize = 48;
+    const WIDTH: usize = 98;
+    let mut now = vec![[0.0f64; WIDTH]; ROWS];
+    now.iter_mut().for_each(|row| row[0] = 100.0);
+    let mut change: f64 = 0.0;
+    for _ in 0..steps {
+        let before = now.clone();
+        change = 0.0;
+        for row in 1..ROWS - 1 {
+            for column in 1..WIDTH - 1 {
+                let around = before[row][column - 1]
+                    + before[row][column + 1]
+                    + before[row - 1][column]
+                    + before[row + 1][column];
+                now[row][column] = around / 4.0;
+                change = change.max((now[row][column] - before[row][column]).abs());
+            }
+        }
+    }
+    (now.iter().flat_map(|row| &row[1..WIDTH - 1]).sum(), change)
 }

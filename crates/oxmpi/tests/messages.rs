@@ -1,7 +1,7 @@
 //! Messages and requests between ranks on threads.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
-use oxmpi::{ANY_SOURCE, ANY_TAG, Communicator, Dest, ErrorKind, threads};
+use oxmpi::{ANY_SOURCE, ANY_TAG, Communicator, Dest, ErrorKind, RequestSet, threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Lengths around every change of protocol, in elements of 4 bytes.
@@ -244,5 +244,174 @@ fn errors_of_messages_come_out_of_the_scope() {
             Ok(())
         });
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Truncated);
+    });
+}
+
+#[test]
+fn sets_give_out_requests_as_they_complete() {
+    threads(4, |world| {
+        let me = world.rank();
+        if me > 0 {
+            for len in LENGTHS {
+                world.barrier().unwrap();
+                // Rank 1 waits until the others were received.
+                if me == 1 {
+                    world.recv::<u8>(0, 7).unwrap();
+                }
+                world.send(&pattern(me, len), 0, 0).unwrap();
+            }
+            return;
+        }
+        for len in LENGTHS {
+            let mut set: RequestSet<_> =
+                (1..4).map(|rank| world.irecv(vec![0u32; len], rank, 0).unwrap()).collect();
+            assert!(set.test_any().is_none() && set.test_some().is_empty());
+            world.barrier().unwrap();
+            let mut seen = vec![set.wait_any().unwrap()];
+            while set.len() > 1 {
+                seen.extend(set.wait_some());
+            }
+            let mut order: Vec<usize> = seen.iter().map(|(index, _)| *index).collect();
+            order.sort_unstable();
+            assert_eq!(order, [1, 2], "rank 1 has not sent yet");
+            assert!(set.test_any().is_none());
+            world.send(&[0u8], 1, 7).unwrap();
+            seen.extend(set.wait_all());
+            assert!(set.is_empty() && set.wait_any().is_none() && set.wait_some().is_empty());
+            for (index, received) in seen {
+                let (data, status) = received.unwrap();
+                assert_eq!(status.source(), Some(index as i32 + 1));
+                assert!(data == pattern(index as i32 + 1, len), "length {len}");
+            }
+        }
+    });
+}
+
+#[test]
+fn indices_stay_those_of_the_order_put_in() {
+    threads(1, |world| {
+        let mut set: RequestSet<_> = (0..3).map(|tag| world.irecv(vec![0u8], 0, tag).unwrap()).collect();
+        for tag in [0, 2, 1] {
+            world.send(&[tag as u8], 0, tag).unwrap();
+            let (index, received) =
+                if tag == 1 { set.test_some().remove(0) } else { set.wait_any().unwrap() };
+            assert_eq!((index, received.unwrap().0), (tag as usize, vec![tag as u8]));
+        }
+        assert!(set.is_empty());
+    });
+}
+
+#[test]
+fn one_of_several_that_fails_spoils_no_other() {
+    threads(1, |world| {
+        let lengths = [4usize, 2, 4];
+        let requests = || lengths.map(|len| world.irecv(vec![0u8; len], 0, ANY_TAG).unwrap());
+        let send = || (0..3).for_each(|tag| world.send(&[tag as u8; 3], 0, tag).unwrap());
+        let mut set = RequestSet::new();
+        set.extend(requests());
+        send();
+        let kinds: Vec<_> = set.wait_all().into_iter().map(|(_, r)| r.map(|(data, _)| data)).collect();
+        assert_eq!(kinds[0], Ok(vec![0, 0, 0, 0]));
+        assert_eq!(kinds[1].as_ref().unwrap_err().kind(), ErrorKind::Truncated);
+        assert_eq!(kinds[2], Ok(vec![2, 2, 2, 0]));
+        let all = requests();
+        send();
+        let error = oxmpi::wait_all(all).unwrap_err();
+        assert_eq!((error.kind(), error.rank(), error.operation()), (ErrorKind::Truncated, Some(0), "wait"));
+        assert_eq!(world.iprobe(ANY_SOURCE, ANY_TAG).unwrap(), None, "all were received");
+    });
+}
+
+#[test]
+fn a_found_message_belongs_to_who_has_found_it() {
+    threads(2, |world| {
+        for len in LENGTHS {
+            if world.rank() == 0 {
+                let sends = (0..4).map(|tag| world.isend(pattern(tag, len), 1, tag).unwrap());
+                let sends: Vec<_> = sends.collect();
+                // It is thrown away at the other side, so this comes to an end.
+                let sync = world.issend(pattern(4, len), 1, 4).unwrap();
+                world.send(&[1u8; 3], 1, 5).unwrap();
+                oxmpi::wait_all(sends).unwrap();
+                sync.wait().unwrap();
+                continue;
+            }
+            let first = world.mprobe(0, ANY_TAG).unwrap();
+            let second = world.mprobe(ANY_SOURCE, ANY_TAG).unwrap();
+            assert_eq!((first.status().tag(), second.status().tag()), (0, 1));
+            // What comes later overtakes what was found.
+            assert!(world.recv::<u32>(0, ANY_TAG).unwrap().0 == pattern(2, len));
+            assert!(second.irecv(vec![0; len]).unwrap().wait().unwrap().0 == pattern(1, len));
+            let mut buffer = vec![0; len];
+            let status = first.recv_into(&mut buffer).unwrap();
+            assert!(buffer == pattern(0, len) && status.count::<u32>() == Some(len));
+            let third = loop {
+                if let Some(message) = world.improbe(0, 3).unwrap() {
+                    break message;
+                }
+            };
+            assert!(third.recv::<u32>().unwrap().0 == pattern(3, len));
+            drop(world.mprobe(0, 4).unwrap());
+            let wrong = world.mprobe(0, 5).unwrap().recv::<u16>().unwrap_err();
+            assert_eq!((wrong.kind(), wrong.rank()), (ErrorKind::WrongType, Some(0)));
+        }
+        if world.rank() == 1 {
+            assert_eq!(world.mprobe(None, 0).unwrap().recv::<u8>().unwrap().0, []);
+        }
+    });
+}
+
+#[test]
+fn persistent_messages_are_started_again_and_again() {
+    threads(2, |world| {
+        let peer = 1 - world.rank();
+        for len in LENGTHS {
+            let mut send = world.send_init(vec![0; len], peer, 3).unwrap();
+            let mut receive = world.recv_init(vec![0; len], ANY_SOURCE, 3).unwrap();
+            for round in 0..5 {
+                send.data().copy_from_slice(&pattern(world.rank() + 10 * round, len));
+                let received = receive.start().unwrap();
+                let sent = send.start().unwrap();
+                let statuses = oxmpi::wait_all([received, sent]).unwrap();
+                assert_eq!(statuses[0].count::<u32>(), Some(len));
+                assert!(receive.data() == pattern(peer + 10 * round, len), "length {len}, round {round}");
+            }
+            world.barrier().unwrap();
+            // One that was not waited for is when it is needed again.
+            if world.rank() == 0 {
+                let _ = send.start().unwrap();
+                send.data().fill(7);
+                drop(send.start().unwrap());
+                drop(send);
+            } else {
+                assert!(world.recv::<u32>(0, 3).unwrap().0 == pattern(40, len));
+                assert!(world.recv::<u32>(0, 3).unwrap().0 == vec![7; len]);
+                assert_eq!(receive.start().unwrap().cancel().unwrap(), None);
+                drop(receive.start().unwrap());
+                assert_eq!(receive.into_data().len(), len);
+            }
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_persistent_message_fails_alone() {
+    threads(1, |world| {
+        let mut receive = world.recv_init(vec![0u8; 4], 0, 0).unwrap();
+        let received = receive.start().unwrap();
+        world.send(&[1u8; 9], 0, 0).unwrap();
+        assert_eq!(received.wait().unwrap_err().kind(), ErrorKind::Truncated);
+        assert_eq!(receive.data(), [1; 4]);
+        // A started receive that is forgotten has its memory until it is needed.
+        std::mem::forget(receive.start().unwrap());
+        world.send(&[2u8; 3], 0, 0).unwrap();
+        assert_eq!(receive.data(), [2, 2, 2, 1]);
+        std::mem::forget(receive.start().unwrap());
+        drop(receive);
+        world.send(&[3u8; 3], 0, 0).unwrap();
+        assert_eq!(world.recv::<u8>(0, 0).unwrap().0, [3; 3], "the dropped receive has not taken it");
+        let mut nothing = world.send_init(vec![1u8], None, 0).unwrap();
+        nothing.start().unwrap().wait().unwrap();
     });
 }

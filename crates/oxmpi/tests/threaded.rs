@@ -1,6 +1,9 @@
 //! A process whose threads all talk at once. Its own program: a process is initialised once.
 
-use oxmpi::{ANY_SOURCE, Communicator, ErrorKind, Multiple, Request, Universe};
+use oxmpi::{
+    ANY_SOURCE, Communicator, ErrorKind, Group, Message, Multiple, Persistent, Request, RequestSet,
+    ScopedRequest, Started, Strided, StridedMut, Universe,
+};
 
 fn is_shared<T: Send + Sync>() {}
 
@@ -9,6 +12,14 @@ fn all_threads_may_call_and_the_types_say_so() {
     is_shared::<Universe<Multiple>>();
     is_shared::<Communicator<'static, Multiple>>();
     is_shared::<Request<'static, u8, Multiple>>();
+    is_shared::<RequestSet<Request<'static, u8, Multiple>>>();
+    is_shared::<Message<'static, Multiple>>();
+    is_shared::<Persistent<'static, u8, Multiple>>();
+    is_shared::<Started<'static, 'static, u8, Multiple>>();
+    is_shared::<ScopedRequest<'static, Multiple>>();
+    is_shared::<Group>();
+    is_shared::<Strided<'static, u8>>();
+    is_shared::<StridedMut<'static, u8>>();
 
     let universe = oxmpi::init_threaded().unwrap();
     assert_eq!(oxmpi::init().unwrap_err().kind(), ErrorKind::AlreadyInitialized);
@@ -35,6 +46,22 @@ fn all_threads_may_call_and_the_types_say_so() {
                     let (data, status) = world.recv::<u8>(ANY_SOURCE, 9).unwrap();
                     assert_eq!(data, vec![data[0]; status.bytes()]);
                     assert_eq!(data.len(), 1 + usize::from(data[0]));
+                }
+            });
+        }
+        // Scopes of several threads, and found messages: whoever finds one has it alone.
+        for tag in 20..22 {
+            let world = &world;
+            s.spawn(move || {
+                for n in 0..200 {
+                    let (data, mut back) = (vec![n; 1 + n % 500], vec![0; 1 + n % 500]);
+                    let found = world.scope(|s| {
+                        s.isend(&data, 0, tag)?;
+                        s.isend(&data, 0, tag + 10)?;
+                        s.irecv(&mut back, 0, tag)?;
+                        world.mprobe(0, tag + 10)?.recv::<usize>()
+                    });
+                    assert_eq!((found.unwrap().0, &back), (data.clone(), &data));
                 }
             });
         }

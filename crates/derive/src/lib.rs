@@ -1,0 +1,154 @@
+//! `#[derive(Element)]`: structs as elements of messages. Use it as `oxmpi::Element`.
+//!
+//! What is derived names the members and asks the compiler where they lie, so that any representation is right and
+//! padding is never looked at. It is unsafe code only in name: the offsets cannot be wrong, and each member's type has to
+//! be an element by itself.
+#![forbid(unsafe_code)]
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Field, GenericParam, Member, Result, Type, parse_quote};
+
+/// Makes a struct an element of messages, if all its members are elements. The struct must be `Copy`; type parameters are
+/// elements too.
+#[proc_macro_derive(Element)]
+pub fn element(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    expand(input.into()).unwrap_or_else(Error::into_compile_error).into()
+}
+
+fn expand(input: TokenStream) -> Result<TokenStream> {
+    let mut input: DeriveInput = syn::parse2(input)?;
+    let fields = match &input.data {
+        Data::Struct(data) => &data.fields,
+        Data::Enum(data) => {
+            let text = "an enum cannot be an element of a message: not every pattern of bits is one of its values; send a \
+                        number instead and match it where it arrives";
+            return Err(Error::new(data.enum_token.span(), text));
+        }
+        Data::Union(data) => {
+            let text =
+                "a union cannot be an element of a message: which of its bytes are initialised is not known";
+            return Err(Error::new(data.union_token.span(), text));
+        }
+    };
+    fields.iter().try_for_each(check)?;
+
+    let names: Vec<Member> = fields.members().collect();
+    let members: Vec<TokenStream> =
+        names.iter().zip(fields).map(|(name, field)| member(name, &field.ty)).collect();
+    for parameter in &mut input.generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter.bounds.push(parse_quote!(::oxmpi::Element));
+        }
+    }
+    let name = &input.ident;
+    let (parameters, arguments, bounds) = input.generics.split_for_impl();
+    Ok(quote! {
+        // SAFETY: these are all members of the struct, each an element, at the places that the compiler says.
+        #[automatically_derived]
+        unsafe impl #parameters ::oxmpi::Element for #name #arguments #bounds {
+            const SHAPE: ::oxmpi::derive::Shape = ::oxmpi::derive::Shape::structure::<Self>(&[#(#members),*]);
+        }
+
+        // Does not compile if another macro has given the struct more members than this one has seen.
+        const _: () = {
+            #[allow(dead_code, clippy::all)]
+            fn all #parameters (value: &#name #arguments) #bounds {
+                let #name { #(#names: _),* } = value;
+            }
+        };
+    })
+}
+
+/// A mistake in the type of a member shall be shown at the type.
+fn member(name: &Member, ty: &Type) -> TokenStream {
+    let of = quote_spanned!(ty.span()=> ::oxmpi::derive::Member::of::<#ty>);
+    quote!(#of(::core::mem::offset_of!(Self, #name)))
+}
+
+/// What can be seen to be wrong without knowing what types mean.
+fn check(field: &Field) -> Result<()> {
+    let what = match &field.ty {
+        Type::Reference(_) => "a reference",
+        Type::Ptr(_) => "a pointer",
+        Type::FnPtr(_) => "a function",
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "{what} (`{}`) cannot be a member of an element of a message: what it points to is not there on another rank",
+        field.ty.to_token_stream()
+    );
+    Err(Error::new_spanned(&field.ty, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said about a definition that is refused.
+    fn refusal(definition: TokenStream) -> String {
+        expand(definition).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_an_element_is_refused_with_its_reason() {
+        let said = refusal(quote!(
+            enum Colour {
+                Red,
+                Green,
+            }
+        ));
+        assert!(said.starts_with("an enum cannot be an element of a message: not every pattern"), "{said}");
+        let said = refusal(quote!(
+            union Bits {
+                a: u32,
+                b: f32,
+            }
+        ));
+        assert!(said.starts_with("a union cannot be"), "{said}");
+        let said = refusal(quote!(
+            struct Name<'a> {
+                text: &'a str,
+            }
+        ));
+        assert!(said.starts_with("a reference (`& 'a str`) cannot be a member"), "{said}");
+        assert!(
+            refusal(quote!(
+                struct P(*const u8);
+            ))
+            .starts_with("a pointer (`* const u8`)")
+        );
+        assert!(
+            refusal(quote!(
+                struct P(fn(u8) -> u8);
+            ))
+            .starts_with("a function (`")
+        );
+    }
+
+    #[test]
+    fn every_member_is_named_and_every_parameter_bound() {
+        let made = expand(quote!(
+            struct Pair<A, const N: usize>(A, [u8; N])
+            where
+                A: Clone;
+        ))
+        .unwrap();
+        let made = made.to_string().replace(' ', "");
+        for part in [
+            "unsafeimpl<A:::oxmpi::Element,constN:usize>::oxmpi::ElementforPair<A,N>whereA:Clone",
+            "Member::of::<A>(::core::mem::offset_of!(Self,0))",
+            "Member::of::<[u8;N]>(::core::mem::offset_of!(Self,1))",
+        ] {
+            assert!(made.contains(part), "no '{part}' in {made}");
+        }
+        let empty = expand(quote!(
+            struct Empty;
+        ))
+        .unwrap()
+        .to_string()
+        .replace(' ', "");
+        assert!(empty.contains("structure::<Self>(&[])"), "{empty}");
+    }
+}
