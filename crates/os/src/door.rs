@@ -19,11 +19,15 @@
 //!    is woken by the next ring, whoever it was for.
 //! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves; the last one to leave stores 0. Who is woken
 //!    looks at everything again.
-//! 6. *Descriptors.* A process with sockets announces state 2 and sleeps in poll(2) on all its descriptors, among them
-//!    the *alarm*, an eventfd. A sibling thread that rings and swaps a 2 out raises the alarm. It stays raised, so that
-//!    all who sleep wake, until somebody announces while nobody else has announced: he lowers it before he stores the
-//!    word. A raise that comes late wakes somebody for nothing. Other processes wake the sleeper by what they write to
-//!    a socket: in a job with sockets nobody rings another process's bell.
+//! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in state 2, in poll(2) on
+//!    all descriptors, among them the *alarm*, an eventfd. The others sleep on the futex as ever (if both do the state is
+//!    3). The leader looks at everything for all, and wakes those for whom something came as any thread does (rule 2).
+//!    Who rings and swaps a 2 or 3 out raises the alarm; only threads of the process can. The leader lowers it before it
+//!    stores its announcement, so a raise that comes late wakes it for nothing. Other processes wake it by what
+//!    they write to a socket: in a job with sockets nobody rings another process's bell.
+//! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
+//!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
+//!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
 
 use crate::{
     barrier::BarrierKind,
@@ -32,7 +36,7 @@ use crate::{
 use std::time::Duration;
 
 const ASLEEP: u32 = 1;
-/// Asleep on descriptors (rule 6).
+/// The leader is asleep on descriptors (rule 6). With `ASLEEP`: and others on the futex.
 const POLLING: u32 = 2;
 const STATE_MASK: u32 = 3;
 
@@ -69,7 +73,7 @@ impl DoorWord {
     /// Rules 2 and 6, of a sibling thread in a process that sleeps on descriptors.
     pub fn ring_with(&self, kind: BarrierKind, alarm: &Alarm) {
         kind.light();
-        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 && self.wake() == POLLING {
+        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 && self.wake() & POLLING != 0 {
             alarm.raise();
         }
     }
@@ -79,17 +83,16 @@ impl DoorWord {
     #[inline(never)]
     fn wake(&self) -> u32 {
         let state = self.word.swap(0, Ordering::SeqCst) & STATE_MASK;
-        if state == ASLEEP {
-            self.futex_wake_all();
+        if state & ASLEEP != 0 {
+            self.futex_wake(i32::MAX as u32);
         }
         state
     }
 
     #[cfg(not(loom))]
-    fn futex_wake_all(&self) {
+    fn futex_wake(&self, most: u32) {
         // The result is the number of those woken. It can fail only for a bad address.
-        let _ =
-            rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), i32::MAX as u32);
+        let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::empty(), most);
     }
 
     /// Waits until the word is not `expected` or somebody wakes, or for no reason.
@@ -106,9 +109,13 @@ impl DoorWord {
     }
 
     #[cfg(loom)]
-    fn futex_wake_all(&self) {
+    fn futex_wake(&self, most: u32) {
         let _held = self.futex.0.lock().expect("no thread panics with it");
-        self.futex.1.notify_all();
+        if most == 1 {
+            self.futex.1.notify_one();
+        } else {
+            self.futex.1.notify_all();
+        }
     }
 
     #[cfg(loom)]
@@ -125,9 +132,9 @@ impl DoorWord {
 pub struct Alarm {
     #[cfg(not(loom))]
     poller: std::sync::Arc<crate::poller::Poller>,
-    /// Loom knows no eventfd: whether it is raised, and who waits.
+    /// Loom knows no descriptors: whether the alarm is raised, whether a socket is ready, and who waits.
     #[cfg(loom)]
-    raised: (loom::sync::Mutex<bool>, loom::sync::Condvar),
+    state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
 }
 
 #[cfg(not(loom))]
@@ -152,25 +159,36 @@ impl Alarm {
 
 #[cfg(loom)]
 impl Alarm {
-    /// An alarm without descriptors.
+    /// An alarm beside one socket.
     #[expect(clippy::new_without_default, reason = "as the real one, it is made on purpose")]
     pub fn new() -> Alarm {
-        Alarm { raised: Default::default() }
+        Alarm { state: Default::default() }
+    }
+
+    /// Something comes to the socket.
+    pub fn arrive(&self) {
+        self.state.0.lock().expect("no thread panics with it").1 = true;
+        self.state.1.notify_all();
+    }
+
+    /// Takes what has come to the socket, if anything has.
+    pub fn take(&self) -> bool {
+        std::mem::take(&mut self.state.0.lock().expect("no thread panics with it").1)
     }
 
     fn raise(&self) {
-        *self.raised.0.lock().expect("no thread panics with it") = true;
-        self.raised.1.notify_all();
+        self.state.0.lock().expect("no thread panics with it").0 = true;
+        self.state.1.notify_all();
     }
 
     fn lower(&self) {
-        *self.raised.0.lock().expect("no thread panics with it") = false;
+        self.state.0.lock().expect("no thread panics with it").0 = false;
     }
 
     fn wait(&self, _timeout: Option<Duration>) {
-        let mut raised = self.raised.0.lock().expect("no thread panics with it");
-        while !*raised {
-            raised = self.raised.1.wait(raised).expect("no thread panics with it");
+        let mut state = self.state.0.lock().expect("no thread panics with it");
+        while *state == (false, false) {
+            state = self.state.1.wait(state).expect("no thread panics with it");
         }
     }
 }
@@ -187,36 +205,84 @@ struct Inside {
     count: u32,
     /// The number of the last announcement.
     number: u32,
+    /// A thread leads (rule 7).
+    is_led: bool,
+    /// The leader is among those who have announced.
+    leader_sleeps: bool,
+}
+
+impl Inside {
+    /// A new value of the word: a new number, and who sleeps how.
+    fn announcement(&mut self) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        let others = self.count > u32::from(self.leader_sleeps);
+        self.number << 2 | if self.leader_sleeps { POLLING } else { 0 } | if others { ASLEEP } else { 0 }
+    }
+}
+
+/// A thread's part in sleeping on descriptors (rules 6 and 7), from the beginning of a wait to its end.
+#[derive(Debug, Default)]
+pub struct Turn {
+    leads: bool,
+    has_announced: bool,
 }
 
 impl Sleepers {
     /// Rule 1, up to and including the heavy barrier. The caller must now look at all its sources.
     pub fn announce<'a>(&'a self, word: &'a DoorWord, kind: BarrierKind) -> Sleepy<'a> {
-        self.announce_with(word, kind, None)
+        let mut inside = self.lock();
+        inside.count += 1;
+        self.announced(inside, word, kind, None)
     }
 
-    /// As [`Sleepers::announce`]; with an alarm the sleep is on descriptors (rule 6).
-    pub fn announce_with<'a>(
+    /// As [`Sleepers::announce`] in a process that sleeps on descriptors (rules 6 and 7).
+    pub fn announce_turn<'a>(
         &'a self,
+        word: &'a DoorWord,
+        kind: BarrierKind,
+        alarm: &'a Alarm,
+        turn: &mut Turn,
+    ) -> Sleepy<'a> {
+        let mut inside = self.lock();
+        inside.count += 1;
+        turn.has_announced = true;
+        turn.leads |= !std::mem::replace(&mut inside.is_led, true);
+        if turn.leads {
+            alarm.lower();
+            inside.leader_sleeps = true;
+        }
+        self.announced(inside, word, kind, turn.leads.then_some(alarm))
+    }
+
+    fn announced<'a>(
+        &'a self,
+        mut inside: impl std::ops::DerefMut<Target = Inside>,
         word: &'a DoorWord,
         kind: BarrierKind,
         alarm: Option<&'a Alarm>,
     ) -> Sleepy<'a> {
-        let announced = {
-            let mut inside = self.lock();
-            if inside.count == 0
-                && let Some(alarm) = alarm
-            {
-                alarm.lower();
-            }
-            inside.count += 1;
-            inside.number = inside.number.wrapping_add(1);
-            let announced = inside.number << 2 | if alarm.is_some() { POLLING } else { ASLEEP };
-            word.word.store(announced, Ordering::Relaxed);
-            announced
-        };
+        let announced = inside.announcement();
+        word.word.store(announced, Ordering::Relaxed);
+        drop(inside);
         kind.heavy();
         Sleepy { sleepers: self, word, announced, kind, alarm }
+    }
+
+    /// The wait of this turn is over (rule 7).
+    pub fn end_turn(&self, word: &DoorWord, turn: &Turn) {
+        if !turn.has_announced {
+            return;
+        }
+        let mut inside = self.lock();
+        if turn.leads {
+            inside.is_led = false;
+        }
+        if !inside.is_led && inside.count > 0 {
+            let new = inside.announcement();
+            word.word.store(new, Ordering::Relaxed);
+            drop(inside);
+            word.futex_wake(1);
+        }
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Inside> + '_ {
@@ -259,6 +325,9 @@ impl Drop for Sleepy<'_> {
     fn drop(&mut self) {
         let mut inside = self.sleepers.lock();
         inside.count -= 1;
+        if self.alarm.is_some() {
+            inside.leader_sleeps = false;
+        }
         if inside.count == 0 {
             self.word.word.store(0, Ordering::Relaxed);
         }

@@ -14,7 +14,7 @@ use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
     bytes::{Bytes, BytesMut, CopyKind},
     control_section::ControlSection,
-    door::{DoorWord, Sleepers},
+    door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
     pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
@@ -413,6 +413,86 @@ fn door_rules_4_and_5_two_sleepers() {
         thread.join().unwrap();
         ringer.join().unwrap();
     });
+}
+
+/// What threads of a process with a socket share: each waits for a flag of its own. What comes to the socket is the
+/// first one's flag.
+struct Plugged {
+    word: DoorWord,
+    sleepers: Sleepers,
+    alarm: Alarm,
+    flags: [AtomicU32; 2],
+}
+
+impl Plugged {
+    /// Looks at everything for all.
+    fn look(&self, index: usize) -> bool {
+        if self.alarm.take() {
+            self.set(0);
+        }
+        self.flags[index].load(Ordering::Acquire) == 1
+    }
+
+    fn set(&self, index: usize) {
+        self.flags[index].store(1, Ordering::Release);
+        self.word.ring_with(Symmetric, &self.alarm);
+    }
+
+    fn wait(&self, index: usize) {
+        let mut turn = Turn::default();
+        while !self.look(index) {
+            let sleepy = self.sleepers.announce_turn(&self.word, Symmetric, &self.alarm, &mut turn);
+            if !self.look(index) {
+                sleepy.sleep(None);
+            }
+        }
+        self.sleepers.end_turn(&self.word, &turn);
+    }
+}
+
+fn plugged() -> Arc<Plugged> {
+    Arc::new(Plugged {
+        word: DoorWord::default(),
+        sleepers: Sleepers::default(),
+        alarm: Alarm::new(),
+        flags: [AtomicU32::new(0), AtomicU32::new(0)],
+    })
+}
+
+#[test]
+fn door_rule_6_the_leader_hears_sockets_and_siblings() {
+    for by_socket in [true, false] {
+        check(3, move || {
+            let all = plugged();
+            let other = all.clone();
+            let thread = thread::spawn(move || if by_socket { other.alarm.arrive() } else { other.set(0) });
+            all.wait(0);
+            thread.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn door_rule_7_somebody_leads_as_long_as_somebody_sleeps() {
+    for socket_first in [true, false] {
+        check(2, move || {
+            let all = plugged();
+            let waiters = [0, 1].map(|index| {
+                let all = all.clone();
+                thread::spawn(move || all.wait(index))
+            });
+            if socket_first {
+                all.alarm.arrive();
+                all.set(1);
+            } else {
+                all.set(1);
+                all.alarm.arrive();
+            }
+            for waiter in waiters {
+                waiter.join().unwrap();
+            }
+        });
+    }
 }
 
 /// Meets once with `value`; the sum of all.

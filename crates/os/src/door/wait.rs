@@ -1,6 +1,6 @@
 //! When to look, when to yield, when to sleep: the policy of the door.
 
-use super::{Alarm, Sleepers, Sleepy};
+use super::{Alarm, Sleepers, Sleepy, Turn};
 use crate::{
     barrier::{self, BarrierKind},
     clock,
@@ -129,7 +129,7 @@ impl Door {
     /// ```
     #[inline]
     pub fn begin(&self) -> Wait<'_> {
-        Wait { door: self, started: None, yields: 0, phase: Phase::Spin }
+        Wait { door: self, started: None, yields: 0, phase: Phase::Spin, turn: Turn::default() }
     }
 
     /// Wakes the sleeping threads of this process: a sibling has completed something.
@@ -156,6 +156,16 @@ pub struct Wait<'d> {
     started: Option<u64>,
     yields: u32,
     phase: Phase,
+    turn: Turn,
+}
+
+impl Drop for Wait<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.door.alarm.is_some() {
+            self.door.sleepers.end_turn(self.door.segment.door_word(), &self.turn);
+        }
+    }
 }
 
 /// What to do next.
@@ -211,7 +221,11 @@ impl Wait<'_> {
             }
             self.phase = Phase::Sleep;
         }
-        Next::Sleep(door.sleepers.announce_with(door.segment.door_word(), door.kind, door.alarm.as_ref()))
+        let word = door.segment.door_word();
+        Next::Sleep(match &door.alarm {
+            None => door.sleepers.announce(word, door.kind),
+            Some(alarm) => door.sleepers.announce_turn(word, door.kind, alarm, &mut self.turn),
+        })
     }
 }
 
