@@ -175,13 +175,15 @@ pub enum RecordError {
         /// Records written.
         written: u64,
     },
-    /// The point from which to go on lies ahead.
-    #[error("{point:?} is said to have come, at most {most} bytes of that record were sent")]
+    /// The point from which to go on cannot be.
+    #[error("{point:?} is said to have come; the first record kept is {first}, and {written:?} was sent")]
     Resume {
         /// The point.
         point: Point,
-        /// Bytes that were sent of the record at most.
-        most: usize,
+        /// The first record that is kept.
+        first: u64,
+        /// Up to where was ever sent.
+        written: Point,
     },
 }
 
@@ -582,6 +584,10 @@ impl Tcp {
     /// A peer has proved who it is: takes the connection, or not.
     fn judge(&mut self, acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
+        if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock) {
+            // It has given this attempt up meanwhile, for a better one, or says what it must not.
+            return;
+        }
         let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
         let peer = self.peer(at);
         let own_attempt = matches!(peer.way, Way::Connecting { .. } | Way::Greeting { .. });

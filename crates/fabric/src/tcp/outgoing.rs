@@ -75,6 +75,8 @@ pub(super) struct Outgoing {
     /// Bytes of it that are written, or that the peer has.
     at: usize,
     writing: Option<Writing>,
+    /// Up to where it was ever written: the peer may have so much, whatever it said before.
+    written: Point,
     copied: usize,
     ask: bool,
     bye: bool,
@@ -237,6 +239,8 @@ impl Outgoing {
             return;
         }
         self.at += bytes;
+        self.written =
+            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
         let Some(kept) = self.kept.get_mut(self.current) else { return };
         if writing.done == RECORD_HEADER && self.at == kept.len() {
             if let Notice::Written(token) = kept.notice {
@@ -245,6 +249,7 @@ impl Outgoing {
             }
             (self.writing, self.at) = (None, 0);
             self.current += 1;
+            self.written = self.written.max(Point { records: self.first + self.current as u64, bytes: 0 });
         }
     }
 
@@ -257,13 +262,18 @@ impl Outgoing {
         if records > written {
             return Err(RecordError::Acknowledged { records, written });
         }
+        self.drop_until(records);
+        Ok(())
+    }
+
+    /// The records before this one are not needed any more.
+    fn drop_until(&mut self, records: u64) {
         while self.first < records {
             let Some(kept) = self.kept.pop_front() else { break };
             self.first += 1;
-            self.current -= 1;
+            self.current = self.current.saturating_sub(1);
             self.drop_kept(kept);
         }
-        Ok(())
     }
 
     /// A new connection begins, whose other side has what `point` says: all behind it is to be written again.
@@ -271,16 +281,15 @@ impl Outgoing {
     /// # Errors
     /// If it cannot have that.
     pub(super) fn resume(&mut self, point: Point) -> Result<(), RecordError> {
-        // A record that was being written may have come whole for all we know of the kernel's buffers, but then
-        // it would count as written.
-        self.acknowledge(point.records)?;
-        let most = match self.kept.front() {
-            Some(kept) if self.current > 0 => kept.len().saturating_sub(1),
-            Some(_) => self.at,
-            None => 0,
-        };
-        if point.bytes as usize > most {
-            return Err(RecordError::Resume { point, most });
+        // Whoever says less than was said before has given the connection up; more than was ever written nobody has.
+        let error = RecordError::Resume { point, first: self.first, written: self.written };
+        if point > self.written || point.records < self.first {
+            return Err(error);
+        }
+        self.drop_until(point.records);
+        let whole = self.kept.front().map_or(0, Kept::len);
+        if point.bytes != 0 && point.bytes as usize >= whole {
+            return Err(error);
         }
         (self.current, self.at, self.writing) = (0, point.bytes as usize, None);
         (self.ask, self.asked) = (false, self.first);

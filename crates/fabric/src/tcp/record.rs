@@ -112,7 +112,7 @@ fn word<const N: usize>(bytes: &[u8; RECORD_HEADER], at: usize) -> [u8; N] {
 }
 
 /// Up to where a direction has been received: what is said when a connection is made again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Point {
     /// Records that have come whole.
     pub records: u64,
