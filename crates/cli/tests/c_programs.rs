@@ -1,8 +1,9 @@
 //! The C programs of `tests/c` and `examples`, compiled with the installed `mpicc` and run by the installed `mpirun`.
 //!
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
-//! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program is a test case
-//! of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+//! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
+//! memory and over sockets, unless one of its first lines says `// not over: tcp` and why. Each program and way is a
+//! test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use std::path::{Path, PathBuf};
@@ -33,9 +34,9 @@ fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-fn run(program: &Path, ranks: u32) -> Result<String, String> {
+fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
     let output = Command::new(prefix().join("bin/mpirun"))
-        .args(["-n", &ranks.to_string(), "--timeout", "60"])
+        .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca", "rpi", way])
         .arg(program)
         .output()
         .map_err(|e| format!("mpirun: {e}"))?;
@@ -62,21 +63,32 @@ fn flags(source: &str) -> Vec<&str> {
     flags.map(|flags| flags.split_whitespace().collect()).unwrap_or_default()
 }
 
-/// Compiles `tests/c/NAME.c`, runs it with each of its numbers of ranks, and says of all that failed.
-fn says_ok(name: &str) {
+/// Whether one of the first lines is `// not over: WAY, because ...`.
+fn is_not_over(source: &str, way: &str) -> bool {
+    let mut lines = source.lines().take(4).filter_map(|line| line.strip_prefix("// not over: "));
+    lines.any(|line| line.split(',').next() == Some(way) && line.len() > way.len() + 10)
+}
+
+/// Compiles `tests/c/NAME.c`, runs it over `way` with each of its numbers of ranks, and says of all that failed.
+fn says_ok(name: &str, way: &str) {
     let path = root().join("tests/c").join(name).with_extension("c");
     let source = std::fs::read_to_string(&path).unwrap();
     let sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
     assert!(!sizes.is_empty(), "the first line names no number of ranks");
-    let directory = tempdir(name);
+    if is_not_over(&source, way) {
+        return;
+    }
+    let directory = tempdir(&format!("{name}-{way}"));
     let program = directory.join(name);
     compile(&path, &flags(&source), &program).unwrap_or_else(|error| panic!("{name}: mpicc: {error}"));
     let mut failures = Vec::new();
     for n in sizes {
-        match run(&program, n) {
+        match run(&program, n, way) {
             Ok(out) if out.lines().last() == Some("ok") => {}
-            Ok(out) => failures.push(format!("{name} on {n} ranks: the last line is not 'ok':\n{out}")),
-            Err(error) => failures.push(format!("{name} on {n} ranks: {error}")),
+            Ok(out) => {
+                failures.push(format!("{name} over {way} on {n} ranks: the last line is not 'ok':\n{out}"))
+            }
+            Err(error) => failures.push(format!("{name} over {way} on {n} ranks: {error}")),
         }
     }
     std::fs::remove_dir_all(&directory).unwrap();
@@ -92,7 +104,16 @@ macro_rules! programs {
             $(
                 #[test]
                 fn $name() {
-                    super::says_ok(stringify!($name));
+                    super::says_ok(stringify!($name), "shm");
+                }
+            )*
+        }
+
+        mod program_over_tcp {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), "tcp");
                 }
             )*
         }
@@ -211,6 +232,13 @@ programs! {
 }
 
 #[test]
+fn a_program_says_over_what_it_cannot_run_and_why() {
+    let source = "// ranks: 1 2\n// not over: tcp, because it looks into its segment\nint main() {}\n";
+    assert!(is_not_over(source, "tcp") && !is_not_over(source, "shm"));
+    assert!(!is_not_over("// ranks: 1\n// not over: tcp\n", "tcp"), "without a reason");
+}
+
+#[test]
 fn all_programs_are_named_here() {
     let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|e| e.unwrap().path());
     let mut there: Vec<String> = entries
@@ -235,8 +263,11 @@ fn examples_run() {
         let program = directory.join(name);
         compile(&root().join("examples").join(name).with_extension("c"), &[], &program).unwrap();
         for &n in sizes {
-            let out = run(&program, n).unwrap_or_else(|error| panic!("{name} on {n} ranks: {error}"));
-            assert!(out.contains(text), "{name} on {n} ranks: {out}");
+            for way in ["shm", "tcp"] {
+                let out = run(&program, n, way)
+                    .unwrap_or_else(|error| panic!("{name} over {way} on {n} ranks: {error}"));
+                assert!(out.contains(text), "{name} over {way} on {n} ranks: {out}");
+            }
         }
     }
     std::fs::remove_dir_all(&directory).unwrap();

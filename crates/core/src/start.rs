@@ -92,7 +92,7 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> Result
     let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: given.incarnation };
     let settings = tcp::Settings {
         eager_limit: params.rpi_tcp_short(),
-        buffers: socket_buffers(params),
+        buffers: Some(socket_buffers(params)),
         ..tcp::Settings::default()
     };
     let (directory, teller) = (client.clone(), client.clone());

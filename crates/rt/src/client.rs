@@ -325,13 +325,14 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
     }
 }
 
-/// Bytes that the kernel shall buffer for each socket, if the parameters say so.
-pub fn socket_buffers(params: &Params) -> Option<usize> {
-    match params.rpi_tcp_sockbuf() {
-        ..0 => Some(params.rpi_tcp_short()),
-        bytes => Some(bytes as usize),
-    }
+/// Bytes that the kernel shall buffer for each socket by the parameters.
+pub fn socket_buffers(params: &Params) -> usize {
+    let bytes = usize::try_from(params.rpi_tcp_sockbuf()).unwrap_or_else(|_| params.rpi_tcp_short());
+    bytes.max(LEAST_BUFFERS)
 }
+
+/// With less a connection waits for the kernel's timers, as one segment of the loopback does not fit.
+const LEAST_BUFFERS: usize = 32 << 10;
 
 /// Whether `ranks` ranks on this node have to share processors.
 pub fn is_oversubscribed(ranks: u32) -> bool {
@@ -381,6 +382,15 @@ mod tests {
         for wrong in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(66), &"ä".repeat(64)] {
             assert_eq!(from_hex(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn sockets_are_buffered_as_short_messages_need_and_no_less_than_works() {
+        let buffers = |name, value| socket_buffers(&Params::default().with(name, value).unwrap());
+        assert_eq!(socket_buffers(&Params::default()), 65535);
+        assert_eq!(buffers("rpi_tcp_short", "100000"), 100_000);
+        assert_eq!(buffers("rpi_tcp_sockbuf", "1m"), 1 << 20);
+        assert_eq!([buffers("rpi_tcp_short", "0"), buffers("rpi_tcp_sockbuf", "0")], [32 << 10; 2]);
     }
 
     #[test]

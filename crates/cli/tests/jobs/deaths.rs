@@ -117,3 +117,30 @@ fn killed_while_everybody_sends_and_receives() {
 fn peers_that_ignore_the_request_to_end_are_killed() {
     killed("stubborn", false, ["MPI_Comm_size"; 2], &[]);
 }
+
+const SOCKETS: [&str; 3] = ["--mca", "rpi", "tcp"];
+
+#[test]
+fn killed_in_a_receive_over_sockets() {
+    killed("recv", true, ["MPI_Recv"; 2], &SOCKETS);
+}
+
+#[test]
+fn killed_in_a_barrier_over_sockets() {
+    killed("barrier", true, ["MPI_Barrier"; 2], &SOCKETS);
+}
+
+#[test]
+fn killed_in_finalize_over_sockets() {
+    killed("finalize", true, ["MPI_Recv", "MPI_Finalize"], &SOCKETS);
+}
+
+#[test]
+fn sender_and_receiver_of_long_messages_over_sockets_killed() {
+    killed("pairs", false, ["MPI_Send", "MPI_Recv"], &SOCKETS);
+}
+
+#[test]
+fn killed_while_everybody_sends_and_receives_over_sockets() {
+    killed("transfer", false, ["MPI_Sendrecv"; 2], &SOCKETS);
+}

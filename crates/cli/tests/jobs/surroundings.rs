@@ -105,6 +105,7 @@ fn without_locked_memory() {
 fn many_ranks_on_few_processors() {
     let p = compile(&["jobs/many"]);
     p.run(64, &[], "many", &["work"]).is_fine(64, " of 64");
+    p.run(64, &["--mca", "rpi", "tcp"], "many", &["work"]).is_fine(64, " of 64");
     p.run(200, &[], "many", &["init"]).is_fine(200, " of 200");
 }
 
@@ -112,6 +113,7 @@ fn many_ranks_on_few_processors() {
 fn many_ranks_end_right_after_their_first_messages() {
     let p = compile(&["finalize_learn"]);
     p.run(60, &[], "finalize_learn", &[]).is_fine(1, "ok");
+    p.run(60, &["--mca", "rpi", "tcp"], "finalize_learn", &[]).is_fine(1, "ok");
 }
 
 #[test]
@@ -133,5 +135,41 @@ fn small_buffers_lose_nothing() {
             let outcome = p.run(4, &mca, program, &[]);
             assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{options:?} {outcome:?}");
         }
+    }
+}
+
+#[test]
+fn sockets_of_any_size_lose_nothing() {
+    let p = compile(&["p2p_basic", "coll_basic"]);
+    for options in [
+        &["rpi_tcp_short", "0"][..],
+        &["rpi_tcp_short", "1m"],
+        &["rpi_tcp_sockbuf", "0"],
+        &["rpi_tcp_sockbuf", "4m", "rpi_tcp_short", "200k"],
+    ] {
+        let mut mca = vec!["--mca", "rpi", "tcp"];
+        mca.extend(options.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]));
+        for program in ["p2p_basic", "coll_basic"] {
+            let outcome = p.run(4, &mca, program, &[]);
+            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{options:?} {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn sockets_use_the_interfaces_that_are_named() {
+    let p = compile(&["p2p_basic"]);
+    let run =
+        |name: &str, value: &str| p.run(2, &["--mca", "rpi", "tcp", "--mca", name, value], "p2p_basic", &[]);
+    for include in ["lo", "127.0.0.0/8"] {
+        run("btl_tcp_if_include", include).is_fine(1, "ok");
+    }
+    for name in ["btl_tcp_if_include", "btl_tcp_if_exclude"] {
+        let outcome = run(name, "lo, nosuch9");
+        assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{outcome:?}");
+        let text = format!(
+            "mpirun: parameter '{name}': this host has no interface 'nosuch9'; it has lo (127.0.0.1/8)"
+        );
+        assert!(outcome.err.starts_with(&text), "{outcome:?}");
     }
 }

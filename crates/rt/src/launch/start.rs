@@ -169,7 +169,7 @@ fn make_sockets(launch: &Launch, size: u32) -> Result<Sockets, LaunchError> {
     let mut sockets = Sockets { listeners: Vec::new(), addresses: Vec::new(), secret };
     for _ in 0..size {
         let listen = |e| LaunchError::Kernel("listen on a socket", e);
-        let listener = Listener::bind(chosen.address, socket_buffers(params)).map_err(listen)?;
+        let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
         sockets.addresses.push(format!("{}%{}", listener.address().map_err(listen)?, chosen.name));
         sockets.listeners.push(Some(listener));
     }
