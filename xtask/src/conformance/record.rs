@@ -106,10 +106,11 @@ pub(super) fn stop(ranks: &[Rank]) -> Stop {
     if let Some(test) = ranks.iter().find_map(|rank| rank.out_of_step.as_ref()) {
         return Stop::After(test.clone());
     }
-    if ranks.iter().any(|rank| rank.plan.is_none()) {
+    let any_crashed = ranks.iter().any(Rank::crashed);
+    // One may crash in its first test before another one is awake.
+    if ranks.iter().any(|rank| rank.plan.is_none() && (!any_crashed || rank.crashed())) {
         return Stop::Start;
     }
-    let any_crashed = ranks.iter().any(Rank::crashed);
     let suspects = ranks.iter().filter(|rank| !any_crashed || rank.crashed());
     match suspects.filter_map(Rank::position).min() {
         Some((_, test)) => Stop::In(test.to_owned()),
@@ -177,6 +178,8 @@ mod tests {
         assert_eq!(names, ["m.a"]);
         // Unless another one crashed.
         ranks[0].stacks = "Fatal Python error: Segmentation fault\n".into();
+        assert_eq!(stop(&ranks), Stop::In("m.c".into()));
+        ranks[1] = rank("");
         assert_eq!(stop(&ranks), Stop::In("m.c".into()));
     }
 
