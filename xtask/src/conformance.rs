@@ -100,10 +100,13 @@ fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
     let ways: BTreeSet<Rpi> = rounds.iter().map(|round| round.place.rpi).collect();
     let mut runnable = Vec::new();
     for rpi in ways {
-        match unknown(rpi, &client) {
-            Some(part) => add(&mut results, part)?,
-            None => runnable.push(rpi),
+        let test = way(rpi, &client);
+        if !test.verdict.is_bad() {
+            runnable.push(rpi);
         }
+        let mut part = Part::new("way", Place { ranks: 2, rpi });
+        part.tests.push(test);
+        add(&mut results, part)?;
     }
     let suite = Suite { client: &client, witness, directory: &directory, patience: options.patience };
     for module in &plan.modules {
@@ -117,17 +120,24 @@ fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
     conclude(&results, options.shrink, &directory)
 }
 
-/// The verdict on a library that does not know this way.
-fn unknown(rpi: Rpi, client: &Client) -> Option<Part> {
-    let output = client.mpirun().args(["-n", "1"]).args(rpi.arguments()).arg("true").output();
-    let why = match output {
-        Ok(output) if output.status.success() => return None,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+/// Whether messages take this way when the library is told so.
+fn way(rpi: Rpi, client: &Client) -> Test {
+    let mut command = client.mpirun();
+    command.args(["-n", "2", "--timeout", "60"]).args(rpi.arguments());
+    command.arg(client.python()).arg(root().join("xtask/src/conformance/way.py"));
+    let why = match command.output() {
+        Ok(output) => {
+            let (said, complained) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if output.status.success() && said == format!("{0}\n{0}\n", rpi.name()) {
+                return Test::new("way", Verdict::Passed, "");
+            }
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" and ");
+            format!("told to go over {}, the ranks went over: {said}\n{complained}", rpi.name())
+        }
         Err(error) => error.to_string(),
     };
-    let mut part = Part::new("mpirun", Place { ranks: 1, rpi });
-    part.tests.push(Test::new("mpirun", Verdict::Error, why));
-    Some(part)
+    Test::new("way", Verdict::Failed, why.trim())
 }
 
 /// Runs the programs that are not modules of the suite.
