@@ -42,13 +42,13 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
         Some(options) => {
             let ways = options.rpis.iter();
             let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));
-            let rounds: Vec<Round> = places.map(|place| Round { place, without: &[] }).collect();
+            let rounds: Vec<Round> = places.enumerate().map(|(i, place)| Round::new(i, place)).collect();
             judge(&options, &rounds)
         }
     }
 }
 
-/// Modules that ask one rank a very long list of questions: more ranks only repeat them.
+/// Modules whose ranks do not speak to each other and answer a very long list of questions: they are run once.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
 /// The part for every change: the suite alone, with few ranks. It judges the installation in `prefix`.
@@ -59,12 +59,9 @@ pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
         prefix: Some(prefix.to_owned()),
         ..Options::default()
     };
-    let round = |ranks: u32, rpi: Rpi, without| Round { place: Place { ranks, rpi }, without };
-    let rounds = [
-        round(1, Rpi::Shm, &[][..]),
-        round(2, Rpi::Shm, &LONG_AND_LOCAL),
-        round(2, Rpi::Tcp, &LONG_AND_LOCAL),
-    ];
+    let places = [(1, Rpi::Shm), (2, Rpi::Shm), (2, Rpi::Tcp)];
+    let round = |(i, (ranks, rpi))| Round::new(i, Place { ranks, rpi });
+    let rounds: Vec<Round> = places.into_iter().enumerate().map(round).collect();
     judge(&options, &rounds)
 }
 
@@ -73,6 +70,13 @@ pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
 struct Round {
     place: Place,
     without: &'static [&'static str],
+}
+
+impl Round {
+    /// The first one has everything.
+    fn new(number: usize, place: Place) -> Round {
+        Round { place, without: if number == 0 { &[] } else { &LONG_AND_LOCAL } }
+    }
 }
 
 /// What is run: modules and programs, and where.
