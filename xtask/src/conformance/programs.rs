@@ -235,10 +235,12 @@ fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
     if value("Success")? != "1" || value("CommWorldProcs")? != ranks.to_string() {
         return Err(format!("no success with {ranks} ranks:\n{text}"));
     }
-    // Five transpositions with two clocks, and the solved equations.
-    let passed = text.lines().filter(|line| line.contains(" PASSED")).count();
-    if passed < 11 || text.contains("FAILED") {
-        return Err(format!("{passed} residual checks passed of 11:\n{text}"));
+    // Five transpositions (those by another clock may be too short to be told of), and the solved equations.
+    let passed =
+        |start: &str| text.lines().filter(|line| line.starts_with(start) && line.contains(" PASSED")).count();
+    let (transposed, solved) = (passed("WALL"), passed("||Ax-b||"));
+    if transposed < 5 || solved < 1 || text.contains("FAILED") {
+        return Err(format!("{transposed} of 5 transpositions and {solved} of 1 solution passed:\n{text}"));
     }
     for name in ["MPIRandomAccess_LCG_Errors", "MPIRandomAccess_Errors"] {
         if value(name)? != "0" {
@@ -277,8 +279,8 @@ mod tests {
     fn hpcc_must_have_passed_everything() {
         let directory = std::env::temp_dir().join(format!("xtask-hpcc-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        let good = "WALL 200 PASSED\n".repeat(11)
-            + "Success=1\nCommWorldProcs=2\nMPIRandomAccess_LCG_Errors=0\nMPIRandomAccess_Errors=0\nMPIFFT_maxErr=1.5e-15\n";
+        let good = "WALL 200 PASSED\n".repeat(5)
+            + "||Ax-b||_oo/(eps)= 0.006 ...... PASSED\nSuccess=1\nCommWorldProcs=2\nMPIRandomAccess_LCG_Errors=0\nMPIRandomAccess_Errors=0\nMPIFFT_maxErr=1.5e-15\n";
         let check = |text: &str| {
             fs::write(directory.join("hpccoutf.txt"), text).unwrap();
             check_hpcc("", &directory, 2)
@@ -291,7 +293,9 @@ mod tests {
             ("1.5e-15", "0.5"),
             ("1.5e-15", "nan"),
             ("1.5e-15", "-1"),
-            ("WALL 200 PASSED\nWALL", "WALL 200 FAILED\nWALL"),
+            ("WALL 200 PASSED\nWALL", "WALL"),
+            ("...... PASSED", "...... FAILED"),
+            ("||Ax-b||_oo/(eps)= 0.006 ...... PASSED", ""),
         ] {
             assert!(check(&good.replace(from, to)).is_err(), "{from} -> {to}");
         }

@@ -65,10 +65,11 @@ impl Test {
             let names: Vec<&str> = self.missing.iter().map(String::as_str).collect();
             return format!("missing {}", names.join(", "));
         }
-        // A Python story ends with the exception.
-        let line = match self.verdict {
-            Verdict::Hung | Verdict::Crashed => self.text.lines().next(),
-            _ => self.text.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with(' ')),
+        // A Python story ends with the exception. All others begin with what matters.
+        let line = if self.text.starts_with("Traceback") {
+            self.text.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with(' '))
+        } else {
+            self.text.lines().next()
         };
         line.unwrap_or("no reason given").to_owned()
     }
