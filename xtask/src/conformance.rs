@@ -52,7 +52,6 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
 /// The part for every change: the suite alone, with few ranks. It judges the installation in `prefix`.
-#[expect(dead_code, reason = "not yet one of the things that must hold before a change goes in")]
 pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
     let options = Options {
         module: Some("^(test_|bench_)".to_owned()),

@@ -1,4 +1,4 @@
-//! The project's few verbs: `cargo xtask demo`, `test`, `soak`, `install`.
+//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `bench`, `conformance`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -16,6 +16,7 @@ use run::{Failure, Run};
 const HELP: &str = "\
 cargo xtask demo                            install into target/oxmpi and run an example on 4 ranks
 cargo xtask test                            everything that must hold before a change goes in
+cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each
 cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of three parts, and a little more
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
@@ -28,6 +29,11 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["demo"] => demo(),
         ["test"] => test::test(),
+        ["fuzz"] => test::fuzz(600),
+        ["fuzz", "--seconds", seconds] => match seconds.parse() {
+            Ok(seconds) => test::fuzz(seconds),
+            Err(_) => Err(Failure::new(format!("--seconds {seconds}: not a number of seconds"))),
+        },
         ["soak"] => soak::soak(60),
         ["soak", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) => soak::soak(seconds),

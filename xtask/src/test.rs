@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
 use crate::bench;
+use crate::conformance;
 use crate::install::{install, target_directory};
 use crate::root;
 use crate::run::{Failure, Run};
@@ -23,7 +24,20 @@ pub(crate) fn test() -> Result<(), Failure> {
         .env("OXMPI_TEST_PREFIX", &prefix)
         .show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;
-    loom()
+    loom()?;
+    fuzz(60)?;
+    conformance::quick(&prefix)
+}
+
+/// All fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive
+/// model, matching against its rule.
+pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
+    // A test that runs longer than those of every other kind has no time limit but its own.
+    Run::cargo()
+        .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--profile", "fuzz"])
+        .args(["-E", "binary(/^fuzz/)"])
+        .env("OXMPI_FUZZ_SECONDS", seconds.to_string())
+        .show()
 }
 
 /// Programs that the tests of the compiler wrappers need, and the package of Debian that has each.

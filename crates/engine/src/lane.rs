@@ -181,15 +181,16 @@ impl<F: Fabric> Lane<F> {
     /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
-        // One comparison for all three.
-        self.fabric.is_calm() && self.state.todo.len() | self.busy.len() | self.shares.len() == 0
+        // One comparison for all.
+        let waiting = self.state.todo.len() | self.busy.len() | self.shares.len() | self.state.lost.len();
+        waiting == 0 && self.fabric.is_calm()
     }
 
     /// Whether a message may wait in a context that nobody has asked for.
     #[inline(always)]
     pub fn has_unexpected(&self, context: u32) -> bool {
         match self.state.contexts.get(context) {
-            Some(context) => !context.unexpected.is_empty() || !self.state.lost.is_empty(),
+            Some(context) => !context.unexpected.is_empty(),
             None => true,
         }
     }
