@@ -1,0 +1,323 @@
+//! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and bytes that nobody
+//! of the job has sent. OXMPI_FUZZ_SECONDS says how long each test runs, OXMPI_FUZZ_SEED replays one case.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+mod support;
+
+use oxmpi_fabric::sim::Random;
+use oxmpi_fabric::tcp::{
+    Acceptor, GreetingError, HELLO, Header, Identity, Initiator, Kind, Link, PROOF, Point, RECORD_HEADER,
+    Secret, VERDICT, WELCOME,
+};
+use std::collections::VecDeque;
+use support::{Anything, Recorder, fuzz, planned, with_message};
+
+/// One side, and the bytes that it has sent and that have not come.
+struct Side {
+    me: u32,
+    link: Link,
+    recorder: Recorder,
+    pushed: u32,
+    wire: VecDeque<u8>,
+    /// Messages whose buffers were taken away.
+    released: Vec<u64>,
+    /// What this side has said of itself at the last cut.
+    said: Point,
+}
+
+impl Side {
+    fn new(me: u32) -> Side {
+        let recorder = Recorder::of(1 - me);
+        Side {
+            me,
+            link: Link::default(),
+            recorder,
+            pushed: 0,
+            wire: VecDeque::new(),
+            released: Vec::new(),
+            said: Point::default(),
+        }
+    }
+
+    /// Takes one more message if there is room.
+    fn push(&mut self) {
+        let (_, len) = planned(self.me, self.pushed);
+        if !self.link.has_room(len) {
+            if self.link.is_written() {
+                self.link.ask();
+            }
+            return;
+        }
+        with_message(self.me, self.pushed, |message, buffer| match buffer {
+            Some(buffer) => self.link.lend(self.me, message, (buffer.clone(), 0, len)),
+            None => self.link.push(self.me, message),
+        });
+        self.pushed += 1;
+    }
+
+    /// The buffers of some message are taken away.
+    fn release(&mut self, random: &mut Random) {
+        let token = random.below(u64::from(self.pushed) + 1);
+        self.link.release(token);
+        self.released.push(token);
+    }
+
+    /// Writes a part of what is to be written.
+    fn write(&mut self, random: &mut Random) {
+        let Some(pieces) = self.link.next() else { return };
+        let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
+        let part = match random.below(3) {
+            0 => 1 + random.below(bytes.len() as u64) as usize,
+            _ => bytes.len(),
+        };
+        self.wire.extend(&bytes[..part]);
+        self.link.wrote(part);
+    }
+
+    /// Takes what `bytes` of the other side's have come.
+    fn take(&mut self, bytes: &[u8]) {
+        self.link.take(1 - self.me, bytes, &mut self.recorder).unwrap();
+        self.link.tell_gone(&mut self.recorder);
+    }
+}
+
+fn deliver(from: &mut Side, to: &mut Side, most: usize) {
+    let n = from.wire.len().min(most);
+    let bytes: Vec<u8> = from.wire.drain(..n).collect();
+    to.take(&bytes);
+}
+
+/// A connection is taken that the other side has given up, and at which it said what is not true any more.
+fn stray(one: &mut Side, other: &Side, random: &mut Random) {
+    if one.link.resume(other.said).is_ok() {
+        one.write(random);
+    }
+    one.link.tell_gone(&mut one.recorder);
+}
+
+/// The connection is made again.
+fn cut(a: &mut Side, b: &mut Side) {
+    a.wire.clear();
+    b.wire.clear();
+    let points = [a.link.point(), b.link.point()];
+    (a.said, b.said) = (points[0], points[1]);
+    a.link.resume(points[1]).unwrap();
+    b.link.resume(points[0]).unwrap();
+    a.link.tell_gone(&mut a.recorder);
+    b.link.tell_gone(&mut b.recorder);
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
+    fuzz(|random| {
+        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        let cuts = random.below(40);
+        for _ in 0..300 {
+            let (one, other) = if random.below(2) == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            match random.below(100) {
+                0..30 => one.push(),
+                30..60 => one.write(random),
+                60..90 => {
+                    let most = 1 + random.below(150_000) as usize;
+                    deliver(one, other, most);
+                }
+                90..92 => one.release(random),
+                _ if random.below(40) < cuts => {
+                    if random.below(3) == 0 {
+                        stray(one, other, random);
+                    }
+                    cut(one, other);
+                }
+                _ => {}
+            }
+        }
+        // To the end, as a process does that leaves.
+        for _ in 0..100_000 {
+            if a.link.is_acknowledged() && b.link.is_acknowledged() {
+                break;
+            }
+            for side in [&mut a, &mut b] {
+                side.link.ask();
+                side.write(random);
+            }
+            deliver(&mut a, &mut b, usize::MAX);
+            deliver(&mut b, &mut a, usize::MAX);
+        }
+        for (side, other) in [(&a, &b), (&b, &a)] {
+            assert!(side.link.is_acknowledged());
+            assert_eq!(other.recorder.next, side.pushed, "all have come");
+            // A notice comes once; of those whose buffers were taken away perhaps none.
+            let mut sent = side.recorder.sent.clone();
+            sent.sort_unstable();
+            assert!(sent.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", side.recorder.sent);
+            let missing: Vec<u64> =
+                (0..u64::from(side.pushed)).filter(|token| !sent.contains(token)).collect();
+            assert!(missing.iter().all(|token| side.released.contains(token)), "no notice: {missing:?}");
+        }
+    });
+}
+
+#[test]
+fn a_goodbye_is_the_last_that_comes() {
+    fuzz(|random| {
+        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        for _ in 0..random.below(5) {
+            a.push();
+            while !a.link.is_written() {
+                a.write(random);
+            }
+        }
+        a.link.say_bye();
+        while !a.link.is_written() {
+            a.write(random);
+        }
+        while !a.wire.is_empty() {
+            assert!(!b.link.has_left());
+            deliver(&mut a, &mut b, 1 + random.below(100_000) as usize);
+        }
+        assert!(b.link.has_left() && b.recorder.next == a.pushed);
+    });
+}
+
+#[test]
+fn any_bytes_are_records_or_an_error() {
+    fuzz(|random| {
+        let mut link = Link::default();
+        let mut bytes = Vec::new();
+        // Mostly headers that are nearly right, with a frame or not.
+        for number in 0..1 + random.below(4) {
+            let kind = [Kind::Frame, Kind::Ack, Kind::Ask, Kind::Bye][random.below(4) as usize];
+            let header = Header {
+                kind,
+                wanted: random.below(2) == 1,
+                number: if random.below(8) == 0 { random.draw() } else { number },
+                acknowledged: if random.below(8) == 0 { random.draw() } else { 0 },
+                length: if random.below(8) == 0 { random.draw() as u32 } else { random.below(100) as u32 },
+                start: if random.below(8) == 0 { random.draw() as u32 } else { 0 },
+            };
+            bytes.extend(header.encode());
+            with_message(1, random.below(50) as u32, |message, _| {
+                let mut frame = [0; oxmpi_wire::MAX_FRAME_LEN];
+                let len = message.frame.encode(message.sequence, 1, &mut frame);
+                bytes.extend(&frame[..len]);
+            });
+        }
+        for _ in 0..random.below(4) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.draw() as u8;
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (now, then) = rest.split_at(1 + random.below(rest.len() as u64) as usize);
+            if link.take(1, now, &mut Anything).is_err() {
+                break;
+            }
+            rest = then;
+        }
+    });
+}
+
+#[test]
+fn any_header_is_read_as_it_was_written_or_refused() {
+    fuzz(|random| {
+        let mut bytes = [0u8; RECORD_HEADER];
+        bytes[0] = 0x4f;
+        bytes[1] = random.below(6) as u8;
+        for _ in 0..random.below(6) {
+            bytes[random.below(RECORD_HEADER as u64) as usize] = random.draw() as u8;
+        }
+        if let Ok(header) = Header::decode(&bytes) {
+            assert_eq!(header.encode(), bytes);
+        }
+    });
+}
+
+fn identity(rank: u32) -> Identity {
+    Identity { job: 0x1234_5678_9abc_def0, rank, size: 4, incarnation: 1 }
+}
+
+fn nonce(random: &mut Random) -> [u8; 32] {
+    std::array::from_fn(|_| random.draw() as u8)
+}
+
+/// Both messages of each side, and what the sides learn, if nobody interferes.
+fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) {
+    let (points, accepts) = ([0, 1].map(|_| point(random)), random.below(2) == 0);
+    let (mut initiator, hello) = Initiator::new(identity(2), 3, secret, &nonce(random));
+    let (mut acceptor, welcome) = Acceptor::new(identity(3), secret, &hello, &nonce(random)).unwrap();
+    assert_eq!(acceptor.from(), (2, 1));
+    let (incarnation, proof) = initiator.welcomed(&welcome, points[0]).unwrap();
+    assert_eq!(incarnation, 1);
+    assert_eq!(acceptor.proved(&proof), Ok(points[0]));
+    let verdict = acceptor.judge(accepts.then_some(points[1]));
+    let judged = initiator.judged(&verdict);
+    assert_eq!(judged, if accepts { Ok(points[1]) } else { Err(GreetingError::Refused) });
+    (hello, proof)
+}
+
+fn point(random: &mut Random) -> Point {
+    Point { records: random.draw(), bytes: random.draw() as u32 }
+}
+
+#[test]
+fn members_believe_each_other_and_nobody_else() {
+    fuzz(|random| {
+        let secret = Secret(nonce(random));
+        let (hello, proof) = greeting(random, &secret);
+
+        // A changed message, or another secret.
+        let mut wrong = hello;
+        wrong[random.below(HELLO as u64) as usize] ^= 1 << random.below(8);
+        assert!(Acceptor::new(identity(3), &secret, &wrong, &nonce(random)).is_err());
+        let other = Secret(nonce(random));
+        let stranger = Acceptor::new(identity(3), &other, &hello, &nonce(random));
+        assert_eq!(stranger.err(), Some(GreetingError::Stranger));
+        // Not for this process, or of another job.
+        for elsewhere in [identity(1), Identity { job: 7, ..identity(3) }, identity(2)] {
+            let result = Acceptor::new(elsewhere, &secret, &hello, &nonce(random));
+            assert_eq!(result.err(), Some(GreetingError::Elsewhere));
+        }
+
+        // A recording of both messages: the acceptor's nonce is new.
+        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        assert_eq!(acceptor.proved(&proof), Err(GreetingError::Stranger));
+
+        // A welcome to somebody else, and a changed one.
+        let (mut initiator, _) = Initiator::new(identity(2), 3, &secret, &nonce(random));
+        assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::Stranger));
+        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
+        let (_, mut welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        welcome[random.below(WELCOME as u64) as usize] ^= 1 << random.below(8);
+        assert!(initiator.welcomed(&welcome, Point::default()).is_err());
+
+        // A changed proof, a changed verdict.
+        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
+        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();
+        let mut wrong = proof;
+        wrong[random.below(PROOF as u64) as usize] ^= 1 << random.below(8);
+        assert!(acceptor.proved(&wrong).is_err());
+        let (mut initiator, hello) = Initiator::new(identity(2), 3, &secret, &nonce(random));
+        let (mut acceptor, welcome) = Acceptor::new(identity(3), &secret, &hello, &nonce(random)).unwrap();
+        let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();
+        acceptor.proved(&proof).unwrap();
+        let mut verdict = acceptor.judge(Some(point(random)));
+        verdict[random.below(VERDICT as u64) as usize] ^= 1 << random.below(8);
+        assert!(initiator.judged(&verdict).is_err());
+    });
+}
+
+#[test]
+fn noise_is_no_greeting() {
+    fuzz(|random| {
+        let secret = Secret(nonce(random));
+        let mut hello: [u8; HELLO] = std::array::from_fn(|_| random.draw() as u8);
+        assert_eq!(
+            Acceptor::new(identity(3), &secret, &hello, &nonce(random)).err(),
+            Some(GreetingError::Noise)
+        );
+        hello[..16].copy_from_slice(b"OxMPItcp\x01\x01\0\0\0\0\0\0");
+        let result = Acceptor::new(identity(3), &secret, &hello, &nonce(random));
+        assert_eq!(result.err(), Some(GreetingError::Stranger));
+    });
+}

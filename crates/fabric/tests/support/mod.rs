@@ -1,0 +1,242 @@
+//! What the tests of sockets share: messages with numbers, whose receiver knows what they must be, and fuzzing.
+#![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
+
+use oxmpi_fabric::sim::Random;
+use oxmpi_fabric::{Body, Message, Sink};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::Scratch;
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Context, ContextId, Envelope, Frame};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Runs `case` with other seeds for OXMPI_FUZZ_SECONDS (1), or once with OXMPI_FUZZ_SEED. A failure names its seed.
+pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
+    struct Name(u64);
+    impl Drop for Name {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("to see this again: OXMPI_FUZZ_SEED={}", self.0);
+            }
+        }
+    }
+    let run = |seed| {
+        let _name = Name(seed);
+        case(&mut Random::new(seed));
+    };
+    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
+        return run(seed);
+    }
+    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
+    let first = RandomState::new().hash_one(0) >> 16;
+    for seed in first.. {
+        run(seed);
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+/// What kind of message it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    Eager,
+    EagerGlobal,
+    Sync,
+    /// A piece of an announced message, from contiguous memory or from memory with gaps.
+    Piece {
+        gaps: bool,
+    },
+    /// Without a body.
+    Answer,
+}
+
+/// The message number `number` of `from`: sender and receiver know it alike.
+pub(crate) fn planned(from: u32, number: u32) -> (Manner, usize) {
+    let mut random = Random::new(u64::from(from) << 32 | u64::from(number));
+    let len = match random.below(8) {
+        0 => 0,
+        1..4 => random.below(64),
+        4..6 => random.below(5000),
+        6 => 60_000 + random.below(20_000),
+        _ => random.below(400_000),
+    };
+    let manner = match random.below(8) {
+        0..3 => Manner::Eager,
+        3 => Manner::EagerGlobal,
+        4 => Manner::Sync,
+        5 => Manner::Answer,
+        6 => Manner::Piece { gaps: true },
+        _ => Manner::Piece { gaps: false },
+    };
+    // Elements of the layout with gaps have 3 bytes.
+    let len = if manner == Manner::Answer { 0 } else { len as usize / 3 * 3 };
+    (manner, len)
+}
+
+fn byte(number: u32, at: usize) -> u8 {
+    (number as usize * 31 + at * 7 + at / 251) as u8
+}
+
+/// The bytes of a message's body.
+pub(crate) fn content(number: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|at| byte(number, at)).collect()
+}
+
+/// A buffer with these packed bytes.
+pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
+    let child = Layout::basic(1, 1);
+    let layout = if gaps { Layout::hvector(3, 1, 2, &child).unwrap() } else { child };
+    let layout = Arc::new(layout);
+    let scratch = Scratch::new(content.len() / layout.size(), &layout).unwrap();
+    scratch.buf().unpack(0, Bytes::from(content));
+    scratch.buf().clone()
+}
+
+/// Calls `send` with a planned message and, if it is a piece, its buffer.
+pub(crate) fn with_message<R>(
+    from: u32,
+    number: u32,
+    send: impl FnOnce(&Message<'_>, Option<&UserBuf>) -> R,
+) -> R {
+    let (manner, len) = planned(from, number);
+    let content = content(number, len);
+    let context = match manner {
+        Manner::EagerGlobal => Context::Global(ContextId(77)),
+        _ => Context::Local(7),
+    };
+    let envelope = Envelope { context, tag: number as i32 };
+    let request = u64::from(number);
+    let frame = match manner {
+        Manner::Eager | Manner::EagerGlobal => Frame::Eager { envelope },
+        Manner::Sync => Frame::EagerSync { envelope, request },
+        Manner::Answer => Frame::Fin { request },
+        Manner::Piece { .. } => Frame::Data { receiver: request, offset: 0 },
+    };
+    let sequence = if frame.matches() { number as u8 } else { 0 };
+    let message = |body| Message { sequence, frame, body, token: request };
+    match manner {
+        Manner::Piece { gaps } => {
+            let buffer = buffer_of(&content, gaps);
+            send(&message(Body::of(&buffer, 0, len)), Some(&buffer))
+        }
+        _ => send(&message(Body::Bytes(Bytes::from(&content[..]))), None),
+    }
+}
+
+/// A receiver of planned messages from one process: they must come in order, each once and right.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) from: u32,
+    pub(crate) next: u32,
+    /// Number, length, and how much of it is here.
+    body: Option<(u32, usize, usize)>,
+    pub(crate) sent: Vec<u64>,
+    pub(crate) lost: Vec<u32>,
+}
+
+impl Recorder {
+    pub(crate) fn of(from: u32) -> Recorder {
+        Recorder { from, ..Recorder::default() }
+    }
+
+    fn first(&mut self, from: u32, number: u64, manners: &[Manner], total: usize, first: Bytes<'_>) {
+        assert_eq!((from, number), (self.from, u64::from(self.next)), "the next message");
+        assert_eq!(self.body, None, "message {number} comes while another has not come whole");
+        let (manner, len) = planned(from, self.next);
+        assert!(manners.contains(&manner) && len == total, "message {number}: {manner:?}, {total} bytes");
+        self.part(total, 0, first);
+    }
+
+    fn part(&mut self, total: usize, offset: usize, part: Bytes<'_>) {
+        let number = self.next;
+        for (at, got) in part.to_vec().into_iter().enumerate() {
+            assert_eq!(got, byte(number, offset + at), "byte {} of message {number}", offset + at);
+        }
+        let have = offset + part.len();
+        assert!(have <= total);
+        self.body = (have < total).then_some((number, total, have));
+        self.next += u32::from(have == total);
+    }
+}
+
+const PIECES: [Manner; 2] = [Manner::Piece { gaps: false }, Manner::Piece { gaps: true }];
+
+impl Sink for Recorder {
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        assert_eq!(sequence, self.next as u8);
+        let manner = match envelope.context {
+            Context::Local(7) => Manner::Eager,
+            Context::Global(ContextId(77)) => Manner::EagerGlobal,
+            other => panic!("context {other:?}"),
+        };
+        self.first(from, envelope.tag as u64, &[manner], total, first);
+    }
+
+    fn eager_sync(&mut self, from: u32, _: u8, _: Envelope, request: u64, total: usize, first: Bytes<'_>) {
+        self.first(from, request, &[Manner::Sync], total, first);
+    }
+
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64) {
+        panic!("nobody has announced anything");
+    }
+
+    fn sync_ack(&mut self, _: u32, _: u64) {
+        panic!("nobody has sent this");
+    }
+
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {
+        panic!("nobody has sent this");
+    }
+
+    fn fin(&mut self, from: u32, request: u64) {
+        self.first(from, request, &[Manner::Answer], 0, Bytes::empty());
+    }
+
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
+        assert_eq!(offset, 0);
+        self.first(from, receiver, &PIECES, total, first);
+    }
+
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {
+        panic!("nobody has sent this");
+    }
+
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
+        let Some((_, total, have)) = self.body else { panic!("a part of nothing") };
+        assert_eq!((from, offset), (self.from, have), "the next part");
+        self.part(total, offset, part);
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.sent.push(token);
+    }
+
+    fn lost(&mut self, peer: u32) {
+        self.lost.push(peer);
+    }
+}
+
+/// Takes anything, for bytes that nobody has planned.
+#[derive(Debug, Default)]
+pub(crate) struct Anything;
+
+impl Sink for Anything {
+    fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64) {}
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, _: u32) {}
+}
