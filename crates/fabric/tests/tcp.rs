@@ -1,0 +1,483 @@
+//! Processes over real sockets on the loopback: connections that are killed at random, strangers, peers that die.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+mod support;
+
+use oxmpi_fabric::sim::Random;
+use oxmpi_fabric::tcp::{Address, HELLO, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_os::net::Listener;
+use oxmpi_os::poller::Poller;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::{Recorder, fuzz, planned, with_message};
+
+const JOB: u64 = 0x5eed;
+/// What no test takes.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What a process of a test is made with.
+struct Plan {
+    incarnation: u64,
+    secret: [u8; 32],
+    settings: Settings,
+    /// Where the peer is found.
+    peer: Arc<Mutex<Result<Whereabouts, String>>>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Plan {
+    fn new() -> Plan {
+        Plan {
+            incarnation: 1,
+            secret: [7; 32],
+            settings: Settings { patience: Duration::from_millis(300), ..Settings::default() },
+            peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
+            told: Arc::default(),
+        }
+    }
+
+    fn at(&self, address: SocketAddr) {
+        let address = Address { socket: address, interface: "lo".into() };
+        *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
+    }
+}
+
+/// One process of two.
+#[derive(Debug)]
+struct End {
+    tcp: Tcp,
+    poller: Arc<Poller>,
+    address: SocketAddr,
+    recorder: Recorder,
+    me: u32,
+    pushed: u32,
+}
+
+impl End {
+    fn new(me: u32, plan: &Plan) -> End {
+        let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), plan.settings.buffers).unwrap();
+        End::on(listener, me, plan)
+    }
+
+    fn on(listener: Listener, me: u32, plan: &Plan) -> End {
+        let address = listener.address().unwrap();
+        let poller = Arc::new(Poller::new().unwrap());
+        let own = Identity { job: JOB, rank: me, size: 2, incarnation: plan.incarnation };
+        let (peer, told) = (plan.peer.clone(), plan.told.clone());
+        let tcp = Tcp::new(
+            own,
+            Secret(plan.secret),
+            plan.settings.clone(),
+            (listener, poller.clone()),
+            Box::new(move |_| peer.lock().unwrap().clone()),
+            Box::new(move |text| told.lock().unwrap().push(text.into())),
+        )
+        .unwrap();
+        End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
+    }
+
+    /// Offers the next message.
+    fn send(&mut self) -> Sent {
+        let (_, len) = planned(self.me, self.pushed);
+        let (to, tcp) = (1 - self.me, &mut self.tcp);
+        let sent = with_message(self.me, self.pushed, |message, buffer| match buffer {
+            Some(buffer) => {
+                assert_eq!(message.body.len(), len);
+                tcp.send_piece(to, message, buffer, 0)
+            }
+            None => tcp.send(to, message),
+        });
+        let sent = sent.unwrap();
+        self.pushed += u32::from(sent != Sent::Full);
+        sent
+    }
+
+    fn poll(&mut self) -> bool {
+        self.tcp.poll(&mut self.recorder)
+    }
+
+    /// Looks, and sleeps a little if there was nothing.
+    fn rest(&mut self) {
+        if !self.poll() {
+            self.poller.wait(Some(Duration::from_millis(5)));
+        }
+    }
+}
+
+/// Two processes that can find each other.
+fn pair(plans: &[Plan; 2]) -> [End; 2] {
+    let ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+    plans[0].at(ends[1].address);
+    plans[1].at(ends[0].address);
+    ends
+}
+
+/// Lets both go on until `done`.
+fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
+    let start = Instant::now();
+    while !done(ends) {
+        let came = ends[0].poll() | ends[1].poll();
+        if !came {
+            ends[0].poller.wait(Some(Duration::from_millis(1)));
+        }
+        assert!(start.elapsed() < LIMIT, "it does not end: {ends:?}");
+    }
+}
+
+/// Both send `messages`, and then take leave.
+fn exchange(ends: &mut [End; 2], messages: u32) {
+    until(ends, |ends| {
+        for end in ends.iter_mut() {
+            if end.pushed < messages {
+                end.send();
+            }
+        }
+        ends.iter().all(|end| end.pushed == messages && end.recorder.next == messages)
+    });
+    until(ends, |[a, b]| a.tcp.leave() & b.tcp.leave());
+    for end in ends {
+        assert_eq!(end.recorder.lost, [0u32; 0]);
+    }
+}
+
+#[test]
+fn both_may_connect_at_once() {
+    for _ in 0..20 {
+        let mut ends = pair(&[Plan::new(), Plan::new()]);
+        exchange(&mut ends, 10);
+    }
+}
+
+/// Something in between that kills connections at random, after a random number of bytes, and hands on in random
+/// pieces.
+struct Chaos {
+    over: Arc<AtomicBool>,
+    kills: Arc<AtomicU32>,
+}
+
+impl Chaos {
+    fn new() -> Chaos {
+        Chaos { over: Arc::default(), kills: Arc::default() }
+    }
+
+    /// An address that leads to another one.
+    fn to(&self, address: SocketAddr, seed: u64) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let here = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (over, kills) = (self.over.clone(), self.kills.clone());
+        std::thread::spawn(move || {
+            let mut random = Random::new(seed);
+            while !over.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((from, _)) => {
+                        // Some die before a greeting is over, most after some records.
+                        let bytes = match random.below(4) {
+                            0 => random.below(600),
+                            1 => random.below(20_000),
+                            _ => random.below(3_000_000),
+                        };
+                        let (seed, kills) = (random.draw(), kills.clone());
+                        std::thread::spawn(move || carry(from, address, bytes, seed, &kills));
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            }
+        });
+        here
+    }
+}
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Carries so many bytes in either direction, and then kills the connection.
+fn carry(from: TcpStream, to: SocketAddr, bytes: u64, seed: u64, kills: &Arc<AtomicU32>) {
+    from.set_nonblocking(false).unwrap();
+    let Ok(to) = TcpStream::connect(to) else { return };
+    let left = Arc::new(Mutex::new(bytes));
+    let ways = [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())];
+    std::thread::scope(|scope| {
+        for (at, (source, sink)) in ways.into_iter().enumerate() {
+            let (Ok(mut source), Ok(mut sink)) = (source, sink) else { return };
+            let (left, kills, mut random) = (left.clone(), kills.clone(), Random::new(seed + at as u64));
+            scope.spawn(move || {
+                let mut buffer = [0; 10_000];
+                loop {
+                    let most = 1 + random.below(buffer.len() as u64) as usize;
+                    let n = match source.read(&mut buffer[..most]) {
+                        Ok(0) => {
+                            // The end is handed on as well, after what came before it.
+                            let _ = sink.shutdown(Shutdown::Write);
+                            return;
+                        }
+                        Ok(n) => n,
+                        Err(_) => break,
+                    };
+                    let (n, is_over) = {
+                        let mut left = left.lock().unwrap();
+                        let n = (n as u64).min(*left);
+                        *left -= n;
+                        (n as usize, *left == 0)
+                    };
+                    if sink.write_all(&buffer[..n]).is_err() || is_over {
+                        break;
+                    }
+                }
+                kills.fetch_add(1, Ordering::Relaxed);
+                let _ = (source.shutdown(Shutdown::Both), sink.shutdown(Shutdown::Both));
+            });
+        }
+    });
+}
+
+#[test]
+fn connections_may_die_at_any_time() {
+    fuzz(|random| {
+        let chaos = Chaos::new();
+        let mut plans = [Plan::new(), Plan::new()];
+        for plan in &mut plans {
+            plan.settings.patience = LIMIT;
+        }
+        let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+        plans[0].at(chaos.to(ends[1].address, random.draw()));
+        plans[1].at(chaos.to(ends[0].address, random.draw()));
+        exchange_through(&mut ends, 200, &plans);
+        assert!(chaos.kills.load(Ordering::Relaxed) > 0);
+    });
+}
+
+/// As [`exchange`]; who comes too late to hear a goodbye hears of it from the launcher.
+fn exchange_through(ends: &mut [End; 2], messages: u32, plans: &[Plan; 2]) {
+    until(ends, |ends| {
+        for end in ends.iter_mut() {
+            if end.pushed < messages {
+                end.send();
+            }
+        }
+        ends.iter().all(|end| end.pushed == messages && end.recorder.next == messages)
+    });
+    until(ends, |[a, b]| {
+        let left = [a.tcp.leave(), b.tcp.leave()];
+        for (at, plan) in [1, 0].into_iter().zip(plans) {
+            if left[at] {
+                *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
+            }
+        }
+        left == [true; 2]
+    });
+    for (end, plan) in ends.iter().zip(plans) {
+        assert_eq!((&end.recorder.lost[..], &plan.told.lock().unwrap()[..]), (&[][..], &[][..]));
+    }
+}
+
+/// Reads until the other side closes.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 1000];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+#[test]
+fn strangers_change_nothing_and_are_sent_away() {
+    let mut plans = [Plan::new(), Plan::new()];
+    for plan in &mut plans {
+        plan.settings.greeting_time = Duration::from_millis(100);
+        plan.settings.welcome_time = Duration::from_millis(200);
+    }
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| ends[0].pushed == 3 || ends[0].send() == Sent::Full && false);
+    until(&mut ends, |ends| ends[1].recorder.next == 3);
+    let connect = || TcpStream::connect(ends[1].address).unwrap();
+
+    // A recording of a real Hello: somebody in between has seen it.
+    let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let victim_plan = Plan::new();
+    victim_plan.at(tap.local_addr().unwrap());
+    let mut victim = End::new(0, &victim_plan);
+    victim.send();
+    let (mut tapped, _) = tap.accept().unwrap();
+    tapped.set_nonblocking(true).unwrap();
+    let mut hello = Vec::new();
+    while hello.len() < HELLO {
+        victim.poll();
+        let mut buffer = [0; HELLO];
+        if let Ok(n) = tapped.read(&mut buffer) {
+            hello.extend_from_slice(&buffer[..n]);
+        }
+    }
+
+    let mut strangers: Vec<(&str, TcpStream)> = Vec::new();
+    let mut add = |name, bytes: &[u8]| {
+        let mut stranger = connect();
+        stranger.write_all(bytes).unwrap();
+        strangers.push((name, stranger));
+    };
+    add("silence", b"");
+    add("a browser", b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    add("noise", &[0x5a; 5000]);
+    add("half a Hello", &hello[..HELLO / 2]);
+    add("a recorded Hello", &hello);
+    add("a recorded Hello and a wrong Proof", &[&hello[..], &[1; 56]].concat());
+    add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
+    let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
+
+    // All of them are closed, while messages go on between those who know each other.
+    let start = Instant::now();
+    let mut closed = 0;
+    until(&mut ends, |ends| {
+        if ends[0].pushed < 100 {
+            ends[0].send();
+        }
+        strangers.retain_mut(|(_, stream)| !is_closed(stream));
+        more.retain_mut(|stream| {
+            let gone = is_closed(stream);
+            closed += u32::from(gone);
+            !gone
+        });
+        assert!(start.elapsed() < LIMIT, "still there: {strangers:?} and {}", more.len());
+        strangers.is_empty() && more.is_empty() && ends[0].pushed == 100
+    });
+    assert_eq!(closed, 200);
+    until(&mut ends, |ends| ends[1].recorder.next == 100);
+    until(&mut ends, |[a, b]| a.tcp.leave() & b.tcp.leave());
+    assert_eq!(ends[0].recorder.lost, [0u32; 0]);
+    assert_eq!(ends[1].recorder.lost, [0u32; 0]);
+}
+
+#[test]
+fn who_does_not_know_the_secret_is_no_peer() {
+    let plans = [Plan::new(), Plan { secret: [8; 32], ..Plan::new() }];
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| {
+        if ends[0].recorder.lost.is_empty() {
+            assert_eq!(ends[0].send(), Sent::Full);
+        }
+        !ends[0].recorder.lost.is_empty()
+    });
+    assert_eq!(ends[0].recorder.lost, [1]);
+    assert_eq!(ends[1].recorder.next, 0);
+    let told = plans[0].told.lock().unwrap().join("\n");
+    assert!(told.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{told}");
+}
+
+#[test]
+fn a_dead_peer_is_lost_after_some_time_and_the_text_says_what_was_tried() {
+    let plans = [Plan::new(), Plan::new()];
+    let [mut alive, mut dead] = pair(&plans);
+    while alive.pushed < 2 || dead.recorder.next < 2 {
+        if alive.pushed < 2 {
+            alive.send();
+        }
+        alive.poll();
+        dead.poll();
+    }
+    let address = dead.address;
+    let start = Instant::now();
+    drop(dead);
+    while alive.recorder.lost.is_empty() {
+        alive.rest();
+        assert!(start.elapsed() < LIMIT);
+    }
+    assert!(start.elapsed() >= Duration::from_millis(300), "it is tried for some time");
+    assert_eq!(alive.recorder.lost, [1]);
+    let told = plans[0].told.lock().unwrap();
+    assert_eq!(told.len(), 1);
+    for word in ["rank 0", "rank 1", "refused", "times in 0.", &address.to_string(), "interface lo"] {
+        assert!(told[0].contains(word), "'{word}' in: {}", told[0]);
+    }
+    let error = with_message(0, 0, |message, _| alive.tcp.send(1, message)).unwrap_err();
+    assert_eq!((error.peer, &error.why), (1, &told[0]));
+    assert!(alive.tcp.leave(), "nobody is waited for");
+}
+
+#[test]
+fn who_has_left_is_not_lost() {
+    let plans = [Plan::new(), Plan::new()];
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| ends[0].send() != Sent::Full);
+    until(&mut ends, |ends| ends[1].recorder.next == 1);
+    // Nothing of it is acknowledged yet; the goodbye does that.
+    until(&mut ends, |ends| ends[1].tcp.leave());
+    let [mut stays, gone] = ends;
+    drop(gone);
+    stays.poll();
+    for _ in 0..10 {
+        assert_eq!(stays.send(), Sent::Done, "nobody is there to take it");
+        stays.rest();
+    }
+    assert!(stays.tcp.leave());
+    assert_eq!(stays.recorder.lost, [0u32; 0]);
+
+    // A first message to somebody who has left already.
+    let plan = Plan::new();
+    *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
+    let mut late = End::new(0, &plan);
+    assert_eq!(late.send(), Sent::Full);
+    late.poll();
+    assert_eq!(late.send(), Sent::Done);
+    assert!(late.tcp.leave());
+}
+
+#[test]
+fn an_older_incarnation_is_refused_and_a_newer_one_ends_the_older() {
+    let plans = [Plan::new(), Plan { incarnation: 5, ..Plan::new() }];
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| ends[1].pushed > 0 || ends[1].send() != Sent::Full);
+    until(&mut ends, |ends| ends[0].recorder.next == 1);
+    for (incarnation, is_newer) in [(4, false), (6, true)] {
+        let plan = Plan { incarnation, ..Plan::new() };
+        plan.at(ends[0].address);
+        let mut other = End::new(1, &plan);
+        let start = Instant::now();
+        while other.recorder.lost.is_empty() {
+            if plan.told.lock().unwrap().is_empty() {
+                other.send();
+            }
+            other.rest();
+            ends[0].poll();
+            ends[1].poll();
+            assert!(start.elapsed() < LIMIT);
+            if is_newer && !ends[0].recorder.lost.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(ends[0].recorder.lost, if is_newer { vec![1] } else { vec![] });
+        assert_eq!(ends[0].recorder.next, 1, "nothing of it is believed");
+    }
+}
+
+#[test]
+fn many_messages_that_nobody_acknowledges_wait() {
+    let plans = [Plan::new(), Plan::new()];
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| ends[0].send() != Sent::Full);
+    // The other side does not look: the first one fills what the kernel takes and then keeps nothing more.
+    let start = Instant::now();
+    let mut full = 0;
+    while full < 100 {
+        full += u32::from(ends[0].send() == Sent::Full);
+        ends[0].poll();
+        assert!(start.elapsed() < LIMIT);
+    }
+    let pushed = ends[0].pushed;
+    assert!(pushed < 10_000, "{pushed} messages were taken");
+    until(&mut ends, |ends| ends[1].recorder.next == pushed);
+    exchange(&mut ends, pushed + 10);
+}
