@@ -33,7 +33,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the world is like.
@@ -73,11 +73,18 @@ struct Plugs {
     listeners: Vec<Mutex<Option<Listener>>>,
     addresses: Vec<SocketAddr>,
     secret: [u8; 32],
+    /// Which ranks have ended.
+    left: Vec<AtomicBool>,
 }
 
 impl Plugs {
     fn new(ranks: u32, sockets: &Sockets) -> io::Result<Plugs> {
-        let mut plugs = Plugs { listeners: Vec::new(), addresses: Vec::new(), secret: [0; 32] };
+        let mut plugs = Plugs {
+            listeners: Vec::new(),
+            addresses: Vec::new(),
+            secret: [0; 32],
+            left: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
+        };
         fill_random(&mut plugs.secret)?;
         for _ in 0..ranks {
             let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), sockets.settings.buffers)?;
@@ -96,6 +103,9 @@ impl Plugs {
         let listener = listener.ok_or_else(|| io::Error::other("the listener was taken before"))?;
         let plugs = self.clone();
         let find: tcp::Find = Box::new(move |peer| {
+            if plugs.left.get(peer as usize).is_some_and(|left| left.load(Ordering::Acquire)) {
+                return Ok(Whereabouts::Left);
+            }
             let socket = plugs.addresses.get(peer as usize).copied();
             let socket = socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
             Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into() }]))
@@ -165,9 +175,12 @@ pub fn world_shared<R: Send>(
                 let (directory, plugs) = (directory.clone(), plugs.clone());
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let process = Arc::new(process(rank, ranks, (directory, plugs), options));
+                        let process = Arc::new(process(rank, ranks, (directory, plugs.clone()), options));
                         let result = program(&process);
                         process.drain();
+                        if let Some(plugs) = plugs {
+                            plugs.left[rank as usize].store(true, Ordering::Release);
+                        }
                         result
                     }));
                     done.unwrap_or_else(|_| {

@@ -214,7 +214,8 @@ pub struct Tcp {
 
 impl fmt::Debug for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ways: Vec<_> = self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.way))).collect();
+        let ways: Vec<_> =
+            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.way))).collect();
         f.debug_struct("Tcp").field("own", &self.own).field("ways", &ways).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,208 @@
+//! Ranks as values over real sockets: messages of all lengths and modes, collectives, threads; and the same while
+//! connections are killed at random.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "../../fabric/tests/support/chaos.rs"]
+mod chaos;
+
+use chaos::Chaos;
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_core::{Communicator, Process};
+use oxmpi_engine::Mode;
+use oxmpi_fabric::sim::Random;
+use oxmpi_fabric::ways::Ways;
+use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_plan::{Call, Shared};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn sockets(eager_limit: usize) -> Options {
+    let mut sockets = Sockets::default();
+    sockets.settings.eager_limit = eager_limit;
+    Options { sockets: Some(sockets), ..Options::default() }
+}
+
+fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
+}
+
+fn receive(p: &Process<Ways>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
+    let mut data = vec![0u8; len];
+    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
+    data.truncate(done.bytes as usize);
+    (data, done.source, done.tag)
+}
+
+/// Lengths around every change of protocol, and of more than one piece.
+const LENGTHS: [usize; 12] =
+    [0, 1, 8, 57, 5000, 65535, 65536, 300_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_500_000];
+
+fn ping_pong(options: Options, rounds: usize) {
+    world_with(2, options, |p| {
+        let comm = p.world().clone();
+        let peer = 1 - comm.rank();
+        for round in 0..rounds {
+            for (n, len) in LENGTHS.into_iter().enumerate() {
+                for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
+                    let number = n + round * 100;
+                    let send = |from| {
+                        let data = pattern(from, number, len);
+                        lend(&data, |buffer| p.send(&comm, mode, buffer, peer, n as i32)).unwrap();
+                    };
+                    if comm.rank() == 0 {
+                        send(0);
+                    }
+                    let (got, source, tag) = receive(p, &comm, len, MPI_ANY_SOURCE, MPI_ANY_TAG);
+                    assert_eq!((source, tag), (peer, n as i32));
+                    assert!(got == pattern(peer, number, len), "length {len}, {mode:?}");
+                    if comm.rank() == 1 {
+                        send(1);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_of_all_lengths_arrive() {
+    ping_pong(sockets(65535), 2);
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_eagerly_or_announced() {
+    ping_pong(sockets(0), 1);
+    ping_pong(sockets(4 << 20), 1);
+}
+
+/// Sum of `len` numbers over all ranks; each is a function of its place.
+fn allreduce(p: &Process<Ways>, comm: &Communicator, len: usize) {
+    let (rank, size) = (comm.rank() as u64, comm.size() as u64);
+    let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
+    let output = Owned::new(vec![0u64; len]);
+    let element = Some(Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
+    let kernel = oxmpi_mem::kernels::kernel(oxmpi_mem::kernels::Op::Sum, oxmpi_mem::kernels::Scalar::U64);
+    let call = Call::Allreduce { count: Shared(len), commutative: true, in_place: false };
+    let buffers = Buffers { input: input.buf(), output: output.buf(), element };
+    p.run(comm, call, buffers, Combine::Kernel(kernel.unwrap())).unwrap();
+    let output = output.into_vec().ok().unwrap();
+    let factor = size * (size + 1) / 2;
+    assert!(output.iter().enumerate().all(|(at, sum)| *sum == at as u64 * factor), "{len} numbers");
+}
+
+#[test]
+fn a_barrier_and_small_collectives_work_without_shared_memory() {
+    world_with(5, sockets(65535), |p| {
+        let comm = p.world().clone();
+        for len in [1, 30, 1000, 50_000] {
+            allreduce(p, &comm, len);
+        }
+        assert!(p.heap().is_none(), "nobody could read it");
+    });
+}
+
+/// Every rank sends every other one messages of random lengths at once, several times.
+fn storm(options: Options, ranks: u32, rounds: usize) {
+    world_with(ranks, options, |p| {
+        let comm = p.world().clone();
+        let (me, size) = (comm.rank(), comm.size());
+        let length = |from: i32, to: i32, n: usize| {
+            let mut random = Random::new((from * 1000 + to) as u64 * 1000 + n as u64);
+            [random.below(100), random.below(70_000), random.below(1_500_000)][random.below(3) as usize]
+                as usize
+        };
+        for round in 0..rounds {
+            let numbers = [3 * round, 3 * round + 1, 3 * round + 2];
+            let others = || (0..size).filter(|r| *r != me).flat_map(|r| numbers.map(|n| (r, n)));
+            // Same tag: the order is what tells them apart.
+            let incoming: Vec<_> = others()
+                .map(|(r, n)| {
+                    let buffer = Owned::new(vec![0u8; length(r, me, n)]);
+                    let request = p.irecv(&comm, buffer.buf(), r, 5).unwrap();
+                    (r, n, buffer, request)
+                })
+                .collect();
+            let outgoing: Vec<_> = others()
+                .map(|(r, n)| {
+                    let buffer = Owned::new(pattern(me, n, length(me, r, n)));
+                    (p.isend(&comm, Mode::Standard, buffer.buf(), r, 5).unwrap(), buffer)
+                })
+                .collect();
+            for (r, n, buffer, request) in incoming {
+                let done = p.wait(request).unwrap();
+                let got = buffer.into_vec().ok().unwrap();
+                assert_eq!(done.bytes as usize, length(r, me, n), "message {n} of rank {r}");
+                assert!(got == pattern(r, n, got.len()), "message {n} of rank {r}");
+            }
+            for (request, _buffer) in outgoing {
+                p.wait(request).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn everybody_sends_to_everybody() {
+    storm(sockets(65535), 4, 4);
+}
+
+/// A world whose connections are killed at random.
+fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> Options {
+    let mut options = sockets(65535);
+    let random = Mutex::new(Random::new(seed));
+    let between = chaos.clone();
+    if let Some(sockets) = &mut options.sockets {
+        sockets.settings.patience = Duration::from_secs(60);
+        sockets.detour = Some(Arc::new(move |address| between.to(address, random.lock().unwrap().draw())));
+    }
+    options
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("OXMPI_FUZZ_SEED").ok().map(|text| text.parse().unwrap());
+    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0) >> 16);
+    println!("OXMPI_FUZZ_SEED={seed}");
+    seed
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_while_connections_die() {
+    let chaos = Arc::new(Chaos::new());
+    ping_pong(in_chaos(&chaos, seed()), 2);
+    assert!(chaos.kills() > 0);
+}
+
+#[test]
+fn everybody_sends_to_everybody_while_connections_die() {
+    let chaos = Arc::new(Chaos::new());
+    storm(in_chaos(&chaos, seed()), 3, 4);
+    assert!(chaos.kills() > 0);
+}
+
+#[test]
+fn a_rank_that_waits_uses_no_time() {
+    // The threads of this test share a clock of processor time, so it is the program's that counts.
+    let used = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let words: Vec<u64> =
+            stat.rsplit_once(") ").unwrap().1.split(' ').filter_map(|word| word.parse().ok()).collect();
+        // utime and stime are fields 14 and 15 (proc_pid_stat(5)); the state before them is no number.
+        words[10] + words[11]
+    };
+    let options = sockets(65535);
+    world_with(3, options, |p| {
+        let comm = p.world().clone();
+        allreduce(p, &comm, 10);
+        if comm.rank() == 0 {
+            std::thread::sleep(Duration::from_millis(100));
+            let before = used();
+            std::thread::sleep(Duration::from_millis(500));
+            // In hundredths of a second.
+            assert!(used() - before <= 3, "{} of 50", used() - before);
+        }
+        allreduce(p, &comm, 10);
+    });
+}
