@@ -323,7 +323,7 @@ impl Tcp {
         let Some(peer) = self.known(at) else { return };
         let Way::Up(socket) = &peer.way else { return };
         while !peer.is_blocked
-            && let Some(pieces) = peer.link.next()
+            && let Some(pieces) = peer.link.pending()
         {
             let all = pieces.len();
             match socket.send(pieces.as_slice()) {

@@ -64,7 +64,7 @@ impl Side {
 
     /// Writes a part of what is to be written.
     fn write(&mut self, random: &mut Random) {
-        let Some(pieces) = self.link.next() else { return };
+        let Some(pieces) = self.link.pending() else { return };
         let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
         let part = match random.below(3) {
             0 => 1 + random.below(bytes.len() as u64) as usize,

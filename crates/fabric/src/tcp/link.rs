@@ -75,13 +75,13 @@ impl Link {
     }
 
     /// What to write next to the connection.
-    pub fn next(&mut self) -> Option<Pieces<'_>> {
+    pub fn pending(&mut self) -> Option<Pieces<'_>> {
         let owed = self.came.owes();
         let came = &mut self.came;
-        self.out.next(owed, || came.say())
+        self.out.pending(owed, || came.say())
     }
 
-    /// So many bytes of what [`Link::next`] said are written.
+    /// So many bytes of what [`Link::pending`] said are written.
     pub fn wrote(&mut self, bytes: usize) {
         self.out.wrote(bytes);
     }

@@ -179,7 +179,7 @@ impl Outgoing {
 
     /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
     /// many records of the other direction have come, for a header that is made now.
-    pub(super) fn next(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
+    pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
         if self.writing.is_none() {
             let record = self.kept.get(self.current);
             let kind = match record {
@@ -226,7 +226,7 @@ impl Outgoing {
         Some(Pieces([header, frame, data]))
     }
 
-    /// So many bytes of what [`Outgoing::next`] said are written.
+    /// So many bytes of what [`Outgoing::pending`] said are written.
     pub(super) fn wrote(&mut self, mut bytes: usize) {
         let Some(writing) = &mut self.writing else { return };
         let head = bytes.min(RECORD_HEADER - writing.done);

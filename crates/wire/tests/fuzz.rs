@@ -1,0 +1,90 @@
+//! Frames from bytes that nobody has encoded. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, WireError};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+/// A generator of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.draw() % n
+    }
+}
+
+fn fuzz(case: impl Fn(&mut Random)) {
+    struct Name(u64);
+    impl Drop for Name {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("to see this again: OXMPI_FUZZ_SEED={}", self.0);
+            }
+        }
+    }
+    let number = |variable| std::env::var(variable).ok().map(|text| text.parse().unwrap());
+    let run = |seed| {
+        let _name = Name(seed);
+        case(&mut Random(seed));
+    };
+    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
+        return run(seed);
+    }
+    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
+    for seed in RandomState::new().hash_one(0) >> 16.. {
+        run(seed);
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
+
+/// Bytes of any length, of which the kind and the length of the extension are often right.
+fn bytes(random: &mut Random) -> Vec<u8> {
+    const KINDS: [u8; 13] = [0, 1, 2, 8, 9, 10, 0x10, 0x11, 0x12, 0x13, 0x20, 0x30, 0x31];
+    let len = random.below(2 * MAX_FRAME_LEN as u64) as usize;
+    let mut bytes: Vec<u8> = (0..len).map(|_| random.draw() as u8).collect();
+    if let Some(head) = bytes.first_chunk_mut::<HEADER_LEN>() {
+        head[1] = match random.below(4) {
+            0 => random.draw() as u8,
+            _ => KINDS[random.below(KINDS.len() as u64) as usize],
+        };
+        if random.below(4) > 0 {
+            (head[2], head[3]) = (8 * random.below(6) as u8, 0);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn any_bytes_are_a_frame_or_an_error_and_a_frame_says_the_same_again() {
+    fuzz(|random| {
+        let bytes = bytes(random);
+        match Frame::decode(&bytes) {
+            Ok(got) => {
+                assert!((HEADER_LEN..=bytes.len().min(MAX_FRAME_LEN)).contains(&got.body_at));
+                let mut again = [0; MAX_FRAME_LEN];
+                let len = got.frame.encode(got.sequence, got.source, &mut again);
+                assert_eq!(len, got.body_at);
+                assert_eq!(Frame::decode(&again[..len]), Ok(got));
+                // One byte less is none.
+                let cut = Frame::decode(&bytes[..got.body_at - 1]);
+                assert!(matches!(cut, Err(WireError::Short { .. })), "{cut:?}");
+            }
+            Err(WireError::Short { needed, got, .. }) => assert!(got < needed && got == bytes.len()),
+            Err(WireError::Kind(kind)) => assert_eq!(bytes[1], kind),
+            Err(WireError::Extension { kind, needed, got }) => {
+                assert!(bytes[1] == kind && needed != got);
+            }
+        }
+    });
+}
