@@ -99,7 +99,11 @@ impl Layout {
         blocks: impl IntoIterator<Item = (usize, isize)>,
         child: &Layout,
     ) -> Result<Layout, LayoutError> {
-        Layout::structure(blocks.into_iter().map(|(count, displacement)| (count, displacement, child)))
+        let mut b = Builder::default();
+        for (count, displacement) in blocks {
+            b.add(count, child.extent(), displacement, child)?;
+        }
+        b.finish(1)
     }
 
     /// Members of (elements, displacement in *bytes*, type) (`MPI_Type_create_struct`).
@@ -113,7 +117,8 @@ impl Layout {
         for (count, displacement, child) in members {
             b.add(count, child.extent(), displacement, child)?;
         }
-        b.finish()
+        let align = b.align;
+        b.finish(align)
     }
 
     /// The same data with other bounds; earlier explicit bounds are forgotten (`MPI_Type_create_resized`).
@@ -133,7 +138,7 @@ impl Layout {
     fn repeated(count: usize, stride: isize, child: &Layout) -> Result<Layout, LayoutError> {
         let mut b = Builder::default();
         b.add(count, stride, 0, child)?;
-        b.finish()
+        b.finish(1)
     }
 
     /// The data bytes of one element (`MPI_Type_size`).
@@ -259,7 +264,11 @@ fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
 struct Builder {
     program: ProgramBuilder,
     size: usize,
+    /// From the first data byte to after the last.
     data: Option<(isize, isize)>,
+    /// From the lowest bound of what has data to the highest.
+    bounds: Option<(isize, isize)>,
+    /// The same of what has bounds that a program has set.
     marks: Option<(isize, isize)>,
     align: usize,
     depth: u32,
@@ -278,6 +287,7 @@ impl Builder {
             .ok_or(LayoutError::Overflow { what: "size" })?;
         if child.size > 0 {
             widen(&mut self.data, spread((child.true_lb, child.true_ub), count, stride, offset)?);
+            widen(&mut self.bounds, spread((child.lb, child.ub), count, stride, offset)?);
             self.align = self.align.max(child.align);
         }
         if child.explicit {
@@ -288,19 +298,23 @@ impl Builder {
         if self.depth > MAX_DEPTH { Err(LayoutError::TooDeep) } else { Ok(()) }
     }
 
-    /// The bounds follow MPI-5.0 section 5.1.6: explicit marks win over the data; without any, the extent is rounded up
-    /// to the alignment, as a C compiler pads a struct.
-    fn finish(self) -> Result<Layout, LayoutError> {
+    /// The bounds follow MPI-5.0 section 5.1.6: explicit marks win over those of the members. Without any, the extent is
+    /// rounded up to a multiple of `align`, as a C compiler pads a struct. (The standard's text asks for that of every
+    /// constructor, and takes bounds from the data alone. For a struct and its arrays it is the same. For vectors whose
+    /// strides no compiler would make, what is done here is what programs expect: they lie within their extent, and
+    /// have the one that they were given.)
+    fn finish(self, align: usize) -> Result<Layout, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
         true_ub.checked_sub(true_lb).ok_or(overflow)?;
-        let align = self.align.max(1);
         let (lb, ub) = match self.marks {
             Some(marks) => marks,
             None => {
-                let extent = (true_ub - true_lb).cast_unsigned().next_multiple_of(align);
-                let ub = isize::try_from(extent).ok().and_then(|extent| true_lb.checked_add(extent));
-                (true_lb, ub.ok_or(overflow)?)
+                let (lb, ub) = self.bounds.unwrap_or((0, 0));
+                let extent =
+                    ub.checked_sub(lb).ok_or(overflow)?.cast_unsigned().next_multiple_of(align.max(1));
+                let ub = isize::try_from(extent).ok().and_then(|extent| lb.checked_add(extent));
+                (lb, ub.ok_or(overflow)?)
             }
         };
         ub.checked_sub(lb).ok_or(overflow)?;
@@ -311,7 +325,7 @@ impl Builder {
             true_lb,
             true_ub,
             explicit: self.marks.is_some(),
-            align,
+            align: self.align.max(1),
             depth: self.depth,
             program: Arc::new(self.program.finish()),
         })

@@ -44,22 +44,25 @@ struct TypeMap {
     bytes: Vec<isize>,
     /// (lower bound, upper bound) of what was resized.
     marks: Vec<(isize, isize)>,
+    /// (lower bound, upper bound) of the members with data.
+    bounds: Vec<(isize, isize)>,
     align: isize,
+    /// Whether it is padded as a C compiler would.
+    padded: bool,
 }
 
 impl TypeMap {
     fn lb(&self) -> isize {
         let lowest_mark = self.marks.iter().map(|m| m.0).min();
-        lowest_mark.or(self.bytes.iter().copied().min()).unwrap_or(0)
+        lowest_mark.or(self.bounds.iter().map(|b| b.0).min()).unwrap_or(0)
     }
 
     fn ub(&self) -> isize {
         if let Some(mark) = self.marks.iter().map(|m| m.1).max() {
             return mark;
         }
-        let Some(&last) = self.bytes.iter().max() else { return 0 };
-        let mut ub = last + 1;
-        while (ub - self.lb()) % self.align != 0 {
+        let Some(mut ub) = self.bounds.iter().map(|b| b.1).max() else { return 0 };
+        while self.padded && (ub - self.lb()) % self.align != 0 {
             ub += 1;
         }
         ub
@@ -72,6 +75,7 @@ impl TypeMap {
             self.marks.extend(child.marks.iter().map(|m| (m.0 + by, m.1 + by)));
             if !child.bytes.is_empty() {
                 self.align = self.align.max(child.align);
+                self.bounds.push((child.lb() + by, child.ub() + by));
             }
         }
     }
@@ -81,6 +85,7 @@ impl TypeMap {
         match recipe {
             Recipe::Basic(size) => {
                 map.bytes = (0..*size as isize).collect();
+                map.bounds = vec![(0, *size as isize)];
                 map.align = 1 << size.trailing_zeros();
             }
             Recipe::Contiguous(n, t) => {
@@ -98,6 +103,7 @@ impl TypeMap {
                 blocks.iter().for_each(|&(n, at)| map.add(n, t.ub() - t.lb(), at, &t));
             }
             Recipe::Struct(members) => {
+                map.padded = true;
                 for (n, at, t) in members {
                     let t = TypeMap::of(t);
                     map.add(*n, t.ub() - t.lb(), *at, &t);

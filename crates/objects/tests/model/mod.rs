@@ -42,7 +42,15 @@ pub(crate) struct Model {
     pub(crate) elements: Vec<Element>,
     /// Lower and upper bound, if something in it was resized.
     marks: Option<(isize, isize)>,
+    /// Lower and upper bound of the members with data.
+    bounds: Option<(isize, isize)>,
     align: isize,
+    /// Whether it is padded as a C compiler would.
+    pub(crate) padded: bool,
+}
+
+fn joined(one: Option<(isize, isize)>, (lb, ub): (isize, isize)) -> Option<(isize, isize)> {
+    Some(one.map_or((lb, ub), |one| (one.0.min(lb), one.1.max(ub))))
 }
 
 impl Model {
@@ -55,13 +63,13 @@ impl Model {
     }
 
     pub(crate) fn lb(&self) -> isize {
-        self.marks.map_or(self.true_lb(), |marks| marks.0)
+        self.marks.or(self.bounds).map_or(0, |bounds| bounds.0)
     }
 
     pub(crate) fn ub(&self) -> isize {
         let padded = || {
-            let (lb, mut ub) = (self.true_lb(), self.true_ub());
-            while (ub - lb) % self.align.max(1) != 0 {
+            let (lb, mut ub) = self.bounds.unwrap_or((0, 0));
+            while self.padded && (ub - lb) % self.align.max(1) != 0 {
                 ub += 1;
             }
             ub
@@ -85,10 +93,10 @@ impl Model {
         self.elements.extend(&child.elements);
         if !child.bytes.is_empty() {
             self.align = self.align.max(child.align);
+            self.bounds = joined(self.bounds, (child.lb() + at, child.ub() + at));
         }
         if let Some((lb, ub)) = child.marks {
-            let (lb, ub) = (lb + at, ub + at);
-            self.marks = Some(self.marks.map_or((lb, ub), |marks| (marks.0.min(lb), marks.1.max(ub))));
+            self.marks = joined(self.marks, (lb + at, ub + at));
         }
     }
 
@@ -133,6 +141,8 @@ fn predefined(random: &mut Random, types: &Predefined) -> (Arc<Datatype>, Model)
     if facts.name == "MPI_SHORT_INT" {
         model.bytes = vec![0, 1, 4, 5, 6, 7];
     }
+    model.bounds = Some((0, model.true_ub()));
+    model.padded = true;
     (datatype, model)
 }
 
@@ -192,6 +202,7 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
             for ((&n, &at), (_, member)) in blocks.iter().zip(&places).zip(&members) {
                 model.add(n, at, member);
             }
+            model.padded = true;
             let olds: Vec<_> = members.into_iter().map(|(datatype, _)| datatype).collect();
             Datatype::structure(form, &blocks, &places, &olds)
         }
