@@ -12,7 +12,7 @@ const WORLDS: u64 = 5000;
 
 /// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
 /// fifth of it.
-const WAYS: [(u32, &[&str]); 7] = [
+const WAYS: [(u32, &[&str]); 8] = [
     (4, &[]),
     (1, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (2, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
@@ -22,6 +22,7 @@ const WAYS: [(u32, &[&str]); 7] = [
         4,
         &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0", "--mca", "wait_yields", "0"],
     ),
+    (4, &["--mca", "rpi", "tcp"]),
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];
 

@@ -475,7 +475,7 @@ fn door_rule_6_the_leader_hears_sockets_and_siblings() {
 #[test]
 fn door_rule_7_somebody_leads_as_long_as_somebody_sleeps() {
     for socket_first in [true, false] {
-        check(2, move || {
+        check(3, move || {
             let all = plugged();
             let waiters = [0, 1].map(|index| {
                 let all = all.clone();
