@@ -1,0 +1,238 @@
+//! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 6 of the module).
+
+use super::greeting::{Acceptor, Initiator};
+use super::peer::Way;
+use super::record::Point;
+use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
+use oxmpi_os::net::{Socket, fill_random};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// How long the higher rank waits for the lower one to make a broken connection again, if it has nothing to send.
+const YOURS: Duration = Duration::from_millis(20);
+/// How long nobody is accepted when there are no descriptors left.
+const DEAF: Duration = Duration::from_millis(100);
+/// How long a kernel may take to answer an attempt to connect.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// A connection that was used for so long was a good one, even if nothing came over it.
+const STABLE: Duration = Duration::from_secs(1);
+
+impl Tcp {
+    /// A connection is over; how it goes on is `way`.
+    pub(super) fn part(&mut self, at: u32, way: Way) {
+        let poller = self.poller.clone();
+        let Some(peer) = self.known(at) else { return };
+        if let Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) = &peer.way {
+            poller.remove(socket);
+        }
+        if matches!(way, Way::Left | Way::Lost(_)) {
+            peer.link.clear();
+        }
+        peer.way = way;
+        (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
+        self.news.push(at);
+    }
+
+    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
+    pub(super) fn cut(&mut self, at: u32, why: &str) {
+        let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
+        if self.leaving.is_some() {
+            // Everything is acknowledged, so nobody misses anything.
+            return self.part(at, Way::Left);
+        }
+        let Some(peer) = self.known(at) else { return };
+        let was_up = matches!(peer.way, Way::Up(_));
+        if was_up && now.saturating_sub(peer.up_since) > STABLE {
+            peer.trouble.over();
+        }
+        let tried = peer.tried.take();
+        match peer.trouble.failed(now, patience) {
+            trouble::Next::Again(pause) => {
+                let mine = own < at || !peer.link.is_acknowledged() || !was_up;
+                let until = now + if mine { pause } else { pause.max(YOURS) };
+                self.part(at, Way::Pause { until });
+                self.wake_at(until);
+            }
+            trouble::Next::GiveUp { tries, time } => {
+                let to = tried.map_or("no address was found".into(), |a| {
+                    format!("the last address was {} on interface {}", a.socket, a.interface)
+                });
+                let text = format!(
+                    "rank {own} cannot reach rank {at} over sockets: {why}; tried {tries} times in {:.1} s, {to}",
+                    time.as_secs_f64()
+                );
+                (self.tell)(&text);
+                self.part(at, Way::Lost(text));
+            }
+        }
+    }
+
+    /// Begins to make a connection.
+    pub(super) fn connect(&mut self, at: u32) {
+        let found = (self.find)(at);
+        let buffers = self.settings.buffers;
+        let addresses = match found {
+            Ok(Whereabouts::At(addresses)) => addresses,
+            Ok(Whereabouts::Left) => return self.part(at, Way::Left),
+            Err(why) => return self.cut(at, &why),
+        };
+        if addresses.is_empty() {
+            return self.cut(at, "it listens nowhere");
+        }
+        let peer = self.peer(at);
+        let address = addresses[peer.attempts as usize % addresses.len()].clone();
+        peer.attempts = peer.attempts.wrapping_add(1);
+        let to = address.socket;
+        peer.tried = Some(address);
+        let connected = Socket::connect(to, buffers)
+            .and_then(|socket| self.poller.add(&socket, PEER | u64::from(at), true).map(|()| socket));
+        match connected {
+            Ok(socket) => {
+                let limit = self.now() + CONNECTING;
+                self.peer(at).way = Way::Connecting { socket, limit };
+                self.wake_at(limit);
+            }
+            Err(error) => self.cut(at, &error.to_string()),
+        }
+    }
+
+    /// An attempt to connect is decided: if it went well, the greeting begins.
+    pub(super) fn on_connected(&mut self, at: u32) {
+        let (own, secret) = (self.own, self.secret.clone());
+        let poller = self.poller.clone();
+        let Some(peer) = self.known(at) else { return };
+        let Way::Connecting { socket, .. } = &peer.way else { return };
+        let greeted = socket.outcome().and_then(|()| {
+            let mut nonce = [0; 32];
+            fill_random(&mut nonce)?;
+            let (greeting, hello) = Initiator::new(own, at, &secret, &nonce);
+            greetings::send_whole(socket, &hello)?;
+            poller.change(socket, PEER | u64::from(at), false)?;
+            Ok(greeting)
+        });
+        match greeted {
+            Ok(greeting) => {
+                if let Way::Connecting { socket, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
+                    peer.way = Way::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
+                }
+            }
+            Err(error) => self.cut(at, &error.to_string()),
+        }
+    }
+
+    /// Something came in the greeting that we have begun.
+    pub(super) fn on_greeted(&mut self, at: u32) {
+        let Some(peer) = self.known(at) else { return };
+        match peer.greeted() {
+            Ok(None) => {}
+            Ok(Some(point)) => {
+                if let Way::Greeting { socket, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
+                    self.begin(at, socket, point);
+                }
+            }
+            Err(why) => self.cut(at, &why),
+        }
+    }
+
+    /// Both sides believe each other: the connection is used. Its descriptor is in the poller under the peer's name.
+    fn begin(&mut self, at: u32, socket: Socket, point: Point) {
+        let now = self.now();
+        let peer = self.peer(at);
+        peer.way = Way::Up(socket);
+        peer.up_since = now;
+        (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
+        if let Err(error) = peer.link.resume(point) {
+            return self.cut(at, &error.to_string());
+        }
+        self.news.push(at);
+        self.write(at);
+    }
+
+    /// Others connect.
+    pub(super) fn on_listener(&mut self) {
+        for _ in 0..greetings::AT_ONCE {
+            let Some(listener) = &self.listener else { return };
+            let socket = match listener.accept() {
+                Ok(Some((socket, _))) => socket,
+                Ok(None) => return,
+                Err(_) => {
+                    // No descriptors left: those who connect wait, and nobody asks for them all the time.
+                    self.poller.remove(listener);
+                    let until = self.now() + DEAF;
+                    self.deaf_until = Some(until);
+                    return self.wake_at(until);
+                }
+            };
+            let limit = self.now() + self.settings.greeting_time;
+            let (place, old) = self.greetings.add(socket, limit);
+            if let Some(old) = old {
+                self.poller.remove(&old);
+            }
+            match self.greetings.socket(place) {
+                Some(socket) if self.poller.add(socket, GREETING | place, false).is_ok() => {
+                    self.wake_at(limit);
+                }
+                _ => drop(self.greetings.take(place)),
+            }
+        }
+    }
+
+    /// Something came from somebody who has connected.
+    pub(super) fn on_greeting(&mut self, place: u64) {
+        let limit = self.now() + self.settings.welcome_time;
+        match self.greetings.greeted(place, self.own, &self.secret, limit) {
+            Ok(None) => {}
+            Ok(Some((acceptor, point))) => {
+                if let Some(socket) = self.greetings.take(place) {
+                    self.poller.remove(&socket);
+                    self.judge(acceptor, socket, point);
+                }
+            }
+            Err(_) => {
+                if let Some(socket) = self.greetings.take(place) {
+                    self.poller.remove(&socket);
+                }
+            }
+        }
+    }
+
+    /// A peer has proved who it is: takes the connection, or not.
+    fn judge(&mut self, acceptor: Acceptor, socket: Socket, point: Point) {
+        let (at, incarnation) = acceptor.from();
+        if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+            // It has given this attempt up meanwhile, for a better one, or says what it must not.
+            return;
+        }
+        let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
+        let peer = self.peer(at);
+        let own_attempt = matches!(peer.way, Way::Connecting { .. } | Way::Greeting { .. });
+        let is_old = peer.incarnation.is_some_and(|known| incarnation < known);
+        let is_new = peer.incarnation.is_some_and(|known| incarnation > known);
+        if is_new {
+            let text = format!("rank {at} was started anew");
+            return self.part(at, Way::Lost(text));
+        }
+        if is_old
+            || (own_attempt && acceptor.loses_to_own())
+            || matches!(peer.way, Way::Left | Way::Lost(_))
+            || is_leaving
+        {
+            // It finds out by itself if this does not arrive.
+            let _ = greetings::send_whole(&socket, &acceptor.judge(None));
+            return;
+        }
+        peer.incarnation = Some(incarnation);
+        if let Way::Connecting { socket: old, .. } | Way::Greeting { socket: old, .. } | Way::Up(old) =
+            std::mem::replace(&mut peer.way, Way::Apart)
+        {
+            poller.remove(&old);
+        }
+        let verdict = acceptor.judge(Some(peer.link.point()));
+        let welcome = greetings::send_whole(&socket, &verdict)
+            .and_then(|()| poller.add(&socket, PEER | u64::from(at), false));
+        match welcome {
+            Ok(()) => self.begin(at, socket, point),
+            Err(error) => self.cut(at, &error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! How sockets are used, and where processes are found.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How sockets are used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Longest eager message, bytes.
+    pub eager_limit: usize,
+    /// Bytes that the kernel shall buffer for each socket and direction, if not as many as it likes.
+    pub buffers: Option<usize>,
+    /// How long to try to reach a peer before it counts as lost.
+    pub patience: Duration,
+    /// How long a greeting may take of which nothing but silence or noise has come.
+    pub greeting_time: Duration,
+    /// How long one may take that began with a Hello of the job.
+    pub welcome_time: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            eager_limit: 65535,
+            buffers: Some(65535),
+            patience: Duration::from_secs(10),
+            greeting_time: Duration::from_secs(5),
+            welcome_time: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Where a process can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where it listens.
+    pub socket: SocketAddr,
+    /// The interface there.
+    pub interface: String,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%{}", self.socket, self.interface)
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        let wrong = || format!("'{text}' is no address of the form IP:PORT%INTERFACE");
+        // An IPv6 address may have a scope of its own, before the bracket.
+        let (socket, interface) = text.rsplit_once('%').ok_or_else(wrong)?;
+        let socket = socket.parse().map_err(|_| wrong())?;
+        Ok(Address { socket, interface: interface.to_string() })
+    }
+}
+
+/// What is known of a peer's whereabouts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// It can be reached here.
+    At(Vec<Address>),
+    /// It has ended as it should.
+    Left,
+}
+
+/// Finds a process of this job; the error is for a person.
+pub type Find = Box<dyn FnMut(u32) -> Result<Whereabouts, String> + Send>;
+
+/// Tells a person something.
+pub type Tell = Box<dyn Fn(&str) + Send>;
