@@ -67,6 +67,25 @@ int main(int argc, char **argv)
     CHECK(gone == space);
     CHECK_EQ(bytes, sizeof space);
 
+    if (size > 1) {
+        check_where("a flush is of what is there");
+        int go = 1;
+        CHECK_OK(MPI_Buffer_attach(more, sizeof more));
+        CHECK_OK(MPI_Bsend(message, BIG / 2, MPI_CHAR, to, 4, dup));
+        CHECK_OK(MPI_Buffer_iflush(&request));
+        CHECK_OK(MPI_Bsend(message, BIG / 2, MPI_CHAR, to, 5, dup));
+        /* Charged to the process's, although the communicator has one now. */
+        CHECK_OK(MPI_Comm_attach_buffer(dup, space, sizeof space));
+        CHECK_OK(MPI_Bsend(message, 100, MPI_CHAR, to, 6, dup));
+        MPI_Recv(got, BIG / 2, MPI_CHAR, from, 4, dup, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&go, 1, MPI_INT, to, 7, &go, 1, MPI_INT, from, 7, dup, MPI_STATUS_IGNORE);
+        MPI_Recv(got, 100, MPI_CHAR, from, 6, dup, MPI_STATUS_IGNORE);
+        CHECK_OK(MPI_Comm_detach_buffer(dup, &gone, &bytes));
+        MPI_Recv(got, BIG / 2, MPI_CHAR, from, 5, dup, MPI_STATUS_IGNORE);
+        CHECK_OK(MPI_Buffer_detach(&gone, &bytes));
+    }
+
     check_where("freed with a buffer");
     CHECK_OK(MPI_Comm_attach_buffer_c(dup, more, sizeof more));
     MPI_Comm_free(&dup);

@@ -19,9 +19,6 @@ use std::sync::Arc;
 pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
     let copied = hints.and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
     let made = match library.process.dup(&communicator) {
         Ok(made) => made,
@@ -55,20 +52,23 @@ unsafe impl Send for Place {}
 /// As [`duplicate`], without waiting. Attributes are copied now; the duplicate gets them when it is made.
 pub(crate) fn duplicate_later(
     comm: Comm,
-    hints: CommHints,
+    hints: Result<CommHints>,
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
-    if newcomm.is_null() || request.is_null() {
-        return Err(null(if newcomm.is_null() { "newcomm" } else { "request" }));
-    }
-    let copied = match copy_attributes(comm, &communicator.attributes) {
+    let places = match (newcomm.is_null(), request.is_null()) {
+        (false, false) => Ok(()),
+        (is_null, _) => Err(null(if is_null { "newcomm" } else { "request" })),
+    };
+    let copied =
+        places.and(hints).and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
+    let (hints, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {
             // The others must not wait for this rank's part.
-            library.process.close(&library.process.dup(&communicator)?);
+            library.process.idup_for_others(&communicator)?;
             return Err(error);
         }
     };
@@ -93,15 +93,14 @@ mpi! {
 
     /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = duplicate_later(comm, CommHints::default(), newcomm, request);
+        let result = duplicate_later(comm, Ok(CommHints::default()), newcomm, request);
         outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
     /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = info::given(info).and_then(|info| {
-            duplicate_later(comm, CommHints::default().updated(&info), newcomm, request)
-        });
+        let hints = info::given(info).map(|info| CommHints::default().updated(&info));
+        let result = duplicate_later(comm, hints, newcomm, request);
         outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
     }
 }

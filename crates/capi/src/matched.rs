@@ -9,6 +9,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Message, Request, Status};
 use oxmpi_core::matched::Found;
+use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
@@ -41,20 +42,31 @@ fn taken(message: *mut Message) -> Result<()> {
     unsafe { put(message, abi::MPI_MESSAGE_NULL, "message") }
 }
 
+/// Whose error handler counts for a message: that of its communicator.
+fn communicator_of(message: *mut Message) -> Option<u32> {
+    // SAFETY: the C program passes a place with a handle.
+    let handle = unsafe { fetch(message, "message") }.ok()?;
+    library().ok()?.process.context_of(handle as u64)
+}
+
+fn raised_on(context: Option<u32>, result: &Result<()>) -> Option<On> {
+    let error = result.as_ref().err()?;
+    Some(On::Failed(Completion { context: context?, ..Completion::EMPTY }, error.class()))
+}
+
 fn mrecv(function: FuncId, room: Room, message: *mut Message, status: *mut Status) -> c_int {
-    let mut failed = None;
+    let context = communicator_of(message);
     let result = library().and_then(|library| {
         let (handle, buffer) = named(library, room, message)?;
         let completion = library.process.mrecv(handle, buffer)?;
         taken(message)?;
-        let told = received(status, completion);
-        failed = told.as_ref().err().map(|error| On::Failed(completion, error.class()));
-        told
+        received(status, completion)
     });
-    outcome(function, failed, result)
+    outcome(function, raised_on(context, &result), result)
 }
 
 fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Request) -> c_int {
+    let context = communicator_of(message);
     let result = library().and_then(|library| {
         if request.is_null() {
             return Err(null("request"));
@@ -65,7 +77,7 @@ fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Req
         // SAFETY: the C program passes a place for a handle.
         unsafe { put(request, started.raw() as Request, "request") }
     });
-    outcome(function, None, result)
+    outcome(function, raised_on(context, &result), result)
 }
 
 mpi! {

@@ -1,12 +1,13 @@
 //! Persistent requests (MPI-5.0 section 3.9).
 
 use crate::errors::on_comm;
-use crate::library::{array, check_count, fetch, null, put};
+use crate::library::{Running, array, check_count, fetch, null, put};
 use crate::requests::on_requests;
+use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request};
-use oxmpi_engine::{Mode, RequestId};
+use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
@@ -53,6 +54,15 @@ fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) 
     })
 }
 
+/// The error handler that counts is that of the request's communicator.
+fn raised_on(library: &Running, request: Request, result: &Result<()>, failed: &mut Option<On>) {
+    if let Err(error) = result
+        && let Some(context) = library.process.context_of(request as u64)
+    {
+        *failed = Some(On::Failed(Completion { context, ..Completion::EMPTY }, error.class()));
+    }
+}
+
 /// MPI_REQUEST_NULL cannot be started.
 fn check_not_null(request: Request, what: &str) -> Result<()> {
     if request == abi::MPI_REQUEST_NULL {
@@ -64,17 +74,20 @@ fn check_not_null(request: Request, what: &str) -> Result<()> {
 mpi! {
     /// MPI-5.0 section 3.9.
     fn MPI_Start(request: *mut Request) -> c_int {
-        on_requests(FuncId::MPI_Start, |library, _| {
+        on_requests(FuncId::MPI_Start, |library, failed| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(request, "request") }?;
             check_not_null(handle, "request")?;
-            library.process.start_request(handle as u64)
+            let started = library.process.start_request(handle as u64);
+            raised_on(library, handle, &started, failed);
+            started
         })
     }
 
-    /// MPI-5.0 section 3.9. If one of them cannot be started none is.
+    /// MPI-5.0 section 3.9. If one of them is no request that can be started none is; what an operation itself may say (a
+    /// buffer without room) is said when those before it have been started.
     fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
-        on_requests(FuncId::MPI_Startall, |library, _| {
+        on_requests(FuncId::MPI_Startall, |library, failed| {
             let count = check_count(i64::from(count))?;
             // SAFETY: the C program passes an array of `count` handles.
             let all = unsafe { array(array_of_requests, count, "array_of_requests") }?;
@@ -83,7 +96,11 @@ mpi! {
             }
             let all: Vec<u64> = all.iter().map(|request| *request as u64).collect();
             library.process.check_startable(&all)?;
-            all.iter().try_for_each(|request| library.process.start_request(*request))
+            all.iter().try_for_each(|request| {
+                let started = library.process.start_request(*request);
+                raised_on(library, *request as Request, &started, failed);
+                started
+            })
         })
     }
 

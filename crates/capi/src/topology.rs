@@ -2,6 +2,7 @@
 //!
 //! An info argument may hint at how ranks could be reordered; the standard allows to ignore it, as ranks are not.
 
+use crate::communicators;
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, array, null, put};
 use oxmpi_abi::FuncId;
@@ -12,7 +13,6 @@ use oxmpi_core::topology::{NamedEdge, check_cartesian_size, check_graph_size};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::topology::{Cartesian, DistGraph, Graph, Neighbors, Topology, check_index, dims_create};
 use std::ffi::c_int;
-use std::sync::Arc;
 
 /// A number of array elements, which must not be negative.
 fn check_length(length: c_int, what: &str) -> Result<usize> {
@@ -49,12 +49,11 @@ fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
 
 /// Gives a new communicator its handle; MPI_COMM_NULL where this process is not in it.
 fn give(library: &Running, place: *mut Comm, what: &str, made: Option<Communicator>) -> Result<()> {
-    let handle = match made {
-        Some(made) => library.communicators.insert(Arc::new(made)).raw() as Comm,
-        None => abi::MPI_COMM_NULL,
-    };
-    // SAFETY: the C program passes a place for a handle.
-    unsafe { put(place, handle, what) }
+    match made {
+        Some(made) => communicators::give(library, place, what, made),
+        // SAFETY: the C program passes a place for a handle.
+        None => unsafe { put(place, abi::MPI_COMM_NULL, what) },
+    }
 }
 
 fn rank_or_null(rank: Option<u32>) -> c_int {

@@ -154,6 +154,7 @@ programs! {
     comm_create
     comm_create_group
     comm_disconnect
+    comm_freed_requests
     comm_from_group
     comm_idup
     comm_leak

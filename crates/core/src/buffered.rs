@@ -34,9 +34,9 @@ impl AttachedBuffers {
         self.0.contains_key(&Some(context)).then_some(context)
     }
 
-    /// A communicator is gone.
-    pub(crate) fn forget(&mut self, context: u32) {
-        self.0.remove(&Some(context));
+    /// A communicator is gone. Whether it had a buffer.
+    pub(crate) fn forget(&mut self, context: u32) -> bool {
+        self.0.remove(&Some(context)).is_some()
     }
 }
 
@@ -45,15 +45,6 @@ fn owner_of(comm: Option<&Communicator>) -> Owner {
 }
 
 impl<F: Fabric> Domain<F> {
-    /// The bytes of the messages that count in a buffer, and the contexts in which they are.
-    fn counted(&self, owner: Owner) -> (usize, Vec<u32>) {
-        let counted = self.lane.buffered().filter(|(context, _)| self.attached.owner(*context) == owner);
-        counted.fold((0, Vec::new()), |(bytes, mut contexts), (context, kept)| {
-            contexts.push(context);
-            (bytes + kept, contexts)
-        })
-    }
-
     /// Whether a buffered send of `len` bytes in this context fits the buffer that counts for it.
     ///
     /// # Errors
@@ -67,7 +58,7 @@ impl<F: Fabric> Domain<F> {
             ));
         };
         let need = len.saturating_add(abi::MPI_BSEND_OVERHEAD as usize);
-        let free = bytes.saturating_sub(self.counted(owner).0);
+        let free = bytes.saturating_sub(self.lane.buffered_in(owner));
         if need <= free {
             return Ok(());
         }
@@ -98,6 +89,9 @@ impl<F: Fabric> Process<F> {
         match domain.attached_buffer(owner_of(comm)) {
             Err(_) => {
                 domain.attached.0.insert(owner_of(comm), buffer);
+                if let Some(context) = owner_of(comm) {
+                    domain.lane.set_own_buffer(context, true);
+                }
                 Ok(())
             }
             Ok(before) => {
@@ -120,6 +114,9 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         let buffer = domain.attached_buffer(owner_of(comm))?;
         domain.attached.0.remove(&owner_of(comm));
+        if let Some(context) = owner_of(comm) {
+            domain.lane.set_own_buffer(context, false);
+        }
         Ok(buffer)
     }
 
@@ -128,9 +125,16 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_BUFFER if no buffer is attached.
     pub fn flush(&self, comm: Option<&Communicator>) -> Result<()> {
-        let owner = owner_of(comm);
-        self.domain.lock().attached_buffer(owner)?;
-        self.wait_for(|domain| (domain.counted(owner).0 == 0).then_some(()));
+        // Those that are there now: other threads may go on to send.
+        let mut sends = {
+            let domain = self.domain.lock();
+            domain.attached_buffer(owner_of(comm))?;
+            domain.lane.buffered_sends(owner_of(comm))
+        };
+        self.wait_for(|domain| {
+            sends.retain(|send| domain.lane.is_known(*send));
+            sends.is_empty().then_some(())
+        });
         Ok(())
     }
 
@@ -141,7 +145,7 @@ impl<F: Fabric> Process<F> {
     pub fn iflush(&self, comm: Option<&Communicator>) -> Result<RequestId> {
         let mut domain = self.domain.lock();
         domain.attached_buffer(owner_of(comm))?;
-        let (_, contexts) = domain.counted(owner_of(comm));
-        Ok(domain.lane.open_flush(contexts))
+        let sends = domain.lane.buffered_sends(owner_of(comm));
+        Ok(domain.lane.open_flush(sends))
     }
 }

@@ -56,7 +56,7 @@ impl<F: Fabric> Process<F> {
         let (memory, team) = (memory.into(), comm.collective_team());
         let plan = plan_of(team, &call, &memory)?;
         // A call with wrong arguments takes no part, and no tag.
-        let tag = comm.next_tag();
+        let tag = comm.next_immediate_tag();
         self.launch(plan, (team, tag), memory, combine, user, None)
     }
 
@@ -129,7 +129,10 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        let request = self.start(comm, call, memory, combine, user)?;
+        let (memory, team) = (memory.into(), comm.collective_team());
+        let plan = plan_of(team, &call, &memory)?;
+        let tag = comm.next_tag();
+        let request = self.launch(plan, (team, tag), memory, combine, user, None)?;
         self.wait(request).map(drop)
     }
 
@@ -153,10 +156,10 @@ mod tests {
     #[test]
     fn tags_go_round() {
         const CALLS: u64 = 12;
-        for before in [(1 << 31) - 5, u32::MAX - 5] {
+        for before in [(1 << 30) - 5, u32::MAX - 5] {
             world(4, |p| {
                 let comm = p.dup(p.world()).unwrap();
-                comm.collectives.store(before, Ordering::Relaxed);
+                comm.immediates.store(before, Ordering::Relaxed);
                 let started: Vec<_> = (0..CALLS)
                     .map(|call| {
                         let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call]);
@@ -166,7 +169,7 @@ mod tests {
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
                     })
                     .collect();
-                assert!(comm.next_tag() < 10, "the tags have gone round");
+                assert!(comm.next_immediate_tag() & 0xffff < 10, "the tags have gone round");
                 for (request, call, all) in started.into_iter().rev() {
                     p.wait(request).unwrap();
                     let got = all.into_vec().ok().unwrap();

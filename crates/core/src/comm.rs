@@ -44,6 +44,9 @@ use oxmpi_objects::topology::Topology;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The bit that tells the tags of nonblocking collectives from those of blocking ones.
+const IMMEDIATE: u32 = 1 << 30;
+
 /// A communicator.
 #[derive(Debug)]
 pub struct Communicator {
@@ -59,8 +62,10 @@ pub struct Communicator {
     hints: AtomicU8,
     /// Its name: bytes, as C has them.
     name: Mutex<Box<[u8]>>,
-    /// Collectives called on it so far: their tags.
+    /// Blocking collectives called on it so far: their tags.
     pub(crate) collectives: AtomicU32,
+    /// The nonblocking ones.
+    pub(crate) immediates: AtomicU32,
     /// Where its collectives of a few bytes take place.
     pub(crate) control: Option<Control>,
     /// Its virtual topology, if it has one (MPI-5.0 chapter 8).
@@ -77,6 +82,7 @@ impl Communicator {
             hints: AtomicU8::new(CommHints::default().bits()),
             name: Mutex::default(),
             collectives: AtomicU32::new(0),
+            immediates: AtomicU32::new(0),
             control,
             topology: None,
         }
@@ -141,10 +147,16 @@ impl Communicator {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
-    /// The tag of the next collective. All ranks call collectives of a communicator in the same order (MPI-5.0
-    /// section 6.1), so they agree; it wraps after 2^31 calls, long after the first has been forgotten.
+    /// The tag of the next blocking collective. All ranks call collectives of a communicator in the same order (MPI-5.0
+    /// section 6.1), so they agree; it wraps after 2^30 calls, long after the first has been forgotten.
     pub(crate) fn next_tag(&self) -> i32 {
-        (self.collectives.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32
+        (self.collectives.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE - 1)) as i32
+    }
+
+    /// As [`Communicator::next_tag`] for nonblocking ones, which are counted for themselves: so a program that calls a
+    /// blocking one before them here and behind them there, which the standard forbids, is right all the same.
+    pub(crate) fn next_immediate_tag(&self) -> i32 {
+        (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE - 1))) as i32
     }
 
     /// The process that has this rank, as the other side of a message.

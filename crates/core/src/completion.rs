@@ -286,6 +286,11 @@ impl<F: Fabric> Process<F> {
         self.look(|domain| take_some(domain, requests)).map(Some)
     }
 
+    /// The context in which a request or a matched message is: its communicator's, for the error handler that counts.
+    pub fn context_of(&self, request: u64) -> Option<u32> {
+        self.domain.lock().lane.context_of(RequestId::from_raw(request))
+    }
+
     /// The request whose index (the low 32 bits of its number) this is, for MPI_Request_fromint.
     pub fn current_request(&self, index: u32) -> Option<u64> {
         self.domain.lock().lane.current(index).map(RequestId::raw)

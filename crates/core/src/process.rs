@@ -165,9 +165,11 @@ impl<F: Fabric> Domain<F> {
     pub(crate) fn reap(&mut self) {
         let (lane, runs) = (&mut self.lane, &self.runs);
         self.closing.retain(|team| {
-            let busy = is_busy(lane, runs, team);
+            let busy = is_busy(lane, runs, team) || lane.is_used(team);
             if !busy {
-                self.attached.forget(team.point_to_point);
+                if self.attached.forget(team.point_to_point) {
+                    lane.set_own_buffer(team.point_to_point, false);
+                }
                 lane.close_team(team);
             }
             busy

@@ -75,6 +75,16 @@ pub enum StartFault {
     Fault(#[from] Fault),
 }
 
+impl Operation {
+    /// The context in which it takes place, if it does something.
+    pub(crate) fn context(&self) -> Option<u32> {
+        match self {
+            Operation::Nothing(_) => None,
+            Operation::Send { context, .. } | Operation::Receive { context, .. } => Some(*context),
+        }
+    }
+}
+
 impl<F: Fabric> Lane<F> {
     /// A request that can be started again and again.
     pub fn open_persistent(&mut self, operation: Operation) -> RequestId {
@@ -151,9 +161,9 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.insert(Work::Pair(Pair { parts, said: Completion::EMPTY }))
     }
 
-    /// A request that is complete when no data are kept for the buffered sends of these contexts.
-    pub fn open_flush(&mut self, contexts: Vec<u32>) -> RequestId {
-        self.state.requests.insert(Work::Flush(contexts))
+    /// A request that is complete when these buffered sends are.
+    pub fn open_flush(&mut self, sends: Vec<RequestId>) -> RequestId {
+        self.state.requests.insert(Work::Flush(sends))
     }
 
     /// What a request says that goes on, if it is made of others and they are complete. `stays` leaves it as it is.
@@ -176,9 +186,13 @@ impl<F: Fabric> Lane<F> {
                         && let Some(Work::Pair(pair)) = self.state.requests.work_mut(request)
                     {
                         pair.parts[at] = None;
-                        if at == 1 || said.fault.is_some() {
-                            pair.said = Completion { fault: said.fault.or(pair.said.fault), ..said };
-                        }
+                        // The status is the receive's; the error is the first that there was.
+                        let (fault, context) = match pair.said.fault {
+                            None => (said.fault, said.context),
+                            fault => (fault, pair.said.context),
+                        };
+                        let status = if at == 1 { said } else { pair.said };
+                        pair.said = Completion { fault, context, ..status };
                     }
                 }
                 match self.state.requests.work_mut(request)? {
@@ -189,14 +203,14 @@ impl<F: Fabric> Lane<F> {
                     _ => None,
                 }
             }
-            Work::Flush(contexts) => {
-                let contexts = std::mem::take(contexts);
-                let over = contexts.iter().all(|context| self.state.requests.buffered_in(*context) == 0);
-                if over {
+            Work::Flush(sends) => {
+                let mut sends = std::mem::take(sends);
+                sends.retain(|send| self.state.requests.is_known(*send));
+                if sends.is_empty() {
                     return self.over(request, Completion::EMPTY, stays);
                 }
                 if let Some(Work::Flush(place)) = self.state.requests.work_mut(request) {
-                    *place = contexts;
+                    *place = sends;
                 }
                 None
             }

@@ -8,7 +8,7 @@ mod share;
 use self::share::{SHARED_PIECE, Share, pieces_of};
 use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::matching::Contexts;
-use crate::request::{Completion, Found, Received, RequestId, Requests, Work};
+use crate::request::{Completion, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
@@ -150,6 +150,11 @@ impl<F: Fabric> Lane<F> {
         let ours = |context| context == team.point_to_point || context == team.collective;
         let active = self.state.requests.active(|context, _| ours(context));
         !active.is_empty()
+    }
+
+    /// Whether something is under way in the contexts of a team, or may yet be started there.
+    pub fn is_used(&self, team: &Team) -> bool {
+        self.is_busy(team) || self.state.requests.any_inactive_in([team.point_to_point, team.collective])
     }
 
     /// Closes a pair of contexts. Receives still posted in them fail as cancelled; unexpected messages are dropped.
@@ -372,9 +377,30 @@ impl<F: Fabric> Lane<F> {
             && self.shares.is_empty()
     }
 
-    /// Packed bytes that the lane keeps for buffered sends, by their contexts. A message without data counts one.
-    pub fn buffered(&self) -> impl Iterator<Item = (u32, usize)> {
-        self.state.requests.buffered()
+    /// Packed bytes that the lane keeps for the buffered sends which count in a buffer: that of a context, or (`None`) the
+    /// one of all others. A message without data counts one.
+    pub fn buffered_in(&self, owner: Option<u32>) -> usize {
+        self.state.requests.buffered_in(owner.unwrap_or(NO_CONTEXT))
+    }
+
+    /// The buffered sends that count there and are not complete.
+    pub fn buffered_sends(&self, owner: Option<u32>) -> Vec<RequestId> {
+        self.state.requests.kept_in(owner.unwrap_or(NO_CONTEXT))
+    }
+
+    /// From now on buffered sends of this context count in a buffer of its own, or no longer do.
+    pub fn set_own_buffer(&mut self, context: u32, has: bool) {
+        self.state.requests.set_own_buffer(context, has);
+    }
+
+    /// Whether there is such a request.
+    pub fn is_known(&self, request: RequestId) -> bool {
+        self.state.requests.is_known(request)
+    }
+
+    /// The context in which a request takes place, if it has one.
+    pub fn context_of(&self, request: RequestId) -> Option<u32> {
+        Some(self.state.requests.context(request)).filter(|context| *context != NO_CONTEXT)
     }
 
     /// Frames that made no sense so far: a defect of a peer, or messages for a communicator that was freed.

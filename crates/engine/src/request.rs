@@ -190,8 +190,8 @@ pub(crate) enum Work {
     Pair(Pair),
     /// What can be started again and again.
     Persistent(Box<Persistent>),
-    /// Waits until no data are kept for the buffered sends of these contexts.
-    Flush(Vec<u32>),
+    /// Waits until these buffered sends are complete.
+    Flush(Vec<RequestId>),
 }
 
 /// A message that was taken out of its context by a matched probe.
@@ -281,6 +281,7 @@ impl Work {
             Work::Send(w) => w.context,
             Work::Receive(w) => w.context,
             Work::Message(m) => m.context,
+            Work::Persistent(p) => p.operation.context().unwrap_or(NO_CONTEXT),
             _ => NO_CONTEXT,
         }
     }
@@ -374,6 +375,8 @@ struct Slot {
     completion: Completion,
     /// Packed bytes kept for a buffered send.
     kept: usize,
+    /// The buffer in which they count.
+    owner: u32,
 }
 
 impl Slot {
@@ -408,8 +411,11 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     free: u32,
     active_sends: usize,
-    /// Packed bytes that are kept for the buffered sends of each context that has such.
+    /// Packed bytes that are kept for buffered sends, by the buffer in which they count: that of a context, or
+    /// [`NO_CONTEXT`] for the buffer of all others.
     buffered: HashMap<u32, usize>,
+    /// The contexts that have a buffer of their own.
+    own_buffers: Vec<u32>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
 }
@@ -428,6 +434,7 @@ impl Requests {
             free: NONE,
             active_sends: 0,
             buffered: HashMap::new(),
+            own_buffers: Vec::new(),
             news: false,
         };
         all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
@@ -621,11 +628,11 @@ impl Requests {
         }
         let kept = std::mem::take(&mut slot.kept);
         let detached = slot.detached;
-        let (sends, context) = (matches!(slot.work, Work::Send(_)), slot.work.context());
+        let (sends, owner) = (matches!(slot.work, Work::Send(_)), slot.owner);
         slot.work = Work::None;
         self.news = true;
         if kept > 0 {
-            self.let_go(context, kept);
+            self.let_go(owner, kept);
         }
         self.active_sends -= usize::from(sends);
         if detached {
@@ -674,21 +681,41 @@ impl Requests {
     /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts as one byte: it has to
     /// be waited for as well.)
     pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
-        if let Some((_, slot)) = self.slot_mut(id) {
+        let Requests { buffered, own_buffers, .. } = self;
+        if let Some((index, generation)) = id.split()
+            && let Some(slot) = self.slots.get_mut(index)
+            && slot.generation == generation
+            && slot.state != State::Free
+        {
+            let context = slot.work.context();
             slot.kept = bytes.max(1);
             slot.detached = true;
-            let (context, kept) = (slot.work.context(), slot.kept);
-            *self.buffered.entry(context).or_default() += kept;
+            slot.owner = if own_buffers.contains(&context) { context } else { NO_CONTEXT };
+            *buffered.entry(slot.owner).or_default() += slot.kept;
         }
+    }
+
+    /// From now on messages of this context count in a buffer of its own, or no longer do.
+    pub(crate) fn set_own_buffer(&mut self, context: u32, has: bool) {
+        self.own_buffers.retain(|own| *own != context);
+        if has {
+            self.own_buffers.push(context);
+        }
+    }
+
+    /// The buffered sends that count in a buffer and are not complete.
+    pub(crate) fn kept_in(&self, owner: u32) -> Vec<RequestId> {
+        let kept = self.slots.iter().enumerate().filter(|(_, s)| s.kept > 0 && s.owner == owner);
+        kept.map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64))).collect()
     }
 
     /// Bytes that were kept for a buffered send are needed no more.
     #[cold]
-    fn let_go(&mut self, context: u32, bytes: usize) {
-        if let Some(kept) = self.buffered.get_mut(&context) {
+    fn let_go(&mut self, owner: u32, bytes: usize) {
+        if let Some(kept) = self.buffered.get_mut(&owner) {
             *kept -= bytes;
             if *kept == 0 {
-                self.buffered.remove(&context);
+                self.buffered.remove(&owner);
             }
         }
     }
@@ -727,14 +754,9 @@ impl Requests {
         self.active_sends
     }
 
-    /// Packed bytes that are kept for the buffered sends of a context.
-    pub(crate) fn buffered_in(&self, context: u32) -> usize {
-        self.buffered.get(&context).copied().unwrap_or(0)
-    }
-
-    /// The contexts for whose buffered sends something is kept, and how many packed bytes.
-    pub(crate) fn buffered(&self) -> impl Iterator<Item = (u32, usize)> {
-        self.buffered.iter().map(|(context, bytes)| (*context, *bytes))
+    /// Packed bytes that are kept for the buffered sends which count in a buffer.
+    pub(crate) fn buffered_in(&self, owner: u32) -> usize {
+        self.buffered.get(&owner).copied().unwrap_or(0)
     }
 
     /// The work of a request that goes on.
@@ -800,10 +822,25 @@ impl Requests {
         }
     }
 
+    /// Whether a persistent request that was not started is for one of two contexts.
+    pub(crate) fn any_inactive_in(&self, contexts: [u32; 2]) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            Slot { state: State::Active, work: Work::Persistent(p), .. } => {
+                p.standing == Standing::Inactive
+                    && p.operation.context().is_some_and(|c| contexts.contains(&c))
+            }
+            _ => false,
+        })
+    }
+
     /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.
     pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
         let mut concerned = |s: &Slot| match s.state {
             State::Posted => wanted(s.plain.context, s.plain.from()),
+            // One that was not started uses its context, and waits for nobody.
+            State::Active if matches!(&s.work, Work::Persistent(p) if p.standing == Standing::Inactive) => {
+                false
+            }
             State::Active => wanted(s.work.context(), s.work.peer()),
             State::Free | State::Good | State::Complete => false,
         };
@@ -836,6 +873,7 @@ impl Slot {
             work: Work::None,
             completion: Completion::EMPTY,
             kept: 0,
+            owner: NO_CONTEXT,
         }
     }
 }

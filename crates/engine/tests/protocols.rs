@@ -111,7 +111,7 @@ fn nothing_is_drained_before_it_is_gone() {
     let freed = l.send(0, 1, Mode::Standard, &pattern(11, 10), 1);
     assert!(l.lanes[0].detach(request(freed)));
     assert!(!l.lanes[0].is_drained());
-    assert_eq!(l.lanes[0].buffered().map(|(_, bytes)| bytes).sum::<usize>(), 10);
+    assert_eq!(l.lanes[0].buffered_in(None), 10);
     l.network.borrow_mut().set_weather(calm());
     l.settle();
     l.assert_quiet();

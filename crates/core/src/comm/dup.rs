@@ -57,4 +57,16 @@ impl<F: Fabric> Process<F> {
         let deliver = move |made| deliver(Communicator { topology, ..made });
         self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)
     }
+
+    /// Takes part in a duplication ([`Process::idup`]) of which this process has no use: something is wrong here, and the
+    /// others must not wait.
+    ///
+    /// # Errors
+    /// As [`Process::idup`].
+    pub fn idup_for_others(&self, comm: &Communicator) -> Result<()> {
+        let heir = (comm.shape(), comm.errhandler());
+        let request = self.start_naming_for_others((comm.union(), comm.next_tag()), heir)?;
+        self.domain.lock().lane.detach(request);
+        Ok(())
+    }
 }

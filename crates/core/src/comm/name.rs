@@ -128,6 +128,24 @@ impl<F: Fabric> Process<F> {
         self.tell(at, told, Some(then)).map(|naming| naming.request)
     }
 
+    /// As [`Process::start_naming_then`]; the communicator is closed as soon as it is made.
+    pub(super) fn start_naming_for_others(
+        &self,
+        at: (&Arc<Team>, i32),
+        (shape, errhandler): (Shape, ErrorHandler),
+    ) -> Result<RequestId> {
+        let told = self.to_be_told(at.0, shape.is_inter())?;
+        let heard = told.clone();
+        let then: Then<F> = Box::new(move |domain, outcome| match outcome {
+            Ok(()) => {
+                let made = domain.open(shape, heard.name(), errhandler);
+                domain.closing.extend(made.teams().cloned());
+            }
+            Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
+        });
+        self.tell(at, told, Some(then)).map(|naming| naming.request)
+    }
+
     /// The communicator, when the request is complete.
     pub(super) fn finish_naming(
         &self,

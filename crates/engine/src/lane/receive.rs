@@ -183,7 +183,8 @@ impl<F: Fabric> Lane<F> {
             Source::Any => None,
             Source::Process(p) => Some(p),
         };
-        let waiting = self.state.contexts.get(context).and_then(|c| c.find_unexpected(wanted));
+        let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
+        let waiting = own.find_unexpected(wanted);
         if waiting.is_none()
             && let Some(peer) = self.state.lost_source(context, source)
         {

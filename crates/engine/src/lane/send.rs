@@ -59,6 +59,9 @@ impl<F: Fabric> Lane<F> {
     ) -> Result<Started, Fault> {
         let len = buffer.packed_len();
         if to == self.state.me {
+            if self.state.contexts.get(context).is_none() {
+                return Err(Fault::Closed);
+            }
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
         if mode == Mode::Buffered {

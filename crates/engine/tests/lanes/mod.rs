@@ -144,7 +144,7 @@ impl Lanes {
         self.settle();
         assert_eq!(self.nonsense(), 0);
         assert!(self.lanes.iter().all(Lane::is_drained));
-        assert!(self.lanes.iter().all(|lane| lane.buffered().next().is_none()));
+        assert!(self.lanes.iter().all(|lane| lane.buffered_in(None) == 0));
     }
 }
 
