@@ -10,12 +10,13 @@
 //!    as well. So nothing waits here that the engine does not know of.
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
 //!    from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end after some time ([`trouble`]); then the peer is lost.
+//! 4. Attempts end after some time ([`trouble`]); then the peer is lost. A peer that runs, as the launcher says, and is
+//!    only silent or closes connections is tried for ever: it may compute, and look at its sockets seldom.
 //! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
 //!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
 //!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
 //! 6. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
-//!    are few, and a time limit.
+//!    are few; who needs one takes that of the one who has been silent longest.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
 
@@ -40,7 +41,7 @@ pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
 pub use settings::{Address, Find, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
-use self::peer::{Peer, Way};
+use self::peer::{Failure, Peer, Way};
 use crate::{Body, Fabric, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::net::Listener;
@@ -161,9 +162,6 @@ impl Tcp {
     fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
-        for old in self.greetings.expire(now) {
-            self.poller.remove(&old);
-        }
         if self.deaf_until.is_some_and(|until| until <= now)
             && let Some(listener) = &self.listener
         {
@@ -175,7 +173,7 @@ impl Tcp {
             match self.known(at).map(|peer| &peer.way) {
                 Some(Way::Pause { until }) if *until <= now => self.connect(at),
                 Some(Way::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, "it does not answer");
+                    self.cut(at, &Failure { why: "it does not answer".into(), is_vague: true });
                 }
                 _ => {}
             }
@@ -184,7 +182,7 @@ impl Tcp {
             Way::Pause { until: time } | Way::Connecting { limit: time, .. } => Some(time),
             _ => None,
         });
-        let next = peers.chain(self.greetings.next_limit()).chain(self.deaf_until).min();
+        let next = peers.chain(self.deaf_until).min();
         if let Some(time) = next {
             self.wake_at(time);
         }
@@ -251,14 +249,14 @@ impl Tcp {
         let mut end = None;
         for _ in 0..READS {
             let read = match socket.receive(&mut self.buffer) {
-                Ok(0) => Err("the connection was closed".to_string()),
+                Ok(0) => Err(Failure { why: "the connection was closed".into(), is_vague: true }),
                 Ok(n) => Ok(n),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             };
-            match read.and_then(|n| {
-                peer.link.take(at, &self.buffer[..n], sink).map(|()| n).map_err(|error| error.to_string())
-            }) {
+            match read
+                .and_then(|n| peer.link.take(at, &self.buffer[..n], sink).map(|()| n).map_err(Failure::from))
+            {
                 Ok(n) => {
                     peer.trouble.over();
                     if n < self.buffer.len() {
@@ -274,8 +272,8 @@ impl Tcp {
         let left = peer.link.has_left();
         if left {
             self.part(at, Way::Left);
-        } else if let Some(why) = end {
-            self.cut(at, &why);
+        } else if let Some(failure) = end {
+            self.cut(at, &failure);
         }
     }
 
@@ -430,7 +428,7 @@ impl Fabric for Tcp {
                 if let Some(listener) = self.listener.take() {
                     self.poller.remove(&listener);
                 }
-                for socket in self.greetings.expire(Duration::MAX) {
+                for socket in self.greetings.end() {
                     self.poller.remove(&socket);
                 }
                 for at in 0..self.peers.len() as u32 {

@@ -1,7 +1,7 @@
 //! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 6 of the module).
 
 use super::greeting::{Acceptor, Initiator};
-use super::peer::Way;
+use super::peer::{Failure, Way};
 use super::record::Point;
 use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
 use oxmpi_os::net::{Socket, fill_random};
@@ -33,8 +33,10 @@ impl Tcp {
         self.news.push(at);
     }
 
-    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
-    pub(super) fn cut(&mut self, at: u32, why: &str) {
+    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4). What a process may
+    /// do that is only slow is no reason to give up; whether it is there still, the launcher is asked before the next
+    /// attempt.
+    pub(super) fn cut(&mut self, at: u32, failure: &Failure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         if self.leaving.is_some() {
             // Everything is acknowledged, so nobody misses anything.
@@ -46,7 +48,12 @@ impl Tcp {
             peer.trouble.over();
         }
         let tried = peer.tried.take();
-        match peer.trouble.failed(now, patience) {
+        let next = if failure.is_vague {
+            trouble::Next::Again(peer.trouble.unclear())
+        } else {
+            peer.trouble.failed(now, patience)
+        };
+        match next {
             trouble::Next::Again(pause) => {
                 let mine = own < at || !peer.link.is_acknowledged() || !was_up;
                 let until = now + if mine { pause } else { pause.max(YOURS) };
@@ -58,7 +65,8 @@ impl Tcp {
                     format!("the last address was {} on interface {}", a.socket, a.interface)
                 });
                 let text = format!(
-                    "rank {own} cannot reach rank {at} over sockets: {why}; tried {tries} times in {:.1} s, {to}",
+                    "rank {own} cannot reach rank {at} over sockets: {}; tried {tries} times in {:.1} s, {to}",
+                    failure.why,
                     time.as_secs_f64()
                 );
                 (self.tell)(&text);
@@ -74,10 +82,10 @@ impl Tcp {
         let addresses = match found {
             Ok(Whereabouts::At(addresses)) => addresses,
             Ok(Whereabouts::Left) => return self.part(at, Way::Left),
-            Err(why) => return self.cut(at, &why),
+            Err(why) => return self.cut(at, &why.into()),
         };
         if addresses.is_empty() {
-            return self.cut(at, "it listens nowhere");
+            return self.cut(at, &"it listens nowhere".to_string().into());
         }
         let peer = self.peer(at);
         let address = addresses[peer.attempts as usize % addresses.len()].clone();
@@ -92,7 +100,7 @@ impl Tcp {
                 self.peer(at).way = Way::Connecting { socket, limit };
                 self.wake_at(limit);
             }
-            Err(error) => self.cut(at, &error.to_string()),
+            Err(error) => self.cut(at, &error.into()),
         }
     }
 
@@ -116,7 +124,7 @@ impl Tcp {
                     peer.way = Way::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
                 }
             }
-            Err(error) => self.cut(at, &error.to_string()),
+            Err(error) => self.cut(at, &error.into()),
         }
     }
 
@@ -130,7 +138,7 @@ impl Tcp {
                     self.begin(at, socket, point);
                 }
             }
-            Err(why) => self.cut(at, &why),
+            Err(failure) => self.cut(at, &failure),
         }
     }
 
@@ -142,7 +150,7 @@ impl Tcp {
         peer.up_since = now;
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         if let Err(error) = peer.link.resume(point) {
-            return self.cut(at, &error.to_string());
+            return self.cut(at, &error.into());
         }
         self.news.push(at);
         self.write(at);
@@ -163,15 +171,12 @@ impl Tcp {
                     return self.wake_at(until);
                 }
             };
-            let limit = self.now() + self.settings.greeting_time;
-            let (place, old) = self.greetings.add(socket, limit);
+            let (place, old) = self.greetings.add(socket);
             if let Some(old) = old {
                 self.poller.remove(&old);
             }
             match self.greetings.socket(place) {
-                Some(socket) if self.poller.add(socket, GREETING | place, false).is_ok() => {
-                    self.wake_at(limit);
-                }
+                Some(socket) if self.poller.add(socket, GREETING | place, false).is_ok() => {}
                 _ => drop(self.greetings.take(place)),
             }
         }
@@ -179,8 +184,7 @@ impl Tcp {
 
     /// Something came from somebody who has connected.
     pub(super) fn on_greeting(&mut self, place: u64) {
-        let limit = self.now() + self.settings.welcome_time;
-        match self.greetings.greeted(place, self.own, &self.secret, limit) {
+        match self.greetings.greeted(place, self.own, &self.secret) {
             Ok(None) => {}
             Ok(Some((acceptor, point))) => {
                 if let Some(socket) = self.greetings.take(place) {
@@ -232,7 +236,7 @@ impl Tcp {
             .and_then(|()| poller.add(&socket, PEER | u64::from(at), false));
         match welcome {
             Ok(()) => self.begin(at, socket, point),
-            Err(error) => self.cut(at, &error.to_string()),
+            Err(error) => self.cut(at, &error.into()),
         }
     }
 }

@@ -5,7 +5,6 @@ use super::record::Point;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Socket;
 use std::io;
-use std::time::Duration;
 
 /// Connections accepted in one look.
 pub(super) const AT_ONCE: usize = 16;
@@ -18,7 +17,6 @@ struct Greeting {
     socket: Socket,
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
-    limit: Duration,
     /// Its place in the order in which they came.
     number: u64,
 }
@@ -36,12 +34,13 @@ impl Greetings {
         Greetings { places: Vec::new(), most: processes + STRANGERS, next: 0 }
     }
 
-    /// Gives somebody a place until `limit`. If there is none, the oldest of those who have not even said Hello loses
-    /// its own, or else the oldest of all.
-    pub(super) fn add(&mut self, socket: Socket, limit: Duration) -> (u64, Option<Socket>) {
+    /// Gives somebody a place. If there is none, the oldest of those who have not even said Hello loses its own, or else
+    /// the oldest of all. Nobody loses it by time alone: a process that computes looks at its sockets when it likes, and
+    /// so does the peer that has connected to it.
+    pub(super) fn add(&mut self, socket: Socket) -> (u64, Option<Socket>) {
         let number = self.next;
         self.next += 1;
-        let new = Greeting { socket, got: Vec::new(), acceptor: None, limit, number };
+        let new = Greeting { socket, got: Vec::new(), acceptor: None, number };
         if let Some(place) = self.places.iter().position(Option::is_none) {
             self.places[place] = Some(new);
             return (place as u64, None);
@@ -67,19 +66,13 @@ impl Greetings {
         Some(self.places.get_mut(place as usize)?.take()?.socket)
     }
 
-    /// Takes away those whose time is over.
-    pub(super) fn expire(&mut self, now: Duration) -> Vec<Socket> {
-        let over = |place: &mut Option<Greeting>| place.take_if(|greeting| greeting.limit <= now);
-        self.places.iter_mut().filter_map(over).map(|greeting| greeting.socket).collect()
+    /// Takes all of them away.
+    pub(super) fn end(&mut self) -> Vec<Socket> {
+        self.places.drain(..).flatten().map(|greeting| greeting.socket).collect()
     }
 
-    /// When the next one's time is over.
-    pub(super) fn next_limit(&self) -> Option<Duration> {
-        self.places.iter().flatten().map(|greeting| greeting.limit).min()
-    }
-
-    /// Reads what somebody says. After a Hello of the job it has time until `limit`. When it has proved who it is: the
-    /// greeting, to be ended by a verdict, and what the peer has received.
+    /// Reads what somebody says. When it has proved who it is: the greeting, to be ended by a verdict, and what the peer
+    /// has received.
     ///
     /// # Errors
     /// If it is nobody of the job, or gone.
@@ -88,7 +81,6 @@ impl Greetings {
         place: u64,
         own: Identity,
         secret: &Secret,
-        limit: Duration,
     ) -> Result<Option<(Acceptor, Point)>, GreetingError> {
         let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(None) };
         let Greeting { socket, got, acceptor, .. } = greeting;
@@ -108,7 +100,6 @@ impl Greetings {
         send_whole(socket, &welcome).map_err(|_| GreetingError::Noise)?;
         got.clear();
         *acceptor = Some(new);
-        greeting.limit = limit;
         Ok(None)
     }
 }

@@ -4,8 +4,9 @@ use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
 use super::record::Point;
 use super::trouble::Trouble;
-use super::{Address, Link};
+use super::{Address, GreetingError, Link, RecordError};
 use oxmpi_os::net::Socket;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// How a peer can be reached at the moment.
@@ -35,6 +36,47 @@ pub(super) enum Way {
     Lost(String),
 }
 
+/// Why a connection, or an attempt to make one, has failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// For a person.
+    pub(super) why: String,
+    /// It was silent too long, or closed the connection: a process that is well does that if it has no time, or no
+    /// place, for us.
+    pub(super) is_vague: bool,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure { why, is_vague: false }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        use ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,
+        };
+        let is_vague = matches!(
+            error.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut | UnexpectedEof
+        );
+        Failure { why: error.to_string(), is_vague }
+    }
+}
+
+impl From<GreetingError> for Failure {
+    fn from(error: GreetingError) -> Failure {
+        error.to_string().into()
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Failure {
+        error.to_string().into()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) link: Link,
@@ -61,24 +103,23 @@ impl Peer {
     /// Reads the next message of a greeting that we have begun. When it is over: what the peer has received.
     ///
     /// # Errors
-    /// Why it is of no use, for a person.
-    pub(super) fn greeted(&mut self) -> Result<Option<Point>, String> {
+    /// Why it is of no use.
+    pub(super) fn greeted(&mut self) -> Result<Option<Point>, Failure> {
         let Way::Greeting { socket, greeting, got, is_welcome } = &mut self.way else { return Ok(None) };
         let whole = if *is_welcome { VERDICT } else { WELCOME };
-        if !receive_up_to(socket, got, whole).map_err(|error| error.to_string())? {
+        if !receive_up_to(socket, got, whole)? {
             return Ok(None);
         }
         if let (true, Some(verdict)) = (*is_welcome, got.first_chunk::<VERDICT>()) {
-            return greeting.judged(verdict).map(Some).map_err(|error| error.to_string());
+            return greeting.judged(verdict).map(Some).map_err(Failure::from);
         }
         let Some(welcome) = got.first_chunk::<WELCOME>() else { return Ok(None) };
-        let (incarnation, proof): (u64, [u8; PROOF]) =
-            greeting.welcomed(welcome, self.link.point()).map_err(|error| error.to_string())?;
+        let (incarnation, proof): (u64, [u8; PROOF]) = greeting.welcomed(welcome, self.link.point())?;
         if self.incarnation.is_some_and(|known| known != incarnation) {
-            return Err(format!("incarnation {incarnation} answered instead of the one known"));
+            return Err(format!("incarnation {incarnation} answered instead of the one known").into());
         }
         self.incarnation = Some(incarnation);
-        send_whole(socket, &proof).map_err(|error| error.to_string())?;
+        send_whole(socket, &proof)?;
         got.clear();
         *is_welcome = true;
         Ok(None)

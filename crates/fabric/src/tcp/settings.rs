@@ -14,21 +14,11 @@ pub struct Settings {
     pub buffers: Option<usize>,
     /// How long to try to reach a peer before it counts as lost.
     pub patience: Duration,
-    /// How long a greeting may take of which nothing but silence or noise has come.
-    pub greeting_time: Duration,
-    /// How long one may take that began with a Hello of the job.
-    pub welcome_time: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            eager_limit: 65535,
-            buffers: Some(65535),
-            patience: Duration::from_secs(10),
-            greeting_time: Duration::from_secs(5),
-            welcome_time: Duration::from_secs(600),
-        }
+        Settings { eager_limit: 65535, buffers: Some(65535), patience: Duration::from_secs(10) }
     }
 }
 

@@ -9,11 +9,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Attempts that are made at least, however long they take: the process may have been away meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// The attempts to reach a peer that have failed since something last came of one.
+/// The attempts to reach a peer that have failed since something last came of one. Those count that say something of the
+/// peer: it refused, nobody found a way to it, or the launcher says that it has ended.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     tries: u32,
     since: Duration,
+    /// Pauses made, for attempts that count and others.
+    pauses: u32,
 }
 
 /// What to do after a failure.
@@ -42,13 +45,19 @@ impl Trouble {
         if self.tries >= LEAST_TRIES && time >= patience {
             return Next::GiveUp { tries: self.tries, time };
         }
-        let doublings = (self.tries - 1).min(16);
-        Next::Again((FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE))
+        Next::Again(self.unclear())
+    }
+
+    /// An attempt has failed in a way that says nothing of the peer: the pause until the next one.
+    pub(super) fn unclear(&mut self) -> Duration {
+        let doublings = self.pauses.min(16);
+        self.pauses = self.pauses.saturating_add(1);
+        (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
     }
 
     /// Something came of it.
     pub(super) fn over(&mut self) {
-        self.tries = 0;
+        (self.tries, self.pauses) = (0, 0);
     }
 }
 
@@ -75,6 +84,18 @@ mod tests {
         assert!(time >= patience && time < patience + LONGEST_PAUSE);
         trouble.over();
         assert_eq!(trouble.failed(now, patience), Next::Again(FIRST_PAUSE));
+    }
+
+    #[test]
+    fn who_is_only_slow_is_tried_for_ever() {
+        let mut trouble = Trouble::default();
+        let pauses: Vec<_> = (0..1000).map(|_| trouble.unclear()).collect();
+        assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));
+        assert_eq!(
+            trouble.failed(Duration::MAX, Duration::ZERO),
+            Next::Again(LONGEST_PAUSE),
+            "none of them counts"
+        );
     }
 
     #[test]
