@@ -88,6 +88,13 @@ struct Due {
     reduction: UserReduction,
 }
 
+/// What came of a look.
+enum Looked<R, Q> {
+    Answered(R),
+    /// A user's function must be called first; the question is not asked yet.
+    Due(Due, Q),
+}
+
 impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
@@ -300,25 +307,34 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
     #[inline]
     fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
-        let mut question = Some(question);
+        let mut question = question;
         loop {
-            let looked = self.enter(|domain| {
-                let came = domain.lane.progress();
-                match if domain.runs.is_empty() { None } else { domain.advance() } {
-                    Some(due) => Err(due),
-                    None => Ok(question.take().map(|question| question(domain, came))),
-                }
-            });
-            match looked {
-                Ok(Some(answer)) => return answer,
-                // The question is asked once, and then answered.
-                Ok(None) => unreachable!("a question that was asked before"),
-                Err(Due { request, call, reduction }) => {
-                    call(&reduction);
-                    self.domain.lock().callback_done(request);
+            match self.look_once(question) {
+                Looked::Answered(answer) => return answer,
+                Looked::Due(due, unasked) => {
+                    self.carry_out(due);
+                    question = unasked;
                 }
             }
         }
+    }
+
+    /// Looks until a user's function is due, or until the end; only then the question is asked.
+    #[inline]
+    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<R, Q> {
+        self.enter(|domain| {
+            let came = domain.lane.progress();
+            match if domain.runs.is_empty() { None } else { domain.advance() } {
+                Some(due) => Looked::Due(due, question),
+                None => Looked::Answered(question(domain, came)),
+            }
+        })
+    }
+
+    /// Calls a user's function. No lock is held, and this thread has announced nothing.
+    fn carry_out(&self, Due { request, call, reduction }: Due) {
+        call(&reduction);
+        self.domain.lock().callback_done(request);
     }
 
     /// Does something with the lane lock held. If anything has happened for which a thread of this process may sleep,
@@ -361,28 +377,43 @@ impl<F: Fabric> Process<F> {
         };
         let mut wait = door.begin();
         loop {
-            match wait.next() {
+            let due = match wait.next() {
                 Next::Look => {
                     if let Some(answer) = self.look(&mut question) {
                         return answer;
                     }
+                    None
                 }
                 Next::Sleep(sleepy) => {
                     announce();
-                    let last = self.look_all(|domain, came| {
+                    let last = self.look_once(|domain, came| {
                         question(domain)
                             .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })
                     });
                     match last {
-                        Ok(answer) => {
+                        Looked::Answered(Ok(answer)) => {
                             sleepy.cancel();
                             return answer;
                         }
-                        Err(Rest::Not) => sleepy.cancel(),
-                        Err(Rest::Short) => sleepy.sleep(Some(SHORT_SLEEP)),
-                        Err(Rest::Long) => sleepy.sleep(None),
+                        Looked::Answered(Err(rest)) => {
+                            match rest {
+                                Rest::Not => sleepy.cancel(),
+                                Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
+                                Rest::Long => sleepy.sleep(None),
+                            }
+                            None
+                        }
+                        Looked::Due(due, _) => {
+                            sleepy.cancel();
+                            Some(due)
+                        }
                     }
                 }
+            };
+            if let Some(due) = due {
+                // It may take long: another thread shall look at the sockets meanwhile.
+                wait.end_turn();
+                self.carry_out(due);
             }
         }
     }

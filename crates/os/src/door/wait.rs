@@ -162,9 +162,7 @@ pub struct Wait<'d> {
 impl Drop for Wait<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.door.alarm.is_some() {
-            self.door.sleepers.end_turn(self.door.segment.door_word(), &self.turn);
-        }
+        self.end_turn();
     }
 }
 
@@ -191,6 +189,16 @@ impl Wait<'_> {
             std::hint::spin_loop();
         }
         true
+    }
+
+    /// Ends this thread's turn before it does something that takes long, so that another one that waits looks at the
+    /// descriptors meanwhile. The next announcement takes a turn again.
+    #[inline]
+    pub fn end_turn(&mut self) {
+        if self.door.alarm.is_some() {
+            let turn = std::mem::take(&mut self.turn);
+            self.door.sleepers.end_turn(self.door.segment.door_word(), &turn);
+        }
     }
 
     /// Passes the time until the next look, or announces a sleep. Call it after each look that found nothing.
