@@ -118,13 +118,15 @@ pub enum LaunchError {
     Segment(SegmentError),
     /// The limit on open files is too low for so many ranks.
     #[error(
-        "{ranks} ranks need {needed} open files in mpirun, but its limit is {limit}: raise the hard limit \
+        "{ranks} ranks need {needed} open files in {place}, but its limit is {limit}: raise the hard limit \
          ('ulimit -Hn', or that of the batch system or container), or start fewer ranks"
     )]
     OpenFiles {
         /// The ranks.
         ranks: u64,
-        /// Descriptors that the launcher needs.
+        /// Which process needs them: mpirun, or each rank.
+        place: &'static str,
+        /// Descriptors that it needs.
         needed: u64,
         /// The hard limit (RLIMIT_NOFILE).
         limit: u64,
@@ -184,12 +186,13 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
     };
     let binding = Binding::decide(launch.bind, size as usize, cores, usable);
+    let open_files = start::raise_open_files(launch, size as u32)?;
     let files = launch.output_files.as_ref().map(|files| {
         let directory = files.directory.clone();
         Files::create(&directory, size as u32).map_err(|error| LaunchError::Files { directory, error })
     });
     let files = files.transpose()?;
-    let mut started = start::start(launch, &signals, io::stdin().is_terminal(), &binding)?;
+    let mut started = start::start(launch, &signals, io::stdin().is_terminal(), &binding, open_files)?;
     let feed = std::mem::take(&mut started.feed);
     let pipes = std::mem::take(&mut started.outputs);
     let sockets = started.sockets.take();

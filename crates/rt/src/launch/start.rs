@@ -38,6 +38,9 @@ const FILES_PER_RANK: u64 = 2;
 const FEEDS_PER_RANK: u64 = 2;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
+/// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
+/// who they are, and what its program opens.
+const FDS_OF_RANK_OTHERWISE: u64 = 128;
 /// Descriptors that handing over a rank's own takes, whatever their number (see [`spawn`]).
 const FDS_AT_LEAST: u64 = 72;
 
@@ -88,13 +91,10 @@ pub(super) fn start(
     signals: &Signals,
     stdin_is_terminal: bool,
     binding: &Binding,
+    open_files: Option<(u64, u64)>,
 ) -> Result<Started, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
-    let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
-    let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
     let over_sockets = launch.params.rpi() == Transport::Tcp;
-    let each = FDS_PER_RANK + files + feeds + u64::from(over_sockets);
-    let open_files = raise_open_files(u64::from(size), each)?;
     // All segments exist before the first rank runs: it may ask for any of them.
     let segments = make_segments(launch, size)?;
     let sockets = if over_sockets { Some(make_sockets(launch, size)?) } else { None };
@@ -268,20 +268,28 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
     }
 }
 
-/// Makes room for the descriptors of many ranks. Returns the limit from before, for the ranks, if it was changed.
-fn raise_open_files(ranks: u64, each: u64) -> Result<Option<(u64, u64)>, LaunchError> {
+/// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are
+/// to be set: those from before, but a rank that may have a socket to each other one gets room for them.
+pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
+    let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
+    let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
+    let over_sockets = launch.params.rpi() == Transport::Tcp;
+    let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + u64::from(over_sockets));
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
+    let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
     let needed = (ranks * each + FDS_OTHERWISE).max(FDS_AT_LEAST);
-    if needed <= soft {
-        return Ok(None);
+    for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
+        if needed > hard {
+            return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });
+        }
     }
-    if needed > hard {
-        return Err(LaunchError::OpenFiles { ranks, needed, limit: hard });
+    if needed <= soft {
+        return Ok((of_rank > soft).then_some((of_rank, hard)));
     }
     let raised = Rlimit { current: before.maximum, maximum: before.maximum };
     kernel("raise the limit on open files", setrlimit(Resource::Nofile, raised))?;
-    Ok(Some((soft, hard)))
+    Ok(Some((soft.max(of_rank), hard)))
 }
 
 fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
