@@ -317,13 +317,16 @@ impl Reader {
             Some(value) => values.push(value.into()),
             None => {}
         }
+        let is_env = matches!(spec.id, Id::JobEnv | Id::ProgramEnv);
+        // -genv=NAME=VALUE is understood, too.
+        if is_env && let Some((name, value)) = values.first().and_then(|value| cut(value)) {
+            values = vec![name, value];
+        }
         while values.len() < wanted.len() {
             let missing = UsageError::Missing { option: name.into(), wanted: wanted[values.len()] };
             values.push(self.words.pop_front().ok_or(missing)?);
-            // -genv NAME=VALUE is understood, too.
-            if matches!(spec.id, Id::JobEnv | Id::ProgramEnv)
-                && let Some((name, value)) = cut(&values[0])
-            {
+            // And so is -genv NAME=VALUE.
+            if is_env && let Some((name, value)) = cut(&values[0]) {
                 values = vec![name, value];
             }
         }

@@ -90,6 +90,10 @@ fn variables_are_for_all_or_for_one_program() {
     assert_eq!(options.env, [("A".into(), "1".into()), ("C".into(), "x=y".into())]);
     assert_eq!(options.programs[0].env, [("B".into(), "2".into())]);
     assert_eq!(options.programs[1].env, [("D".into(), "4".into())]);
+    let options = run("-genv=A=x=y -genv=B 2 -env=C= a b").unwrap();
+    assert_eq!(options.env, [("A".into(), "x=y".into()), ("B".into(), "2".into())]);
+    assert_eq!(options.programs[0].env, [("C".into(), "".into())]);
+    assert_eq!(options.programs[0].words, ["a", "b"]);
     let only = |names: &[&str]| Inherit::Only(names.iter().map(OsString::from).collect());
     assert_eq!(run("-genvlist A,B a").unwrap().inherit, only(&["A", "B"]));
     assert_eq!(run("-genvnone a").unwrap().inherit, only(&[]));
