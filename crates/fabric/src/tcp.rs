@@ -44,7 +44,7 @@ use self::greetings::Greetings;
 use self::peer::{Failure, Peer, Way};
 use crate::{Body, Fabric, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::net::Listener;
+use oxmpi_os::net::{Listener, Refusal, Socket};
 use oxmpi_os::poller::{CLOCK, Poller, Ready};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::fmt;
@@ -59,6 +59,8 @@ const BUFFER: usize = 256 << 10;
 const READS: usize = 4;
 /// How long a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// How long to wait when the kernel has no memory to send.
+const STARVED: Duration = Duration::from_millis(10);
 /// How often it looks.
 const GOODBYE_LOOK: Duration = Duration::from_millis(1);
 
@@ -73,6 +75,8 @@ pub struct Tcp {
     listener: Option<Listener>,
     /// Nobody is accepted for some time.
     deaf_until: Option<Duration>,
+    /// The user was told of that.
+    is_deafness_told: bool,
     greetings: Greetings,
     /// By process index; made at first contact.
     peers: Vec<Option<Box<Peer>>>,
@@ -123,6 +127,7 @@ impl Tcp {
             poller,
             listener: Some(listener),
             deaf_until: None,
+            is_deafness_told: false,
             greetings: Greetings::new(own.size as usize),
             peers: Vec::new(),
             buffer: vec![0; BUFFER],
@@ -170,6 +175,12 @@ impl Tcp {
             let _ = self.poller.add(listener, LISTENER, false);
         }
         for at in 0..self.peers.len() as u32 {
+            if let Some(peer) = self.known(at)
+                && peer.starved_until.take_if(|until| *until <= now).is_some()
+            {
+                peer.is_blocked = peer.is_broken;
+                self.write(at);
+            }
             match self.known(at).map(|peer| &peer.way) {
                 Some(Way::Pause { until }) if *until <= now => self.connect(at),
                 Some(Way::Connecting { limit, .. }) if *limit <= now => {
@@ -180,7 +191,7 @@ impl Tcp {
         }
         let peers = self.peers.iter().flatten().filter_map(|peer| match peer.way {
             Way::Pause { until: time } | Way::Connecting { limit: time, .. } => Some(time),
-            _ => None,
+            _ => peer.starved_until,
         });
         let next = peers.chain(self.deaf_until).min();
         if let Some(time) = next {
@@ -191,7 +202,8 @@ impl Tcp {
     /// Writes what is to be written to a peer, as far as there is room. A connection that cannot be written is read to
     /// its end, so that what came before is not lost.
     fn write(&mut self, at: u32) {
-        let poller = self.poller.clone();
+        let (poller, own, start) = (self.poller.clone(), self.own.rank, self.start);
+        let mut starved_until = None;
         let Some(peer) = self.known(at) else { return };
         let Way::Up(socket) = &peer.way else { return };
         while !peer.is_blocked
@@ -205,18 +217,32 @@ impl Tcp {
                 }
                 Err(error) => {
                     peer.is_blocked = true;
-                    if error.kind() != std::io::ErrorKind::WouldBlock {
+                    match Socket::refusal(&error) {
+                        Refusal::Full => {}
                         // The next look reads the end of it; without an event for writing, which would come at once.
-                        peer.is_broken = true;
+                        Refusal::Ended => peer.is_broken = true,
+                        // Nor is an event awaited here.
+                        Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
+                        Refusal::BadAddress => {
+                            let text = bad_address(own, at, &pieces);
+                            (self.tell)(&text);
+                            // As if the program had read there itself.
+                            std::process::abort();
+                        }
+                        Refusal::Other => return self.cut(at, &error.into()),
                     }
                 }
             }
         }
-        let wants = peer.is_blocked && !peer.is_broken;
+        peer.starved_until = starved_until;
+        let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
         if wants != peer.wants_room {
             peer.wants_room = wants;
             // It fails only if the descriptor is not there, and it is.
             let _ = poller.change(socket, PEER | u64::from(at), wants);
+        }
+        if let Some(time) = starved_until {
+            self.wake_at(time);
         }
     }
 
@@ -352,6 +378,9 @@ impl Fabric for Tcp {
         peer.link.push(me, message);
         self.write(to);
         let peer = self.peer(to);
+        if let Way::Lost(why) = &peer.way {
+            return Err(Unreachable { peer: to, why: why.clone() });
+        }
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
@@ -451,6 +480,17 @@ impl Fabric for Tcp {
         }
         all
     }
+}
+
+/// What is told when bytes that are to be sent cannot be read.
+fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
+    // Only the last piece is the user's.
+    let [_, _, data] = pieces.as_slice() else { return String::new() };
+    format!(
+        "rank {own} cannot send to rank {at}: the buffer of the message is not readable memory ({} bytes at {:p})",
+        data.len(),
+        data.as_ptr()
+    )
 }
 
 /// Whether a frame may come over a socket from process `from`.

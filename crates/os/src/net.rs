@@ -21,6 +21,21 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
+/// Why a socket did not take what was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no room; an event tells when there is.
+    Full,
+    /// The bytes are not where they should be: the program's memory is not mapped.
+    BadAddress,
+    /// The kernel has no memory; no event tells when it has.
+    NoMemory,
+    /// The connection is over; what came before can still be received, and then its end.
+    Ended,
+    /// Anything else.
+    Other,
+}
+
 impl Socket {
     /// Begins to connect. The socket becomes writable when that is over, one way or the other: see
     /// [`Socket::outcome`]. `buffers` is how many bytes the kernel shall buffer in each direction, if not as many as it
@@ -73,6 +88,17 @@ impl Socket {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
+        }
+    }
+
+    /// What follows from an error of [`Socket::send`].
+    pub fn refusal(error: &io::Error) -> Refusal {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN) => Refusal::Full,
+            Some(libc::EFAULT) => Refusal::BadAddress,
+            Some(libc::ENOMEM | libc::ENOBUFS) => Refusal::NoMemory,
+            Some(libc::EPIPE | libc::ECONNRESET | libc::ETIMEDOUT) => Refusal::Ended,
+            _ => Refusal::Other,
         }
     }
 

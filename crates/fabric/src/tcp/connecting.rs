@@ -26,10 +26,11 @@ impl Tcp {
             poller.remove(socket);
         }
         if matches!(way, Way::Left | Way::Lost(_)) {
-            peer.link.clear();
+            peer.link.clear(matches!(way, Way::Lost(_)));
         }
         peer.way = way;
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
+        peer.starved_until = None;
         self.news.push(at);
     }
 
@@ -149,6 +150,7 @@ impl Tcp {
         peer.way = Way::Up(socket);
         peer.up_since = now;
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
+        peer.starved_until = None;
         if let Err(error) = peer.link.resume(point) {
             return self.cut(at, &error.into());
         }
@@ -163,7 +165,14 @@ impl Tcp {
             let socket = match listener.accept() {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
-                Err(_) => {
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_deafness_told, true) {
+                        let own = self.own.rank;
+                        (self.tell)(&format!(
+                            "rank {own} cannot accept connections for the moment: {error}; if it has too many open files, \
+                             raise the limit ('ulimit -n')"
+                        ));
+                    }
                     // No descriptors left: those who connect wait, and nobody asks for them all the time.
                     self.poller.remove(listener);
                     let until = self.now() + DEAF;

@@ -135,9 +135,9 @@ impl Link {
         self.out.resume(point)
     }
 
-    /// The peer is gone: nothing is kept for it.
-    pub fn clear(&mut self) {
-        self.out.clear();
+    /// The peer is gone: nothing is kept for it. If it is lost, what is not gone yet is not said to be.
+    pub fn clear(&mut self, is_lost: bool) {
+        self.out.clear(is_lost);
     }
 
     /// The buffers of this message may not be used any more.

@@ -296,10 +296,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Nothing that is kept will be needed: the peer is gone, or takes nothing more.
-    pub(super) fn clear(&mut self) {
-        while let Some(kept) = self.kept.pop_front() {
+    /// Nothing that is kept will be needed: the peer has left as it should and so takes nothing more, or it is lost
+    /// (`is_lost`). Then what is not gone yet never will be: whoever waits for it hears of the loss instead.
+    pub(super) fn clear(&mut self, is_lost: bool) {
+        while let Some(mut kept) = self.kept.pop_front() {
             self.first += 1;
+            if is_lost {
+                kept.notice = Notice::Never;
+            }
             self.drop_kept(kept);
         }
         (self.current, self.at, self.writing) = (0, 0, None);
@@ -331,6 +335,23 @@ impl Outgoing {
                 bytes.clear();
                 self.spares.push(bytes);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_for_a_lost_peer_is_not_said_to_be_gone() {
+        for is_lost in [false, true] {
+            let mut out = Outgoing::default();
+            let body = Body::Bytes(Bytes::from(b"body"));
+            out.push(Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 }, 0, 0, &body, 7);
+            out.clear(is_lost);
+            assert!(out.is_acknowledged());
+            assert_eq!(out.gone, if is_lost { vec![] } else { vec![7] });
         }
     }
 }

@@ -93,6 +93,8 @@ pub(super) struct Peer {
     pub(super) is_blocked: bool,
     /// Writing has failed: the connection is only read any more, to its end.
     pub(super) is_broken: bool,
+    /// The kernel had no memory to send; it is asked again then.
+    pub(super) starved_until: Option<Duration>,
     /// The poller watches for room.
     pub(super) wants_room: bool,
     /// The sink was told that it is lost.
