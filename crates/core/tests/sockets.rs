@@ -7,7 +7,8 @@ mod chaos;
 
 use chaos::Chaos;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
-use oxmpi_coll::{Buffers, Combine};
+use oxmpi_coll::{Buffers, Combine, UserReduction};
+use oxmpi_core::process::UserCall;
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
@@ -204,5 +205,41 @@ fn a_rank_that_waits_uses_no_time() {
             assert!(used() - before <= 3, "{} of 50", used() - before);
         }
         allreduce(p, &comm, 10);
+    });
+}
+
+#[test]
+fn others_receive_while_a_users_function_runs() {
+    world_with(2, sockets(65535), |p| {
+        p.set_threaded().unwrap();
+        let comm = p.world().clone();
+        let (arrived, arrival) = std::sync::mpsc::channel::<()>();
+        let arrival = Mutex::new(arrival);
+        let user: UserCall = Arc::new(move |_: &UserReduction| {
+            let came = arrival.lock().unwrap().recv_timeout(Duration::from_secs(10));
+            assert_eq!(came, Ok(()), "nobody looks at the sockets");
+        });
+        let reduce = || {
+            let (input, output) = (Owned::new(vec![1u64; 4]), Owned::new(vec![0u64; 4]));
+            let element = Some(Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
+            let call = Call::Reduce { root: 0, count: Shared(4), commutative: true, in_place: false };
+            let buffers = Buffers { input: input.buf(), output: output.buf(), element };
+            p.execute(&comm, call, buffers, Combine::User, Some(user.clone())).unwrap();
+        };
+        if comm.rank() == 1 {
+            // The other side sleeps before each of these comes.
+            std::thread::sleep(Duration::from_millis(100));
+            reduce();
+            std::thread::sleep(Duration::from_millis(100));
+            lend(&[7u8], |buffer| p.send(&comm, Mode::Standard, buffer, 0, 1)).unwrap();
+            return;
+        }
+        std::thread::scope(|scope| {
+            let reducing = scope.spawn(reduce);
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(receive(p, &comm, 1, 1, 1).0, [7]);
+            arrived.send(()).unwrap();
+            reducing.join().unwrap();
+        });
     });
 }
