@@ -97,8 +97,6 @@ fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
         }
         let freed = library.communicators.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
-        // What fails from now on is told to the handler without the handle.
-        communicator.errhandler_cell().set_object(abi::MPI_COMM_NULL);
         // SAFETY: as above.
         unsafe { put(comm, abi::MPI_COMM_NULL, "comm") }
     });
