@@ -3,6 +3,7 @@
 //! An error code starts out as its own class; a program may add classes and codes above [`MPI_ERR_LASTCODE`], which are
 //! state and live elsewhere. Source: MPI-5.0, section "Error Codes and Classes" and the same section of the tool chapter.
 
+use crate::extensions;
 use std::ffi::c_int;
 
 /// An error class of the standard.
@@ -116,13 +117,16 @@ classes! {
     MPI_T_ERR_PVAR_NO_ATOMIC = 1018, "the performance variable cannot be read and reset in one step";
 }
 
-/// The error class with this value, if the standard names one.
+/// The error class with this value, if the standard or an extension names one.
 pub fn error_class(class: c_int) -> Option<&'static ErrorClass> {
-    let at = ERROR_CLASSES.binary_search_by_key(&class, |entry| entry.class).ok()?;
-    Some(&ERROR_CLASSES[at])
+    let tables = [ERROR_CLASSES, extensions::ERROR_CLASSES];
+    tables.into_iter().find_map(|classes| {
+        let at = classes.binary_search_by_key(&class, |entry| entry.class).ok()?;
+        classes.get(at)
+    })
 }
 
-/// The C name of an error class (`MPI_ERR_RANK`), if the standard names one with this value.
+/// The C name of an error class (`MPI_ERR_RANK`), if there is one with this value.
 pub fn error_class_name(class: c_int) -> Option<&'static str> {
     error_class(class).map(|entry| entry.name)
 }

@@ -1,5 +1,6 @@
 //! The 664 functions and their numbers.
 
+use crate::extensions::FUNCTIONS;
 use std::fmt;
 
 /// One function of the C interface.
@@ -13,6 +14,15 @@ pub struct Function {
     pub params: &'static str,
 }
 
+/// One function beyond the standard; its result is an error code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extension {
+    /// The C name, `MPIX_Comm_agree`.
+    pub(crate) name: &'static str,
+    /// The C parameters between the parentheses.
+    pub(crate) params: &'static str,
+}
+
 /// The number of functions, which are exported twice each.
 pub const FUNCTION_COUNT: usize = 664;
 
@@ -24,7 +34,7 @@ pub const FUNCTION_COUNT: usize = 664;
 pub struct FuncId(u16);
 
 impl FuncId {
-    /// The place in the table, less than [`FUNCTION_COUNT`].
+    /// The place in the table, less than [`FUNCTION_COUNT`]; those of extensions follow.
     #[inline]
     pub const fn index(self) -> u16 {
         self.0
@@ -32,7 +42,7 @@ impl FuncId {
 
     /// The function at a place in the table, or nothing when the number is not one.
     pub const fn from_index(index: u16) -> Option<FuncId> {
-        if (index as usize) < FUNCTION_COUNT { Some(FuncId(index)) } else { None }
+        if (index as usize) < FUNCTION_COUNT + FUNCTIONS.len() { Some(FuncId(index)) } else { None }
     }
 
     /// The function with this C name (`MPI_Send`; not `PMPI_Send`).
@@ -52,6 +62,9 @@ impl FuncId {
     /// The C name.
     pub fn name(self) -> &'static str {
         let at = usize::from(self.0);
+        if let Some(extension) = at.checked_sub(FUNCTION_COUNT) {
+            return FUNCTIONS[extension].name;
+        }
         &table::NAMES[usize::from(table::STARTS[at])..usize::from(table::STARTS[at + 1]) - 1]
     }
 
@@ -60,10 +73,40 @@ impl FuncId {
         (0..FUNCTION_COUNT as u16).map(FuncId)
     }
 
-    /// The prototype. Whoever calls this links the whole table (about 90 kB).
+    /// The functions beyond the standard.
+    pub(crate) fn extensions() -> impl ExactSizeIterator<Item = FuncId> {
+        let first = FUNCTION_COUNT as u16;
+        (first..first + FUNCTIONS.len() as u16).map(FuncId)
+    }
+
+    /// The prototype of a function of the standard. Whoever calls this links the whole table (about 90 kB).
     pub fn function(self) -> &'static Function {
         &table::FUNCTIONS[usize::from(self.0)]
     }
+}
+
+macro_rules! extensions {
+    ($($name:ident = $at:literal)*) => {
+        /// The functions beyond the standard ([`crate::extensions`]).
+        #[allow(non_upper_case_globals)]
+        impl FuncId {
+            $(
+                #[doc = concat!("`", stringify!($name), "`.")]
+                pub const $name: FuncId = FuncId(FUNCTION_COUNT as u16 + $at);
+            )*
+        }
+    };
+}
+
+extensions! {
+    MPIX_Comm_ack_failed = 0
+    MPIX_Comm_agree = 1
+    MPIX_Comm_get_failed = 2
+    MPIX_Comm_iagree = 3
+    MPIX_Comm_is_revoked = 4
+    MPIX_Comm_ishrink = 5
+    MPIX_Comm_revoke = 6
+    MPIX_Comm_shrink = 7
 }
 
 impl fmt::Display for FuncId {
@@ -137,7 +180,7 @@ mod tests {
         }
         assert_eq!(FuncId::MPI_Send.name(), "MPI_Send");
         assert_eq!(FuncId::from_name("PMPI_Send"), None);
-        assert_eq!(FuncId::from_index(664), None);
+        assert_eq!(FuncId::from_index(u16::MAX), None);
     }
 
     #[test]

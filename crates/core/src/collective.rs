@@ -7,9 +7,10 @@
 use crate::comm::Communicator;
 use crate::control::Small;
 use crate::errors::{self, of_plan};
+use crate::failure::check_alive;
 use crate::process::{Process, Then, UserCall};
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
-use oxmpi_engine::{RequestId, Team};
+use oxmpi_engine::{Fault, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_plan::{AnyPlan, Call, Groups, Member, Parameters, Shared, choose, make};
@@ -90,7 +91,12 @@ impl<F: Fabric> Process<F> {
         let run = Run::new(plan, team.clone(), tag, memory, combine)
             .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
         let mut domain = self.domain.lock();
-        let request = domain.start(run, user, then);
+        let request = match check_alive(&domain.lane, team) {
+            Ok(()) => domain.start(run, user, then),
+            Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
+            // To begin does not fail because of a process that has failed: the request says so.
+            Err(fault) => domain.start_failed(fault, team, then),
+        };
         drop(domain);
         // Its first messages leave now.
         self.look(|_| ());

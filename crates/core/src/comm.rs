@@ -33,9 +33,10 @@ pub use split::Split;
 
 use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
-use inter::{InterShape, Shape};
+use inter::InterShape;
+pub(crate) use inter::Shape;
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::Team;
+use oxmpi_engine::{NOTICE_TAG, Team};
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
@@ -156,7 +157,9 @@ impl Communicator {
     /// As [`Communicator::next_tag`] for nonblocking ones, which are counted for themselves: so a program that calls a
     /// blocking one before them here and behind them there, which the standard forbids, is right all the same.
     pub(crate) fn next_immediate_tag(&self) -> i32 {
-        (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE - 1))) as i32
+        // The greatest tag is that of notices.
+        const { assert!(NOTICE_TAG == i32::MAX) };
+        (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE / 2 - 1))) as i32
     }
 
     /// The process that has this rank, as the other side of a message.

@@ -119,7 +119,8 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// The error of the operation.
     pub fn wait(&self, request: RequestId) -> Result<Completion> {
-        outcome(self.wait_raw(request.raw())?)
+        let completion = self.wait_raw(request.raw())?;
+        outcome(self.given_up(request, completion))
     }
 
     /// What a request says that went well; it is then gone. `None`: it is not like that, and nothing happened; ask with

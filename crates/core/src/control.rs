@@ -7,8 +7,11 @@
 
 use crate::Process;
 use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::failure::check_alive;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Kernel;
@@ -99,6 +102,9 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn execute_small(&self, comm: &Communicator, small: &Small<'_>) -> Result<bool> {
         let Some(control) = &comm.control else { return Ok(false) };
         let Some(section) = self.section(comm, control)? else { return Ok(false) };
+        if comm.team.is_revoked() {
+            return Err(of_fault(Fault::Revoked));
+        }
         let generation = control.generation.fetch_add(1, Ordering::Relaxed) + 1;
         let mut packed = [0u8; CELL_BYTES];
         let contribution = match small.contribution.as_contiguous() {
@@ -122,10 +128,15 @@ impl<F: Fabric> Process<F> {
                 self.look(|_| ());
             }
         } else {
+            // A member that has failed will not come, one that has heard of a revocation neither.
             self.wait_for_announced(
-                |_| section.is_over(generation).then_some(()),
+                |domain| match section.is_over(generation) {
+                    true => Some(Ok(())),
+                    false => check_alive(&domain.lane, &comm.team).err().map(Err),
+                },
                 || _ = section.want(generation),
-            );
+            )
+            .map_err(of_fault)?;
         }
         if small.len > 0 {
             match small.result.as_contiguous_mut() {

@@ -1,6 +1,7 @@
 //! From what goes wrong below to the errors of MPI.
 
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use oxmpi_coll::CollError;
 use oxmpi_engine::Fault;
 use oxmpi_objects::error::MpiError;
@@ -10,7 +11,9 @@ use oxmpi_plan::PlanError;
 pub(crate) fn of_fault(fault: Fault) -> MpiError {
     let class = match fault {
         Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
-        Fault::Lost { .. } => abi::MPI_ERR_PROC_ABORTED,
+        Fault::Lost { .. } => MPIX_ERR_PROC_FAILED,
+        Fault::Pending { .. } => MPIX_ERR_PROC_FAILED_PENDING,
+        Fault::Revoked => MPIX_ERR_REVOKED,
         Fault::Closed => abi::MPI_ERR_COMM,
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,

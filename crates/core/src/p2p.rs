@@ -3,10 +3,12 @@
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
+use crate::failure::check_not_revoked;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
-    ANYBODY, Completion, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
+    ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
 };
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -59,6 +61,7 @@ fn named(comm: &Communicator, source: i32, tag: i32) -> Option<(u32, Tags)> {
 
 /// Where a receive or probe looks: `None` for MPI_PROC_NULL.
 pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
+    check_not_revoked(comm)?;
     match source {
         abi::MPI_ANY_SOURCE => Ok(Some(Source::Any)),
         abi::MPI_PROC_NULL => Ok(None),
@@ -148,9 +151,10 @@ impl<F: Fabric> Process<F> {
         dest: i32,
         tag: i32,
     ) -> Result<RequestId> {
-        match self.start_send(comm, mode, buffer, dest, tag)? {
-            Started::Complete(completion) => outcome(completion).map(|_| RequestId::COMPLETE),
-            Started::Pending(request) => Ok(request),
+        match self.start_send(comm, mode, buffer, dest, tag) {
+            Ok(Started::Complete(completion)) => outcome(completion).map(|_| RequestId::COMPLETE),
+            Ok(Started::Pending(request)) => Ok(request),
+            Err(error) => self.late(error, comm, dest),
         }
     }
 
@@ -168,6 +172,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Started> {
         check_tag(tag)?;
         if dest == abi::MPI_PROC_NULL {
+            check_not_revoked(comm)?;
             return Ok(Started::Complete(Completion::EMPTY));
         }
         let to = comm.process(dest, "dest")?;
@@ -332,8 +337,35 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Completion> {
         match self.start_receive(comm, buffer, source, tag)? {
             Started::Complete(completion) => Ok(completion),
-            Started::Pending(request) => self.wait_raw(request.raw()),
+            Started::Pending(request) => {
+                let completion = self.wait_raw(request.raw())?;
+                Ok(self.given_up(request, completion))
+            }
         }
+    }
+
+    /// What a blocking receive says that would go on waiting although a process has failed from which its message may have
+    /// been awaited: it is over, and has failed.
+    pub(crate) fn given_up(&self, request: RequestId, completion: Completion) -> Completion {
+        match completion.fault {
+            Some(Fault::Pending { peer }) => {
+                self.enter(|domain| domain.abandon(request));
+                Completion { stays: false, fault: Some(Fault::Lost { peer }), ..completion }
+            }
+            _ => completion,
+        }
+    }
+
+    /// What becomes of a nonblocking operation whose peer has failed before: a request that says so.
+    ///
+    /// # Errors
+    /// All others are those of the call itself.
+    fn late(&self, error: MpiError, comm: &Communicator, peer: i32) -> Result<RequestId> {
+        if error.class() != MPIX_ERR_PROC_FAILED {
+            return Err(error);
+        }
+        let peer = comm.process(peer, "peer")?;
+        Ok(self.failed_request(Fault::Lost { peer }, comm.team.point_to_point))
     }
 
     /// Starts to receive (MPI_Irecv).
@@ -341,8 +373,10 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// Bad rank or tag; the peer has failed.
     pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<RequestId> {
-        let started = self.start_receive(comm, buffer, source, tag)?;
-        Ok(self.request_of(started))
+        match self.start_receive(comm, buffer, source, tag) {
+            Ok(started) => Ok(self.request_of(started)),
+            Err(error) => self.late(error, comm, source),
+        }
     }
 
     /// The request of a receive. One that is complete has a status to tell, so it needs a request of its own.

@@ -4,6 +4,7 @@ use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
 use crate::errors;
+use crate::failure::Failures;
 use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
@@ -64,6 +65,8 @@ pub(crate) struct Domain<F> {
     handlers: Vec<Option<Arc<HandlerCell>>>,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
+    /// What follows from processes that fail.
+    pub(crate) failures: Failures<F>,
 }
 
 struct Active<F> {
@@ -73,6 +76,8 @@ struct Active<F> {
     then: Option<Then<F>>,
     /// Its user's function is being called.
     in_call: bool,
+    /// Why it cannot come to its end.
+    doom: Option<Fault>,
 }
 
 impl<F> std::fmt::Debug for Active<F> {
@@ -99,7 +104,19 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
-        self.runs.push(Active { request, run, call, then, in_call: false });
+        self.runs.push(Active { request, run, call, then, in_call: false, doom: None });
+        request
+    }
+
+    /// A collective that cannot be run because of `fault`: its request says so.
+    #[cold]
+    pub(crate) fn start_failed(&mut self, fault: Fault, team: &Team, then: Option<Then<F>>) -> RequestId {
+        if let Some(then) = then {
+            then(self, Err(fault));
+        }
+        let request = self.lane.open_external();
+        let failed = Completion { context: team.collective, ..Completion::failed(fault) };
+        self.lane.complete_external(request, failed);
         request
     }
 
@@ -107,6 +124,10 @@ impl<F: Fabric> Domain<F> {
     fn advance(&mut self) -> Option<Due> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
+            if active.doom.is_some() && !active.in_call {
+                self.end_doomed(at);
+                continue;
+            }
             match active.run.advance(&mut self.lane) {
                 Progress::Waiting => at += 1,
                 Progress::Done(result) => {
@@ -130,6 +151,26 @@ impl<F: Fabric> Domain<F> {
             }
         }
         None
+    }
+
+    /// Collectives of these teams cannot come to their end.
+    pub(crate) fn doom_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
+        for active in &mut self.runs {
+            active.doom = active.doom.or_else(|| why(active.run.team()));
+        }
+    }
+
+    #[cold]
+    fn end_doomed(&mut self, at: usize) {
+        let Active { request, mut run, then, doom: Some(fault), .. } = self.runs.swap_remove(at) else {
+            return;
+        };
+        run.abandon(&mut self.lane);
+        if let Some(then) = then {
+            then(self, Err(fault));
+        }
+        let context = run.team().collective;
+        self.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
     }
 
     /// Whether a collective is in execution.
@@ -218,6 +259,7 @@ impl<F: Fabric> Process<F> {
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
+            failures: Failures::default(),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -324,6 +366,9 @@ impl<F: Fabric> Process<F> {
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<R, Q> {
         self.enter(|domain| {
             let came = domain.lane.progress();
+            if domain.lane.take_alarm() {
+                domain.attend();
+            }
             match if domain.runs.is_empty() { None } else { domain.advance() } {
                 Some(due) => Looked::Due(due, question),
                 None => Looked::Answered(question(domain, came)),
@@ -421,6 +466,7 @@ impl<F: Fabric> Process<F> {
     /// Waits until everything this process has sent is with its receiver, or will get there without it (the part of
     /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2), and takes leave of the peers.
     pub fn drain(&self) {
+        self.domain.lock().leave_agreements();
         self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(()));
         self.domain.lock().reap();
     }

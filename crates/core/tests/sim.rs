@@ -5,7 +5,7 @@
 #[path = "sim/program.rs"]
 mod program;
 
-use oxmpi_abi::constants::MPI_ERR_PROC_ABORTED;
+use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_core::sim::{End, Outcome, World};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
@@ -69,7 +69,7 @@ impl Case {
                 End::Finished(()) => {}
                 End::Failed(error) => {
                     assert!(dead, "rank {rank} failed though nobody died: {error}");
-                    assert_eq!(error.class(), MPI_ERR_PROC_ABORTED, "rank {rank}: {error}");
+                    assert_eq!(error.class(), MPIX_ERR_PROC_FAILED, "rank {rank}: {error}");
                 }
                 End::Dead => assert_eq!(self.death.map(|(r, _)| r as usize), Some(rank), "rank {rank} died"),
             }
@@ -204,7 +204,7 @@ fn one_death_ends_all_who_wait_for_it() {
     assert!(
         outcome.ends[1..]
             .iter()
-            .all(|end| matches!(end, End::Failed(e) if e.class() == MPI_ERR_PROC_ABORTED))
+            .all(|end| matches!(end, End::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED))
     );
 }
 
@@ -223,7 +223,7 @@ fn who_waits_for_anybody_hears_of_a_death_before_too() {
                 rank.recv(&comm, 8, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await.map(drop)
             })
             .unwrap();
-        assert!(matches!(&outcome.ends[1], End::Failed(e) if e.class() == MPI_ERR_PROC_ABORTED));
+        assert!(matches!(&outcome.ends[1], End::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
 
-use crate::matching::{Contexts, Message, Unexpected};
+use crate::matching::{Contexts, Message, Unexpected, WORLD, is_notice};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
@@ -51,6 +51,10 @@ pub(crate) struct State {
     pub(crate) spare: Spare,
     /// The shared receive for which data came last.
     pub(crate) shared_came: Option<RequestId>,
+    /// Contexts in which a notice waits, one entry for each.
+    pub(crate) notices: VecDeque<u32>,
+    /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
+    pub(crate) alarm: bool,
 }
 
 /// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
@@ -86,7 +90,8 @@ impl State {
         if self.peers.len() <= at {
             self.peers.resize_with(at + 1, || None);
         }
-        self.peers[at].get_or_insert_default()
+        let shut = self.contexts.world().revoked;
+        self.peers[at].get_or_insert_with(|| Box::new(Peer { shut, ..Peer::default() }))
     }
 
     #[inline]
@@ -118,6 +123,15 @@ impl State {
             None => {
                 let more = arrival.more_comes();
                 self.requests.note_news();
+                if is_notice(context.id, envelope.tag) {
+                    self.notices.push_back(index);
+                    self.alarm = true;
+                } else if context.revoked {
+                    if more {
+                        self.peer(from).body = Some(BodyTarget::Nowhere);
+                    }
+                    return;
+                }
                 let key = context.unexpected.push(Unexpected {
                     from,
                     tag: envelope.tag,
@@ -255,11 +269,14 @@ impl State {
         if std::mem::replace(&mut peer.lost, true) {
             return;
         }
+        peer.shut = true;
         peer.waiting.clear();
         peer.streams.clear();
         peer.early.clear();
         peer.body = None;
         self.lost.push(process);
+        self.alarm = true;
+        self.requests.note_news();
         // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
         // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
@@ -281,22 +298,41 @@ impl State {
         }
     }
 
-    /// Why an active request will perhaps never be complete: it is a receive from anybody, and a member is lost.
-    pub(crate) fn hopeless(&self, request: RequestId) -> Option<Fault> {
+    /// Nobody may talk in a context any more: everything under way in it fails, and so does what is begun.
+    pub(crate) fn revoke(&mut self, index: u32) {
+        let Some(context) = self.contexts.get_mut(index) else { return };
+        if context.revoked {
+            return;
+        }
+        for posted in context.revoke() {
+            self.requests.complete(posted, Completion::failed(Fault::Revoked));
+        }
+        if index == WORLD {
+            self.peers.iter_mut().flatten().for_each(|peer| peer.shut = true);
+        }
+        self.alarm = true;
+        self.requests.note_news();
+    }
+
+    /// The process because of which an active request will perhaps never be complete: it is a receive from anybody, and this
+    /// member is lost.
+    pub(crate) fn hopeless(&self, request: RequestId) -> Option<u32> {
         if self.lost.is_empty() {
             return None;
         }
         let context = self.requests.waits_for_anybody(request)?;
-        self.lost_member(context).map(|peer| Fault::Lost { peer })
+        self.lost_member(context)
     }
 
-    /// A member of a context's team that is lost: nobody can wait for anybody's message there.
+    /// A member of a context's team that is lost and not acknowledged: nobody can wait for anybody's message there.
     pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
         if self.lost.is_empty() {
             return None;
         }
-        let team = self.contexts.get(context)?.team.as_ref()?;
-        self.lost.iter().copied().find(|process| team.map.rank(*process).is_some())
+        let own = self.contexts.get(context)?;
+        let team = own.team.as_ref()?;
+        let mut members = self.lost.iter().copied().filter(|process| team.map.rank(*process).is_some());
+        members.nth(own.acknowledged)
     }
 
     /// The receiver has what it wanted of an announced or synchronous message.

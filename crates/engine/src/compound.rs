@@ -166,14 +166,25 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.insert(Work::Flush(sends))
     }
 
+    /// Asks for a part. One that is not there any more has nothing to say; one that may wait in vain has failed.
+    fn test_part(&mut self, part: RequestId) -> Option<Completion> {
+        let said = self.test(part).unwrap_or(Some(Completion::EMPTY))?;
+        match said.fault {
+            Some(Fault::Pending { peer }) => {
+                self.abandon(part);
+                Some(Completion { context: said.context, ..Completion::failed(Fault::Lost { peer }) })
+            }
+            _ => Some(said),
+        }
+    }
+
     /// What a request says that goes on, if it is made of others and they are complete. `stays` leaves it as it is.
     pub(crate) fn ask_compound(&mut self, request: RequestId, stays: bool) -> Option<Completion> {
         match self.state.requests.work_mut(request)? {
             Work::Persistent(persistent) => match persistent.standing {
                 Standing::Inactive => Some(Completion { stays: true, ..Completion::EMPTY }),
                 Standing::Active(part) => {
-                    // A part that is not there any more has nothing to say.
-                    let said = self.test(part).unwrap_or(Some(Completion::EMPTY))?;
+                    let said = self.test_part(part)?;
                     self.stand(request, said, stays)
                 }
                 Standing::Complete(said) => self.stand(request, said, stays),
@@ -182,7 +193,7 @@ impl<F: Fabric> Lane<F> {
                 let parts = pair.parts;
                 for (at, part) in parts.into_iter().enumerate() {
                     if let Some(part) = part
-                        && let Some(said) = self.test(part).unwrap_or(Some(Completion::EMPTY))
+                        && let Some(said) = self.test_part(part)
                         && let Some(Work::Pair(pair)) = self.state.requests.work_mut(request)
                     {
                         pair.parts[at] = None;

@@ -1,6 +1,7 @@
 //! A lane: what may be started, asked and driven. How messages leave it is in [`send`], how receives find theirs in
 //! [`receive`].
 
+mod failure;
 mod receive;
 mod send;
 mod share;
@@ -8,8 +9,9 @@ mod share;
 use self::share::{SHARED_PIECE, Share, pieces_of};
 use crate::arrive::{Fetch, Spare, State, Todo};
 use crate::matching::Contexts;
-use crate::request::{Completion, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
+use crate::request::{Completion, Fault, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
+pub use failure::Notice;
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
 use std::collections::VecDeque;
@@ -33,6 +35,8 @@ pub struct Lane<F> {
     deferred: VecDeque<Fetch>,
     /// How much may go the fast way until everything is to be looked at, in short messages.
     until_look: i32,
+    /// Whether receives that may wait in vain keep their place.
+    keeps_vain: bool,
 }
 
 /// What came of [`Lane::receive_now`].
@@ -81,6 +85,8 @@ impl<F: Fabric> Lane<F> {
             nonsense: 0,
             spare: Spare::default(),
             shared_came: None,
+            notices: VecDeque::new(),
+            alarm: false,
         };
         Lane {
             fabric,
@@ -90,6 +96,7 @@ impl<F: Fabric> Lane<F> {
             shares: Vec::new(),
             deferred: VecDeque::new(),
             until_look: LOOK_EVERY,
+            keeps_vain: false,
         }
     }
 
@@ -109,7 +116,7 @@ impl<F: Fabric> Lane<F> {
     /// Messages that came for it before are found in it.
     pub fn open_team(&mut self, map: RankMap, rank: u32, id: ContextId, symmetric: bool) -> Arc<Team> {
         let [point_to_point, collective] = self.adopt_pair(id);
-        let team = Arc::new(Team { map, rank, id, point_to_point, collective });
+        let team = Arc::new(Team::new(map, rank, id, [point_to_point, collective]));
         for index in [point_to_point, collective] {
             self.settle(index, &team, symmetric);
         }
@@ -126,7 +133,7 @@ impl<F: Fabric> Lane<F> {
         id: ContextId,
     ) -> (Arc<Team>, Arc<Team>) {
         let [point_to_point, collective] = self.adopt_pair(id);
-        let team = |map, rank| Arc::new(Team { map, rank, id, point_to_point, collective });
+        let team = |map, rank| Arc::new(Team::new(map, rank, id, [point_to_point, collective]));
         let (remote, union) = (team(remote, rank), team(union, union_rank));
         self.settle(point_to_point, &remote, false);
         self.settle(collective, &union, false);
@@ -141,6 +148,9 @@ impl<F: Fabric> Lane<F> {
     fn settle(&mut self, index: u32, team: &Arc<Team>, symmetric: bool) {
         if let Some(context) = self.state.contexts.get_mut(index) {
             context.team = Some(team.clone());
+            if context.revoked {
+                team.set_revoked();
+            }
             context.symmetric = symmetric;
         }
     }
@@ -265,9 +275,26 @@ impl<F: Fabric> Lane<F> {
         if let Some(completion) = self.ask_compound(request, false) {
             return Some(completion);
         }
-        let fault = self.state.hopeless(request)?;
-        self.abandon(request);
-        Some(Completion::failed(fault))
+        let vain = self.vain(request)?;
+        if !vain.stays {
+            self.abandon(request);
+        }
+        Some(vain)
+    }
+
+    /// What a receive from anybody says that may wait in vain.
+    fn vain(&self, request: RequestId) -> Option<Completion> {
+        let peer = self.state.hopeless(request)?;
+        let stays = self.keeps_vain;
+        let fault = if stays { Fault::Pending { peer } } else { Fault::Lost { peer } };
+        let context = self.state.requests.context(request);
+        Some(Completion { stays, context, ..Completion::failed(fault) })
+    }
+
+    /// Whether a receive from anybody that may wait in vain, because a member has failed, keeps its place when it has said so
+    /// ([`Fault::Pending`]): the message may come from another. Otherwise it is over, as it is from the start.
+    pub fn keep_vain(&mut self, keeps: bool) {
+        self.keeps_vain = keeps;
     }
 
     /// What a request says that went well; afterwards there is no such request. `None`: it is not like that, and
@@ -284,10 +311,7 @@ impl<F: Fabric> Lane<F> {
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
-            Found::Active => Some(
-                self.ask_compound(request, true)
-                    .or_else(|| self.state.hopeless(request).map(Completion::failed)),
-            ),
+            Found::Active => Some(self.ask_compound(request, true).or_else(|| self.vain(request))),
             Found::Complete(completion) => Some(Some(completion)),
         }
     }

@@ -28,7 +28,7 @@ mod request;
 mod team;
 
 pub use compound::{Operation, StartFault};
-pub use lane::{Lane, Now, Posted, Rest};
-pub use matching::{ANYBODY, WORLD};
+pub use lane::{Lane, Notice, Now, Posted, Rest};
+pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
 pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

@@ -16,6 +16,17 @@ use std::sync::Arc;
 pub const ANYBODY: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX;
 
+/// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]), in its collective context.
+/// No receive wants it there: no collective has this tag.
+pub const NOTICE_TAG: i32 = i32::MAX;
+/// The sender of what bars a revoked context: no process. (A receive from anybody names a tag that is not negative.)
+const NOBODY: u32 = u32::MAX - 1;
+
+/// Whether a message in the context of this name is a notice.
+pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
+    tag == NOTICE_TAG && context.is_collective()
+}
+
 /// A receive that waits for its message.
 #[derive(Debug)]
 pub(crate) struct Posted {
@@ -158,6 +169,11 @@ pub(crate) struct Context {
     pub(crate) team: Option<Arc<Team>>,
     /// All processes call it by the same index (world and self).
     pub(crate) symmetric: bool,
+    /// Nobody may talk in it any more.
+    pub(crate) revoked: bool,
+    /// How many of its lost members, in the order in which their loss was heard, are known to the program: they do not keep
+    /// it from receiving from anybody.
+    pub(crate) acknowledged: usize,
     /// What each process calls it, as far as learnt, by process index.
     remote: Vec<u32>,
     pub(crate) posted: List<Posted>,
@@ -170,6 +186,8 @@ impl Context {
             id,
             team: None,
             symmetric: false,
+            revoked: false,
+            acknowledged: 0,
             remote: Vec::new(),
             posted: List::default(),
             unexpected: List::default(),
@@ -194,7 +212,35 @@ impl Context {
         }
     }
 
+    /// Nobody may talk in the context any more. Returns the requests of its posted receives, or nothing if it was revoked
+    /// before.
+    ///
+    /// A message that nobody can receive stays in it for ever: so the fast ways, which want a quiet context, are shut at no
+    /// cost to them.
+    pub(crate) fn revoke(&mut self) -> Vec<RequestId> {
+        if std::mem::replace(&mut self.revoked, true) {
+            return Vec::new();
+        }
+        if let Some(team) = &self.team {
+            team.set_revoked();
+        }
+        self.symmetric = false;
+        self.remote = Vec::new();
+        let (notices, _): (Vec<_>, Vec<_>) =
+            self.unexpected.drain().into_iter().partition(|u| is_notice(self.id, u.tag));
+        let bolt =
+            Unexpected { from: NOBODY, tag: i32::MIN, what: Message::Short { len: 0, data: [0; SHORT] } };
+        self.unexpected.push(bolt);
+        for notice in notices {
+            self.unexpected.push(notice);
+        }
+        self.posted.drain().into_iter().map(|posted| posted.request).collect()
+    }
+
     pub(crate) fn learn(&mut self, peer: u32, index: u32) {
+        if self.revoked {
+            return; // the fast way to it stays shut
+        }
         let at = peer as usize;
         if self.remote.len() <= at {
             self.remote.resize(at + 1, UNKNOWN);

@@ -63,6 +63,16 @@ pub enum Fault {
         /// Its process index.
         peer: u32,
     },
+    /// A member of the communicator has failed, from which the message of a receive from anybody might have come. The
+    /// receive goes on.
+    #[error("process {peer} has failed, and the message may have been its; the receive still waits")]
+    Pending {
+        /// The process index of the failed member.
+        peer: u32,
+    },
+    /// The communicator was revoked.
+    #[error("the communicator was revoked")]
+    Revoked,
 }
 
 /// What a complete operation has to say.

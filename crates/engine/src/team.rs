@@ -2,6 +2,7 @@
 
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From rank to process index and back.
 #[derive(Debug, Clone)]
@@ -66,7 +67,7 @@ impl RankMap {
 }
 
 /// A group of processes that talk in a pair of contexts of their own.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Team {
     /// The processes.
     pub map: RankMap,
@@ -78,9 +79,39 @@ pub struct Team {
     pub point_to_point: u32,
     /// This process's index of the collective context.
     pub collective: u32,
+    /// Nobody may talk in it any more ([`crate::Lane::revoke`]).
+    revoked: AtomicBool,
 }
 
 impl Team {
+    /// A team whose context pair is called `id` and has these indices here.
+    pub(crate) fn new(
+        map: RankMap,
+        rank: u32,
+        id: ContextId,
+        [point_to_point, collective]: [u32; 2],
+    ) -> Team {
+        Team { map, rank, id, point_to_point, collective, revoked: AtomicBool::new(false) }
+    }
+
+    /// Whether its communicator was revoked, as far as this process has heard.
+    #[inline]
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Relaxed)
+    }
+
+    /// Some of its processes, in its contexts.
+    #[must_use]
+    pub fn part(&self, map: RankMap, rank: u32) -> Team {
+        let part = Team::new(map, rank, self.id, [self.point_to_point, self.collective]);
+        part.revoked.store(self.is_revoked(), Ordering::Relaxed);
+        part
+    }
+
+    pub(crate) fn set_revoked(&self) {
+        self.revoked.store(true, Ordering::Relaxed);
+    }
+
     /// Number of ranks.
     #[inline]
     pub fn size(&self) -> u32 {

@@ -7,6 +7,7 @@ use oxmpi_engine::{Completion, Fault, Mode, Source, TagMatch};
 use oxmpi_wire::{Context, Envelope, Frame};
 
 const LOST_0: Option<Fault> = Some(Fault::Lost { peer: 0 });
+const PENDING_0: Option<Fault> = Some(Fault::Pending { peer: 0 });
 
 fn fault(completion: Option<Completion>) -> Option<Fault> {
     completion.expect("complete").fault
@@ -32,8 +33,8 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
     l.settle();
     assert_eq!(l.got(1, alive).0, [2]);
     assert_eq!(l.got(1, wild).0, [1]);
-    let wild = l.try_receive(1, 10, Source::Any, TagMatch::Is(1));
-    assert_eq!(wild.err(), LOST_0);
+    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    assert_eq!(fault(l.ask(1, wild.started)), LOST_0);
     assert_eq!(l.try_receive(1, 10, Source::Process(0), TagMatch::Any).err(), LOST_0);
     let context = l.worlds[1].point_to_point;
     assert_eq!(l.lanes[1].probe(context, Source::Any, TagMatch::Any).err(), LOST_0);
@@ -59,6 +60,67 @@ fn a_receive_from_anybody_fails_when_it_is_asked_for() {
     l.settle();
     let named = l.receive(1, 10, Source::Process(2), TagMatch::Is(1));
     assert_eq!(l.got(1, named).0, [7]);
+}
+
+#[test]
+fn a_receive_from_anybody_may_go_on_when_it_has_said_so() {
+    let mut l = Lanes::new(3, 1, calm());
+    l.lanes[1].keep_vain(true);
+    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    l.network.borrow_mut().kill(0);
+    l.settle();
+    let id = request(wild.started);
+    assert_eq!(l.lanes[1].peek(id).flatten().and_then(|c| c.fault), PENDING_0);
+    let said = l.ask(1, wild.started).expect("an answer");
+    assert_eq!((said.fault, said.stays, said.context), (PENDING_0, true, l.worlds[1].point_to_point));
+    // It goes on, and who knows of the failure hears no more of it.
+    l.lanes[1].acknowledge(said.context, 1);
+    assert_eq!(l.ask(1, wild.started), None);
+    let _ = l.send(2, 1, Mode::Standard, &[7], 1);
+    l.settle();
+    assert_eq!(l.got(1, wild).0, [7]);
+}
+
+#[test]
+fn nothing_is_under_way_in_a_revoked_context() {
+    let mut l = Lanes::new(3, 1, calm());
+    let id = l.worlds[1].id;
+    let announced = l.send(1, 0, Mode::Standard, &pattern(1, 500), 1);
+    let named = l.receive(1, 10, Source::Process(0), TagMatch::Any);
+    let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
+    let _ = l.send(2, 1, Mode::Standard, &[7], 3);
+    l.settle();
+    assert!(l.lanes[1].revoke(id));
+    assert!(!l.lanes[1].revoke(id), "it was revoked before");
+    assert!(l.worlds[1].is_revoked() && l.lanes[1].take_alarm());
+    for failed in [announced, named.started, wild.started] {
+        assert_eq!(fault(l.ask(1, failed)), Some(Fault::Revoked));
+    }
+    // Neither what has come nor what comes is received, nothing leaves, whatever the way.
+    let _ = l.send(2, 1, Mode::Standard, &[8], 3);
+    l.settle();
+    let revoked = Some(Fault::Revoked);
+    for source in [Source::Any, Source::Process(2)] {
+        assert_eq!(l.try_receive(1, 10, source, TagMatch::Is(3)).err(), revoked);
+        assert_eq!(l.lanes[1].probe(0, source, TagMatch::Any).err(), revoked);
+    }
+    let data = oxmpi_mem::memory::Owned::new(vec![1]);
+    assert_eq!(l.start_send(1, 2, Mode::Standard, &data, 1).err(), revoked);
+    assert_eq!(l.start_send(1, 1, Mode::Standard, &data, 1).err(), revoked);
+    let bytes = data.buf();
+    let bytes = bytes.as_contiguous().expect("in one piece");
+    assert!(!l.lanes[1].send_short_now(2, 1, bytes) && !l.lanes[1].send_now(0, 2, 1, bytes));
+    assert!(l.lanes[1].has_unexpected(0) && !l.lanes[1].is_world_quiet());
+    assert!(l.lanes[1].is_drained());
+    // Notices pass.
+    l.lanes[1].send_notice(1, 2, vec![1, 2, 3]);
+    l.lanes[2].send_notice(1, 1, pattern(5, 80));
+    l.settle();
+    let heard = l.lanes[2].take_notice().expect("a notice");
+    assert_eq!((heard.context, heard.from, heard.text), (1, 1, vec![1, 2, 3]));
+    let heard = l.lanes[1].take_notice().expect("a notice");
+    assert_eq!((heard.id, heard.from, heard.text), (id.collective(), 2, pattern(5, 80)));
+    assert_eq!(l.lanes[1].take_notice(), None);
 }
 
 #[test]

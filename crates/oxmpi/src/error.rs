@@ -2,6 +2,7 @@
 
 use crate::communicator::Rank;
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_core::completion::error_of;
 use oxmpi_core::start::StartError;
 use oxmpi_engine::Completion;
@@ -59,7 +60,7 @@ impl Error {
         let class = match kind {
             ErrorKind::Truncated => abi::MPI_ERR_TRUNCATE,
             ErrorKind::WrongType => abi::MPI_ERR_TYPE,
-            ErrorKind::PeerFailed => abi::MPI_ERR_PROC_ABORTED,
+            ErrorKind::PeerFailed => MPIX_ERR_PROC_FAILED,
             ErrorKind::NoMemory => abi::MPI_ERR_NO_MEM,
             ErrorKind::Start | ErrorKind::AlreadyInitialized | ErrorKind::Other => abi::MPI_ERR_OTHER,
         };
@@ -142,7 +143,7 @@ fn of_mpi(operation: &'static str, error: &MpiError) -> Error {
         | abi::MPI_ERR_COMM
         | abi::MPI_ERR_ARG => panic!("{operation}: {}", error.detail()),
         abi::MPI_ERR_TRUNCATE => ErrorKind::Truncated,
-        abi::MPI_ERR_PROC_ABORTED => ErrorKind::PeerFailed,
+        abi::MPI_ERR_PROC_ABORTED | MPIX_ERR_PROC_FAILED => ErrorKind::PeerFailed,
         abi::MPI_ERR_NO_MEM => ErrorKind::NoMemory,
         _ => ErrorKind::Other,
     };

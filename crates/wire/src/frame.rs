@@ -30,6 +30,11 @@ impl ContextId {
     pub const fn collective(self) -> Self {
         ContextId(self.0 | 1)
     }
+
+    /// Whether it is the collective context of a pair.
+    pub const fn is_collective(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 impl fmt::Debug for ContextId {

@@ -11,6 +11,7 @@ impl<F: Fabric> Process<F> {
             self.leave(comm, control);
         }
         let mut domain = self.domain.lock();
+        domain.forget_agreements(comm.union());
         domain.closing.extend(comm.teams().cloned());
         domain.reap();
     }

@@ -4,7 +4,7 @@ use super::name::Naming;
 use super::{Communicator, Shape};
 use crate::Process;
 use crate::p2p::check_tag;
-use oxmpi_engine::{RankMap, RequestId, Team};
+use oxmpi_engine::{RankMap, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_objects::group::Group;
@@ -48,7 +48,7 @@ impl<F: Fabric> Process<F> {
         let (map, rank) = (RankMap::new(group.processes().collect()), rank as u32);
         // A team for the time of the naming, in the collective context of the communicator. Its tags are negative:
         // those of the collectives are not.
-        let members = Arc::new(Team { map: map.clone(), rank, ..Team::clone(&comm.team) });
+        let members = Arc::new(comm.team.part(map.clone(), rank));
         let naming = self.start_naming((&members, !tag), false)?;
         Ok(Some(CreateGroup { request: naming.request, naming, shape: Shape::Intra { map, rank } }))
     }

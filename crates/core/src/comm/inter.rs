@@ -45,6 +45,24 @@ pub(crate) struct InterShape {
 }
 
 impl Shape {
+    /// The same without some processes: those that remain keep their order. `None`: this process is not among them.
+    pub(crate) fn without(self, stays: impl Fn(u32) -> bool) -> Option<Shape> {
+        let reduced =
+            |map: &RankMap| RankMap::new(map.processes().into_iter().filter(|p| stays(*p)).collect());
+        let rank_in = |before: &RankMap, after: &RankMap, rank| after.rank(before.process(rank)?);
+        match self {
+            Shape::Intra { map, rank } => {
+                let after = reduced(&map);
+                Some(Shape::Intra { rank: rank_in(&map, &after, rank)?, map: after })
+            }
+            Shape::Inter(InterShape { local, remote, rank, is_first }) => {
+                let after = reduced(&local);
+                let rank = rank_in(&local, &after, rank)?;
+                Some(Shape::Inter(InterShape { local: after, remote: reduced(&remote), rank, is_first }))
+            }
+        }
+    }
+
     pub(super) fn is_inter(&self) -> bool {
         matches!(self, Shape::Inter(_))
     }
@@ -119,7 +137,7 @@ impl Communicator {
     }
 
     /// Whom a communicator of the same processes connects.
-    pub(super) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         let (map, rank) = (self.team.map.clone(), self.team.rank);
         match &self.inter {
             None => Shape::Intra { map, rank },

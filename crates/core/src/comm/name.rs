@@ -192,7 +192,18 @@ impl<F: Fabric> Domain<F> {
             }
         };
         self.note_handler(&communicator);
+        self.note_opened(communicator.union());
         communicator
+    }
+
+    /// As [`Domain::open`], from the first of its contexts: a communicator without a control section.
+    pub(crate) fn open_unshared(
+        &mut self,
+        shape: Shape,
+        id: ContextId,
+        errhandler: ErrorHandler,
+    ) -> Communicator {
+        self.open(shape, Name { id, section: None }, errhandler)
     }
 
     fn release_name(&mut self, name: Name) {

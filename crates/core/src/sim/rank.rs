@@ -4,7 +4,7 @@ use crate::comm::taken;
 use crate::completion::outcome;
 use crate::process::{Process, UserCall};
 use crate::{Communicator, errors};
-use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_INTERN};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{Completion, Mode, RequestId, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim};
@@ -12,13 +12,13 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
-use oxmpi_objects::error::Result;
+use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Collective, Shared};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 /// How many ranks share a node of the virtual world.
@@ -52,6 +52,8 @@ pub enum Doing {
     },
     /// It takes part in a collective.
     Collective(Collective),
+    /// It agrees with others on something.
+    Agreement,
     /// It waits for one of several requests.
     Several(usize),
     /// It computes.
@@ -87,6 +89,7 @@ impl fmt::Display for Doing {
                 from_tag(f, from, tag)
             }
             Doing::Collective(collective) => write!(f, "waits in {collective}"),
+            Doing::Agreement => write!(f, "waits for an agreement"),
             Doing::Several(n) => write!(f, "waits for one of {n} requests"),
             Doing::Compute { until_ns } => write!(f, "computes until {until_ns} ns"),
             Doing::Finalizing => write!(f, "finalizes: not all it has sent is gone"),
@@ -232,11 +235,43 @@ impl Rank {
     /// # Errors
     /// The error of the operation; there is no such request.
     pub async fn wait(&self, request: RequestId) -> Result<Completion> {
+        outcome(self.until_complete(request).await?)
+    }
+
+    async fn until_complete(&self, request: RequestId) -> Result<Completion> {
         let known = self.0.open.borrow().iter().find(|(r, _)| *r == request).map(|(_, doing)| *doing);
         let ask = || self.0.process.test_raw(request.raw()).transpose();
         let completion = self.until(known.unwrap_or(Doing::Nothing), ask).await;
         self.forget(request);
-        outcome(completion?)
+        completion
+    }
+
+    /// Agrees with the other living members on the bits that all have set (MPIX_Comm_agree): these, and whether a failure
+    /// is news to somebody.
+    ///
+    /// # Errors
+    /// There is no such communicator any more.
+    pub async fn agree(&self, comm: &Communicator, flag: i32) -> Result<(i32, bool)> {
+        let place = Owned::new(vec![flag]);
+        let request = self.0.process.start_agree(comm, place.buf());
+        let completion = self.until_complete(self.note(request, Doing::Agreement)).await?;
+        let flag = taken(place)?.first().copied().unwrap_or(0);
+        Ok((flag, completion.fault.is_some()))
+    }
+
+    /// A communicator of the living members (MPIX_Comm_shrink).
+    ///
+    /// # Errors
+    /// As [`Process::start_shrink`].
+    pub async fn shrink(&self, comm: &Communicator) -> Result<Communicator> {
+        let place = Arc::new(Mutex::new(None));
+        let delivered = place.clone();
+        let request = self.0.process.start_shrink(comm, move |made| {
+            delivered.lock().unwrap_or_else(PoisonError::into_inner).replace(made);
+        })?;
+        self.wait(self.note(request, Doing::Agreement)).await?;
+        let made = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        made.ok_or_else(|| MpiError::new(MPI_ERR_INTERN, "nothing was delivered"))
     }
 
     /// Waits for one of several requests (MPI_Waitany): its place and what it says. `None` if there are none.
@@ -296,7 +331,8 @@ impl Rank {
     ) -> Result<(Vec<u8>, Completion)> {
         let data = Owned::new(vec![0u8; room]);
         let request = self.irecv(comm, data.buf(), from, tag)?;
-        let completion = self.wait(request).await?;
+        let completion = self.until_complete(request).await?;
+        let completion = outcome(self.0.process.given_up(request, completion))?;
         let mut data = taken(data)?;
         data.truncate(completion.bytes as usize);
         Ok((data, completion))

@@ -170,7 +170,7 @@ impl<F: Fabric> Lane<F> {
     /// Starts to receive into `buffer`.
     ///
     /// # Errors
-    /// If a process from which it could come is lost, and none is waiting. With [`Source::Any`] that is any member.
+    /// If the context was revoked; if the process from which it should come is lost, and no message is waiting.
     pub fn start_receive(
         &mut self,
         context: u32,
@@ -184,9 +184,12 @@ impl<F: Fabric> Lane<F> {
             Source::Process(p) => Some(p),
         };
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
+        if own.revoked {
+            return Err(Fault::Revoked);
+        }
         let waiting = own.find_unexpected(wanted);
         if waiting.is_none()
-            && let Some(peer) = self.state.lost_source(context, source)
+            && let Some(peer) = from.filter(|peer| self.state.known_peer(*peer).is_some_and(|p| p.lost))
         {
             return Err(Fault::Lost { peer });
         }
@@ -298,7 +301,8 @@ impl<F: Fabric> Lane<F> {
     /// Looks for a message that a receive would get: its source rank, tag and length.
     ///
     /// # Errors
-    /// If a process from which it could come is lost, and none is waiting; or it went down with its sender.
+    /// If a process from which it could come is lost, and none is waiting; or it went down with its sender. If the context
+    /// was revoked.
     pub fn probe(
         &mut self,
         context: u32,
@@ -306,6 +310,9 @@ impl<F: Fabric> Lane<F> {
         tag: TagMatch,
     ) -> Result<Option<Completion>, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Ok(None) };
+        if own.revoked {
+            return Err(Fault::Revoked);
+        }
         match own.find_unexpected(Wanted::new(source, tag)).and_then(|key| own.unexpected.get(key)) {
             Some(Unexpected { from, what: Waits::Broken { .. }, .. }) => Err(Fault::Lost { peer: *from }),
             Some(u) => Ok(Some(Completion {

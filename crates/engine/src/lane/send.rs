@@ -2,7 +2,7 @@
 
 use super::{Lane, SHARED_PIECE, pieces_of};
 use crate::arrive::State;
-use crate::matching::{Message as Waits, Unexpected, WORLD};
+use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice};
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
@@ -21,7 +21,7 @@ impl<F: Fabric> Lane<F> {
     pub fn send_short_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return false };
         let peer = &mut **peer;
-        if peer.listed | peer.lost || !self.fabric.send_short_now(to, WORLD, tag, bytes) {
+        if peer.listed | peer.shut || !self.fabric.send_short_now(to, WORLD, tag, bytes) {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);
@@ -48,7 +48,7 @@ impl<F: Fabric> Lane<F> {
     /// Starts to send `buffer` to process `to`.
     ///
     /// # Errors
-    /// If the process is lost or cannot be reached.
+    /// If the process is lost or cannot be reached, or the context was revoked.
     pub fn start_send(
         &mut self,
         context: u32,
@@ -58,10 +58,12 @@ impl<F: Fabric> Lane<F> {
         tag: i32,
     ) -> Result<Started, Fault> {
         let len = buffer.packed_len();
+        match self.state.contexts.get(context) {
+            None => return Err(Fault::Closed),
+            Some(own) if own.revoked && !is_notice(own.id, tag) => return Err(Fault::Revoked),
+            Some(_) => {}
+        }
         if to == self.state.me {
-            if self.state.contexts.get(context).is_none() {
-                return Err(Fault::Closed);
-            }
             return Ok(self.send_to_self(context, mode, buffer, tag));
         }
         if mode == Mode::Buffered {
@@ -73,7 +75,7 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        let eager = len <= self.fabric.eager_limit(to);
+        let eager = self.is_eager(context, to, tag, len);
         if eager && mode != Mode::Synchronous && free {
             // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
@@ -108,6 +110,13 @@ impl<F: Fabric> Lane<F> {
             },
             complete => complete,
         })
+    }
+
+    /// Whether a message leaves without being asked for. A notice always does: its receiver may never look again.
+    #[inline]
+    fn is_eager(&mut self, context: u32, to: u32, tag: i32, len: usize) -> bool {
+        len <= self.fabric.eager_limit(to)
+            || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
     /// A buffered send is complete for its user as soon as the lane has the data.
@@ -215,7 +224,7 @@ impl<F: Fabric> Lane<F> {
             return Ok(Sent::Done);
         };
         let raw = request.raw();
-        let (frame, body, phase) = if len > self.fabric.eager_limit(to) {
+        let (frame, body, phase) = if !self.is_eager(context, to, tag, len) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
             (frame, Body::NONE, Phase::Announced)

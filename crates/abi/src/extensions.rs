@@ -1,0 +1,86 @@
+//! What the library provides beyond MPI-5.0: names that begin with `MPIX_`, declared in `mpi-ext.h`.
+//!
+//! Today that is User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working group: how a program
+//! goes on after processes have failed.
+
+use crate::errors::ErrorClass;
+use crate::functions::{Extension, FuncId};
+use std::ffi::c_int;
+use std::fmt::Write;
+
+macro_rules! classes {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        $(
+            #[doc = concat!("Error class ", $value, ": ", $text, ".")]
+            pub const $name: c_int = $value;
+        )*
+
+        /// The error classes, in rising order. The standard names no class in their range.
+        pub static ERROR_CLASSES: &[ErrorClass] =
+            &[$(ErrorClass { name: stringify!($name), class: $value, text: $text }),*];
+    };
+}
+
+classes! {
+    MPIX_ERR_PROC_FAILED = 901, "a process that the operation needs has failed";
+    MPIX_ERR_PROC_FAILED_PENDING = 902, "a process has failed that might have sent the message; the receive still waits";
+    MPIX_ERR_REVOKED = 903, "the communicator was revoked";
+}
+
+/// The functions, in the order of their numbers.
+pub(crate) static FUNCTIONS: &[Extension] = &[
+    Extension { name: "MPIX_Comm_ack_failed", params: "MPI_Comm comm, int num_to_ack, int *num_acked" },
+    Extension { name: "MPIX_Comm_agree", params: "MPI_Comm comm, int *flag" },
+    Extension { name: "MPIX_Comm_get_failed", params: "MPI_Comm comm, MPI_Group *failedgrp" },
+    Extension { name: "MPIX_Comm_iagree", params: "MPI_Comm comm, int *flag, MPI_Request *request" },
+    Extension { name: "MPIX_Comm_is_revoked", params: "MPI_Comm comm, int *flag" },
+    Extension { name: "MPIX_Comm_ishrink", params: "MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request" },
+    Extension { name: "MPIX_Comm_revoke", params: "MPI_Comm comm" },
+    Extension { name: "MPIX_Comm_shrink", params: "MPI_Comm comm, MPI_Comm *newcomm" },
+];
+
+/// The text of `mpi-ext.h`.
+pub fn header() -> String {
+    let mut text = String::from(
+        "/* What OxMPI provides beyond MPI-5.0. Generated from the tables of crates/abi. */\n\
+         #ifndef OXMPI_MPI_EXT_H\n#define OXMPI_MPI_EXT_H\n\n#include <mpi.h>\n\n\
+         /* User-Level Failure Mitigation. */\n#define MPIX_HAVE_FT 1\n\n",
+    );
+    for class in ERROR_CLASSES {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "#define {:<29} {}", class.name, class.class);
+    }
+    text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+    for function in FUNCTIONS {
+        let _ = writeln!(text, "int {}({});", function.name, function.params);
+    }
+    text += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    text
+}
+
+/// All functions.
+pub fn functions() -> impl ExactSizeIterator<Item = FuncId> {
+    FuncId::extensions()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_number_and_name() {
+        for (id, function) in functions().zip(FUNCTIONS) {
+            assert_eq!(id.name(), function.name);
+            assert_eq!(FuncId::from_index(id.index()), Some(id));
+        }
+        assert_eq!(FuncId::MPIX_Comm_agree.name(), "MPIX_Comm_agree");
+        assert_eq!(FuncId::MPIX_Comm_shrink.name(), "MPIX_Comm_shrink");
+    }
+
+    #[test]
+    fn the_header_has_them_all() {
+        let header = header();
+        assert!(functions().all(|id| header.contains(id.name())));
+        assert!(header.contains("#define MPIX_ERR_REVOKED              903\n"), "{header}");
+    }
+}

@@ -1,0 +1,389 @@
+//! Going on after processes have failed (User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance
+//! working group; the functions `MPIX_Comm_*` of `mpi-ext.h`).
+//!
+//! The fabric says which processes are lost. What they would have taken part in fails: messages in the engine, collectives here.
+//! Everything else goes on, so a program may
+//!
+//! - *revoke* a communicator: all its members hear of it, and nothing in it waits any more ([`Process::revoke`]);
+//! - *agree* with the other living members, whoever fails meanwhile ([`Process::start_agree`]; module [`agreement`] says how);
+//! - *shrink* a communicator to its living members ([`Process::start_shrink`]).
+//!
+//! For this processes send each other *notices* ([`notice`]), which are heard wherever a process waits or looks, whatever it
+//! waits for. One that was heard of a revocation tells it to all members itself, so all hear of it although the first one
+//! may have failed before it had told everyone.
+
+mod agreement;
+mod notice;
+mod ranks;
+
+use crate::comm::Communicator;
+use crate::handler::ErrorHandler;
+use crate::process::{Domain, Process};
+use agreement::{Agreements, Contribution, Outbox};
+use notice::Text;
+use oxmpi_abi::extensions::MPIX_ERR_REVOKED;
+use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::ContextId;
+use ranks::RankSet;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(crate) use agreement::Decision;
+
+/// What follows from a decision; what it returns has gone wrong. It runs with the lane locked, as
+/// [`Then`](crate::process::Then).
+type Conclude<F> = Box<dyn FnOnce(&mut Domain<F>, &Decision) -> Option<Fault> + Send>;
+
+/// What a process knows and does about failures.
+pub(crate) struct Failures<F> {
+    /// How many of the lane's lost processes were seen to.
+    seen: usize,
+    /// The agreements of each communicator that had one, by its collective context, with the team that agrees.
+    agreements: HashMap<u32, (Arc<Team>, Agreements)>,
+    /// What this process waits to be decided.
+    waiting: Vec<Waiting<F>>,
+    /// Notices for communicators that this process has not made yet.
+    early: Vec<Notice>,
+}
+
+struct Waiting<F> {
+    context: u32,
+    number: u64,
+    request: RequestId,
+    conclude: Conclude<F>,
+}
+
+impl<F> Default for Failures<F> {
+    fn default() -> Failures<F> {
+        Failures { seen: 0, agreements: HashMap::new(), waiting: Vec::new(), early: Vec::new() }
+    }
+}
+
+impl<F> std::fmt::Debug for Failures<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Failures").field("agreements", &self.agreements.len()).finish_non_exhaustive()
+    }
+}
+
+impl<F: Fabric> Domain<F> {
+    /// Sees to what the lane has raised its alarm for.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn attend(&mut self) {
+        let lost = self.lane.lost()[self.failures.seen..].to_vec();
+        self.failures.seen += lost.len();
+        for process in lost {
+            self.doom_collectives(|team| {
+                team.map.rank(process).is_some().then_some(Fault::Lost { peer: process })
+            });
+            let contexts: Vec<u32> = self.failures.agreements.keys().copied().collect();
+            for context in contexts {
+                self.with_agreements(context, |team, agreements| match team.map.rank(process) {
+                    Some(rank) => agreements.lose(rank),
+                    None => Outbox::new(),
+                });
+            }
+        }
+        let mut notices = std::mem::take(&mut self.failures.early);
+        while let Some(notice) = self.lane.take_notice() {
+            notices.push(notice);
+        }
+        for notice in notices {
+            self.notice(notice);
+        }
+        self.doom_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        let team = self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
+        // Without a team only a revocation makes sense, whose text is as long in all of them.
+        let size = team.as_ref().map_or(1, |team| team.size());
+        match (Text::decode(&notice.text, size), team) {
+            (Some(Text::Revoke(id)), _) if id.collective() == notice.id => self.revoke(id),
+            (Some(Text::Agreement(message)), Some(team)) => {
+                let Some(from) = team.map.rank(notice.from) else { return };
+                self.open_agreements(&team);
+                self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message));
+            }
+            (_, None) => self.failures.early.push(notice),
+            // No process of this library says such a thing.
+            (_, Some(_)) => {}
+        }
+    }
+
+    /// Revokes a communicator and tells its members, once.
+    fn revoke(&mut self, id: ContextId) {
+        if self.lane.revoke(id) {
+            self.tell_of_revocation(id);
+        }
+    }
+
+    fn tell_of_revocation(&mut self, id: ContextId) {
+        // Nobody to tell before it is made here: [`Domain::note_opened`] will.
+        let Some(team) = self.lane.team_called(id.collective()) else { return };
+        let text = Text::Revoke(id).encode();
+        let me = self.lane.me();
+        for process in team.map.processes().into_iter().filter(|process| *process != me) {
+            self.lane.send_notice(team.collective, process, text.clone());
+        }
+    }
+
+    /// A communicator was made: notices may have come for it before.
+    pub(crate) fn note_opened(&mut self, union: &Team) {
+        if union.is_revoked() {
+            self.tell_of_revocation(union.id);
+        }
+        if !self.failures.early.is_empty() {
+            self.attend();
+        }
+    }
+
+    /// The last look at a communicator before it is closed.
+    pub(crate) fn forget_agreements(&mut self, team: &Team) {
+        let context = team.collective;
+        self.with_agreements(context, |_, agreements| agreements.leave());
+        self.failures.agreements.remove(&context);
+        self.failures.early.retain(|notice| notice.context != context);
+    }
+
+    /// As [`Domain::forget_agreements`] for all communicators: the process finalizes.
+    pub(crate) fn leave_agreements(&mut self) {
+        for context in self.failures.agreements.keys().copied().collect::<Vec<_>>() {
+            self.with_agreements(context, |_, agreements| agreements.leave());
+        }
+    }
+
+    fn open_agreements(&mut self, team: &Arc<Team>) {
+        let lost = self.lane.lost();
+        self.failures.agreements.entry(team.collective).or_insert_with(|| {
+            let mut agreements = Agreements::new(team.rank, team.size());
+            for rank in lost.iter().filter_map(|process| team.map.rank(*process)) {
+                // Nothing was begun: there is nothing to send.
+                let _ = agreements.lose(rank);
+            }
+            (team.clone(), agreements)
+        });
+    }
+
+    /// Does something with the agreements of a communicator, if it had any, and what follows from it.
+    fn with_agreements(&mut self, context: u32, act: impl FnOnce(&Team, &mut Agreements) -> Outbox) {
+        let Some((team, agreements)) = self.failures.agreements.get_mut(&context) else { return };
+        let out = act(team, agreements);
+        let team = team.clone();
+        self.send(&team, out);
+        self.conclude(context);
+    }
+
+    fn send(&mut self, team: &Team, out: Outbox) {
+        for (rank, message) in out {
+            if let Some(process) = team.map.process(rank) {
+                self.lane.send_notice(team.collective, process, Text::Agreement(message).encode());
+            }
+        }
+    }
+
+    /// Completes what was waited for and is decided.
+    fn conclude(&mut self, context: u32) {
+        let mut at = 0;
+        while let Some(waiting) = self.failures.waiting.get(at) {
+            let decision = match self.failures.agreements.get(&context) {
+                Some((_, agreements)) if waiting.context == context => agreements.decision(waiting.number),
+                _ => None,
+            };
+            let Some(decision) = decision.cloned() else {
+                at += 1;
+                continue;
+            };
+            let Waiting { request, conclude, .. } = self.failures.waiting.swap_remove(at);
+            let fault = conclude(self, &decision);
+            self.lane.complete_external(request, Completion { fault, context, ..Completion::EMPTY });
+        }
+    }
+
+    /// Begins an agreement of a communicator.
+    fn agree(&mut self, union: &Arc<Team>, flag: u32, name: u64, conclude: Conclude<F>) -> RequestId {
+        self.open_agreements(union);
+        let context = union.collective;
+        let failed = self.lost_ranks(union, usize::MAX);
+        let acknowledged = self.lost_ranks(union, self.lane.acknowledged(context));
+        let request = self.lane.open_external();
+        let contribution = Contribution { flag, name, failed, acknowledged };
+        if let Some((_, agreements)) = self.failures.agreements.get_mut(&context) {
+            let (number, out) = agreements.begin(contribution);
+            self.failures.waiting.push(Waiting { context, number, request, conclude });
+            self.send(union, out);
+            self.conclude(context);
+        }
+        request
+    }
+
+    /// The first `count` lost ranks of a team.
+    fn lost_ranks(&self, team: &Team, count: usize) -> RankSet {
+        let mut set = RankSet::empty(team.size());
+        lost_of(&self.lane, team).take(count).for_each(|rank| set.insert(rank));
+        set
+    }
+
+    /// What all have agreed on this process knows from now on, too.
+    fn learn_failed(&mut self, team: &Team, decision: &Decision) {
+        for process in decision.failed.iter().filter_map(|rank| team.map.process(rank)) {
+            if process != self.lane.me() {
+                self.lane.fail(process);
+            }
+        }
+    }
+}
+
+/// The lost ranks of a team, in the order in which that was heard.
+fn lost_of<'a, F: Fabric>(lane: &'a Lane<F>, team: &'a Team) -> impl Iterator<Item = u32> + 'a {
+    lane.lost().iter().filter_map(|process| team.map.rank(*process))
+}
+
+/// Why nothing may be begun in a communicator that was revoked.
+///
+/// # Errors
+/// MPIX_ERR_REVOKED if it was.
+pub(crate) fn check_not_revoked(comm: &Communicator) -> Result<()> {
+    match comm.union().is_revoked() {
+        false => Ok(()),
+        true => Err(MpiError::new(MPIX_ERR_REVOKED, Fault::Revoked.to_string())),
+    }
+}
+
+impl Communicator {
+    /// Whether it was revoked, as far as this process has heard (MPIX_Comm_is_revoked).
+    pub fn is_revoked(&self) -> bool {
+        self.union().is_revoked()
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Nobody waits in a communicator any more: at all its members all that is under way in it and all that is begun fails
+    /// with MPIX_ERR_REVOKED, but for agreements and shrinking (MPIX_Comm_revoke). Not collective; returns at once.
+    pub fn revoke(&self, comm: &Communicator) {
+        self.enter(|domain| domain.revoke(comm.union().id));
+        self.look(|_| ());
+    }
+
+    /// The processes of a communicator that are known to have failed, of both groups of an intercommunicator, in the order in
+    /// which that was heard (MPIX_Comm_get_failed).
+    pub fn failed(&self, comm: &Communicator) -> Vec<u32> {
+        self.look(|domain| {
+            let team = comm.union();
+            lost_of(&domain.lane, team).filter_map(|rank| team.map.process(rank)).collect()
+        })
+    }
+
+    /// The program knows of the first `count` processes of [`Process::failed`]: receives from anybody wait again, if there
+    /// are no others (MPIX_Comm_ack_failed). Returns of how many it knows now.
+    pub fn acknowledge(&self, comm: &Communicator, count: usize) -> usize {
+        self.look(|domain| {
+            let union = comm.union();
+            let known = count.min(lost_of(&domain.lane, union).count());
+            domain.lane.acknowledge(union.collective, known);
+            // Of an intercommunicator messages come from the remote group alone.
+            let known = domain.lane.acknowledged(union.collective);
+            let senders = lost_of(&domain.lane, union)
+                .take(known)
+                .filter_map(|rank| union.map.process(rank))
+                .filter(|process| comm.team.map.rank(*process).is_some());
+            let senders = senders.count();
+            domain.lane.acknowledge(comm.team.point_to_point, senders);
+            known
+        })
+    }
+
+    /// Begins to agree with all living processes of a communicator, also a revoked one, on the bits that all have set
+    /// (MPIX_Comm_iagree). `flag` is an `int`, which gets the result. Collective.
+    ///
+    /// The request fails with MPIX_ERR_PROC_FAILED, on all alike and with the same result, if a process has failed and not all
+    /// have acknowledged it.
+    pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> RequestId {
+        let mut bytes = [0; 4];
+        flag.pack(0, oxmpi_os::bytes::BytesMut::from(&mut bytes[..]));
+        let union = comm.union().clone();
+        let team = union.clone();
+        let conclude: Conclude<F> = Box::new(move |domain, decision| {
+            flag.unpack(0, Bytes::from(&decision.flag.to_ne_bytes()[..]));
+            domain.learn_failed(&team, decision);
+            let first = decision.failed.iter().next().and_then(|rank| team.map.process(rank));
+            first.filter(|_| decision.news).map(|peer| Fault::Lost { peer })
+        });
+        let request = self.enter(|domain| domain.agree(&union, u32::from_ne_bytes(bytes), 0, conclude));
+        self.look(|_| ());
+        request
+    }
+
+    /// Begins to make a communicator of the living processes of this one, also of a revoked one, in the same order
+    /// (MPIX_Comm_ishrink). Collective. `deliver` gets it just before the request is complete, with the lane locked.
+    ///
+    /// # Errors
+    /// If this process has named all the communicators that it can.
+    pub fn start_shrink(
+        &self,
+        comm: &Communicator,
+        deliver: impl FnOnce(Communicator) + Send + 'static,
+    ) -> Result<RequestId> {
+        let name = self.new_context_ids(if comm.is_inter() { 3 } else { 1 })?;
+        let (union, shape, errhandler) = (comm.union().clone(), comm.shape(), comm.errhandler());
+        let team = union.clone();
+        let conclude: Conclude<F> = Box::new(move |domain, decision| {
+            domain.learn_failed(&team, decision);
+            let is_alive = |process: u32| match team.map.rank(process) {
+                Some(rank) => !decision.failed.contains(rank),
+                None => false,
+            };
+            match shape.without(is_alive) {
+                Some(shape) => {
+                    let errhandler: ErrorHandler = errhandler;
+                    deliver(domain.open_unshared(shape, ContextId(decision.name), errhandler));
+                    None
+                }
+                // The others have taken this process for dead.
+                None => Some(Fault::Lost { peer: domain.lane.me() }),
+            }
+        });
+        let request = self.enter(|domain| domain.agree(&union, u32::MAX, name.0, conclude));
+        self.look(|_| ());
+        Ok(request)
+    }
+
+    /// As [`Process::start_agree`] and waits (MPIX_Comm_agree). The flag has the result also if it fails.
+    ///
+    /// # Errors
+    /// MPIX_ERR_PROC_FAILED as there.
+    pub fn agree(&self, comm: &Communicator, flag: UserBuf) -> Result<()> {
+        let request = self.start_agree(comm, flag);
+        self.wait(request).map(drop)
+    }
+
+    /// Whether a nonblocking receive from anybody, when it has said that a member has failed (MPIX_ERR_PROC_FAILED_PENDING),
+    /// goes on. Otherwise it is over: its request is gone and its buffer not used any more.
+    pub fn keep_pending(&self, keeps: bool) {
+        self.domain.lock().lane.keep_vain(keeps);
+    }
+
+    /// A failed operation, as a request that says so: beginning one does not fail because of a process that has failed.
+    pub(crate) fn failed_request(&self, fault: Fault, context: u32) -> RequestId {
+        let mut domain = self.domain.lock();
+        let request = domain.lane.open_external();
+        domain.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
+        request
+    }
+}
+
+/// Whether a collective of a team can come to its end.
+///
+/// # Errors
+/// Why not: it was revoked, or a member is lost.
+#[inline]
+pub(crate) fn check_alive<F: Fabric>(lane: &Lane<F>, team: &Team) -> std::result::Result<(), Fault> {
+    match team.is_revoked() {
+        true => Err(Fault::Revoked),
+        false => lane.lost_of(team).map_or(Ok(()), |peer| Err(Fault::Lost { peer })),
+    }
+}

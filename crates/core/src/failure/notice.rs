@@ -1,0 +1,118 @@
+//! What processes tell each other about a communicator, as bytes.
+//!
+//! | word (8 bytes, little endian) | revoke | contribution | decision |
+//! |---|---|---|---|
+//! | 0 | 1 | 2 | 3 |
+//! | 1 | name of the context pair | number of the agreement | number of the agreement |
+//! | 2 | | flag | flag, and 2^32 if there is news |
+//! | 3 | | name | name |
+//! | 4- | | failed ranks, acknowledged ranks | failed ranks |
+
+use super::agreement::{Contribution, Decision, Message};
+use super::ranks::RankSet;
+use oxmpi_wire::ContextId;
+
+/// Something about a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// It is revoked.
+    Revoke(ContextId),
+    /// Part of an agreement.
+    Agreement(Message),
+}
+
+const REVOKE: u64 = 1;
+const CONTRIBUTION: u64 = 2;
+const DECISION: u64 = 3;
+const NEWS: u64 = 1 << 32;
+
+impl Text {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let words = match self {
+            Text::Revoke(id) => vec![REVOKE, id.0],
+            Text::Agreement(Message::Contribution(number, c)) => {
+                let head = [CONTRIBUTION, *number, u64::from(c.flag), c.name];
+                [&head, c.failed.words(), c.acknowledged.words()].concat()
+            }
+            Text::Agreement(Message::Decision(number, d)) => {
+                let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
+                [&[DECISION, *number, flag, d.name], d.failed.words()].concat()
+            }
+        };
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
+    pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Text> {
+        let (words, []) = bytes.as_chunks::<8>() else { return None };
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (&[kind, first, ref rest @ ..], n) = (&words[..], RankSet::words_for(size)) else { return None };
+        match (kind, rest) {
+            (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
+            (CONTRIBUTION, [flag, name, sets @ ..]) if sets.len() == 2 * n => {
+                let (failed, acknowledged) = sets.split_at(n);
+                let contribution = Contribution {
+                    flag: u32::try_from(*flag).ok()?,
+                    name: *name,
+                    failed: RankSet::from_words(failed, size)?,
+                    acknowledged: RankSet::from_words(acknowledged, size)?,
+                };
+                Some(Text::Agreement(Message::Contribution(first, contribution)))
+            }
+            (DECISION, [flag, name, failed @ ..]) if flag & !NEWS <= u64::from(u32::MAX) => {
+                let decision = Decision {
+                    flag: *flag as u32,
+                    name: *name,
+                    failed: RankSet::from_words(failed, size)?,
+                    news: flag & NEWS != 0,
+                };
+                Some(Text::Agreement(Message::Decision(first, decision)))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(size: u32) -> impl Strategy<Value = Text> {
+        let set = move |bits: u64| {
+            let mut set = RankSet::empty(size);
+            (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
+            set
+        };
+        (0..3, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            move |(kind, number, flag, name, one, two)| match kind {
+                0 => Text::Revoke(ContextId(number)),
+                1 => Text::Agreement(Message::Contribution(
+                    number,
+                    Contribution { flag, name, failed: set(one), acknowledged: set(two) },
+                )),
+                _ => {
+                    let decision = Decision { flag, name, failed: set(one), news: two & 1 == 1 };
+                    Text::Agreement(Message::Decision(number, decision))
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_notice_comes_back((size, text) in (1u32..200).prop_flat_map(|size| (Just(size), texts(size)))) {
+            prop_assert_eq!(Text::decode(&text.encode(), size), Some(text));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
+            kind in 0u64..5, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
+        ) {
+            let bytes = [&kind.to_le_bytes()[..], &rest].concat();
+            if let Some(text) = Text::decode(&bytes, size) {
+                prop_assert_eq!(text.encode(), bytes);
+            }
+        }
+    }
+}
