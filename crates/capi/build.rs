@@ -72,7 +72,7 @@ fn signatures() -> Result<String, Box<dyn Error>> {
 /// A second, anonymous script adds them: lld, the toolchain's linker here, joins the two; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
-    fs::write(&script, "{ global: MPI_*; PMPI_*; };\n")?;
+    fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     Ok(())

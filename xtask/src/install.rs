@@ -5,6 +5,7 @@
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
 //! lib/pkgconfig/oxmpi.pc        the same for pkg-config
 //! include/mpi.h                 generated from the tables of crates/abi
+//! include/mpi-ext.h             what is there beyond MPI-5.0, from the same tables
 //! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
 //! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
@@ -64,6 +65,7 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     let pkg_config = PKG_CONFIG.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     for (name, text) in [
         ("include/mpi.h", oxmpi_abi::header().as_str()),
+        ("include/mpi-ext.h", oxmpi_abi::extensions::header().as_str()),
         ("include/mpi_compat.h", COMPAT),
         ("include/compat/mpi.h", COMPAT_MPI),
         ("lib/pkgconfig/oxmpi.pc", &pkg_config),

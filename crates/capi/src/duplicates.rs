@@ -43,7 +43,7 @@ pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm
 }
 
 /// Where the handle of a communicator is written when a request completes, by whichever thread is in the library then.
-struct Place(*mut Comm);
+pub(crate) struct Place(pub(crate) *mut Comm);
 
 // SAFETY: the program leaves the place alone until the request is complete (MPI-5.0 section 7.4.2), and learns of that
 // with the lane's lock, under which it is written.

@@ -54,6 +54,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         datatypes.set_single_threaded(promise);
         operations.set_single_threaded(promise);
     }
+    process.keep_pending(true);
     let library = library::begin(Running {
         process,
         client,

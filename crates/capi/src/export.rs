@@ -57,3 +57,20 @@ macro_rules! mpi {
         );
     )* };
 }
+
+/// As [`mpi!`], for functions beyond the standard ([`oxmpi_abi::extensions`]): they have one name, `MPIX_X`.
+macro_rules! mpix {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[allow(non_snake_case)]
+        // SAFETY: the symbol begins with a prefix that the standard leaves to extensions.
+        #[unsafe(export_name = stringify!($name))]
+        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
+            $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
+            $body
+        }
+    )* };
+}

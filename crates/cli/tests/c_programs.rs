@@ -230,6 +230,7 @@ programs! {
     types_predefined
     types_struct
     types_subarray
+    ulfm
 }
 
 #[test]

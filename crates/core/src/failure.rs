@@ -26,6 +26,7 @@ use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::ContextId;
 use ranks::RankSet;
@@ -276,6 +277,19 @@ impl<F: Fabric> Process<F> {
             let team = comm.union();
             lost_of(&domain.lane, team).filter_map(|rank| team.map.process(rank)).collect()
         })
+    }
+
+    /// The group of [`Process::failed`].
+    ///
+    /// # Errors
+    /// None that can happen: a process has failed once.
+    pub fn failed_group(&self, comm: &Communicator) -> Result<Group> {
+        Group::new(&self.failed(comm))
+    }
+
+    /// Lets everything go on that can, so that what others have said is known.
+    pub fn hear(&self) {
+        self.look(|_| ());
     }
 
     /// The program knows of the first `count` processes of [`Process::failed`]: receives from anybody wait again, if there

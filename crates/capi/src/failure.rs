@@ -1,0 +1,121 @@
+//! Going on after processes have failed: the functions of `mpi-ext.h` (User-Level Failure Mitigation, the proposal of the
+//! MPI Forum's fault tolerance working group).
+
+use crate::communicators::{enlist, give};
+use crate::duplicates::Place;
+use crate::errors::on_comm;
+use crate::groups;
+use crate::library::{null, put};
+use crate::objects::locked;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Group as GroupHandle, Request};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex};
+
+/// The place of a flag that is read and gets the result.
+fn flag_at(flag: *mut c_int) -> Result<UserBuf> {
+    if flag.is_null() {
+        return Err(null("flag"));
+    }
+    // SAFETY: the C program passes an int, which it leaves alone until the operation is complete.
+    Ok(unsafe { UserBuf::contiguous(flag.cast(), size_of::<c_int>()) })
+}
+
+mpix! {
+    /// Nobody waits in the communicator any more. Not collective. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_revoke(comm: Comm) -> c_int {
+        on_comm(FuncId::MPIX_Comm_revoke, comm, |library, communicator| {
+            library.process.revoke(communicator);
+            Ok(())
+        })
+    }
+
+    /// Whether it was revoked. Local. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_is_revoked(comm: Comm, flag: *mut c_int) -> c_int {
+        on_comm(FuncId::MPIX_Comm_is_revoked, comm, |library, communicator| {
+            library.process.hear();
+            // SAFETY: the C program passes a place for an int.
+            unsafe { put(flag, c_int::from(communicator.is_revoked()), "flag") }
+        })
+    }
+
+    /// The processes that are known to have failed, in the order in which that was heard. Local. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_get_failed(comm: Comm, failedgrp: *mut GroupHandle) -> c_int {
+        on_comm(FuncId::MPIX_Comm_get_failed, comm, |library, communicator| {
+            groups::give(library, failedgrp, "failedgrp", library.process.failed_group(communicator)?)
+        })
+    }
+
+    /// The program knows of the first `num_to_ack` of them. Local. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_ack_failed(comm: Comm, num_to_ack: c_int, num_acked: *mut c_int) -> c_int {
+        on_comm(FuncId::MPIX_Comm_ack_failed, comm, |library, communicator| {
+            let Ok(count) = usize::try_from(num_to_ack) else {
+                let text = format!("num_to_ack is {num_to_ack}; it must not be negative");
+                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+            };
+            if num_acked.is_null() {
+                return Err(null("num_acked"));
+            }
+            let known = library.process.acknowledge(communicator, count);
+            // SAFETY: the C program passes a place for an int.
+            unsafe { put(num_acked, known as c_int, "num_acked") }
+        })
+    }
+
+    /// All living members get the bits that all have set. Collective. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_agree(comm: Comm, flag: *mut c_int) -> c_int {
+        on_comm(FuncId::MPIX_Comm_agree, comm, |library, communicator| {
+            library.process.agree(communicator, flag_at(flag)?)
+        })
+    }
+
+    /// As MPIX_Comm_agree, by a request. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_iagree(comm: Comm, flag: *mut c_int, request: *mut Request) -> c_int {
+        on_comm(FuncId::MPIX_Comm_iagree, comm, |library, communicator| {
+            let flag = flag_at(flag)?;
+            if request.is_null() {
+                return Err(null("request"));
+            }
+            let started = library.process.start_agree(communicator, flag);
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(request, started.raw() as Request, "request") }
+        })
+    }
+
+    /// A communicator of the living members. Collective. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_shrink(comm: Comm, newcomm: *mut Comm) -> c_int {
+        on_comm(FuncId::MPIX_Comm_shrink, comm, |library, communicator| {
+            let made = Arc::new(Mutex::new(None));
+            let place = Arc::clone(&made);
+            let request = library.process.start_shrink(communicator, move |comm| *locked(&place) = Some(comm))?;
+            library.process.wait(request)?;
+            match locked(&made).take() {
+                Some(made) => give(library, newcomm, "newcomm", made),
+                None => Err(MpiError::new(abi::MPI_ERR_INTERN, "no communicator was made")),
+            }
+        })
+    }
+
+    /// As MPIX_Comm_shrink, by a request. Test: tests/c/ulfm.c.
+    fn MPIX_Comm_ishrink(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
+        on_comm(FuncId::MPIX_Comm_ishrink, comm, |library, communicator| {
+            if newcomm.is_null() {
+                return Err(null("newcomm"));
+            }
+            if request.is_null() {
+                return Err(null("request"));
+            }
+            let place = Place(newcomm);
+            let started = library.process.start_shrink(communicator, move |made| {
+                let Place(newcomm) = { place };
+                // SAFETY: not null, and the program's place for a handle until the request is complete.
+                unsafe { newcomm.write(enlist(library, made)) };
+            })?;
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(request, started.raw() as Request, "request") }
+        })
+    }
+}
