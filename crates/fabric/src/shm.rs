@@ -335,6 +335,15 @@ impl Shm {
         any
     }
 
+    /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
+    pub(crate) fn bury(&mut self, peer: u32) {
+        while self.inbox.skip_dead(peer) {}
+        if let Some(pool) = &mut self.pool {
+            pool.forget(peer);
+        }
+        self.grants.retain(|(to, _)| *to != peer);
+    }
+
     fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut any = false;
         for _ in 0..BURST {

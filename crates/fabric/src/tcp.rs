@@ -328,6 +328,13 @@ impl Tcp {
         }
     }
 
+    /// A peer is known to be dead: nobody tries to reach it any more.
+    pub(crate) fn bury(&mut self, at: u32) {
+        self.part(at, Way::Lost("its process has ended".into()));
+        // Whoever buries it tells of it.
+        self.peer(at).is_told = true;
+    }
+
     /// Tells the sink what has happened outside of a poll.
     fn tell_news<S: Sink>(&mut self, sink: &mut S) {
         while let Some(at) = self.news.pop() {

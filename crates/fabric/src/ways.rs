@@ -9,19 +9,90 @@ use crate::{Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
+use std::sync::Arc;
 
 /// All ways of one process.
 #[derive(Debug)]
 pub struct Ways {
     shm: Shm,
     tcp: Option<Box<Tcp>>,
+    obituaries: Option<Obituaries>,
+    /// A short look at the rings and the inbox shows whether there is anything: there are no sockets and no obituaries.
+    looks_are_short: bool,
+}
+
+/// Who has died, by its place in the order of deaths; `None` if the launcher does not say.
+pub type Who = Box<dyn FnMut(u32) -> Option<u32> + Send>;
+
+/// How this process hears of deaths: the launcher counts them in the process's segment, and says who they were.
+struct Obituaries {
+    segment: Arc<Segment>,
+    who: Who,
+    /// How many deaths have been told.
+    heard: u32,
+}
+
+impl std::fmt::Debug for Obituaries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Obituaries").field("heard", &self.heard).finish_non_exhaustive()
+    }
 }
 
 impl Ways {
     /// The ways of a process: sockets if it has them, else shared memory.
     pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
-        Ways { shm, tcp: tcp.map(Box::new) }
+        let looks_are_short = tcp.is_none();
+        Ways { shm, tcp: tcp.map(Box::new), obituaries: None, looks_are_short }
+    }
+
+    /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
+    #[must_use]
+    pub fn with_obituaries(self, segment: Arc<Segment>, who: Who) -> Ways {
+        let obituaries = Some(Obituaries { segment, who, heard: 0 });
+        Ways { obituaries, looks_are_short: false, ..self }
+    }
+
+    fn poll_ways<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        match (&mut self.tcp, except) {
+            (None, None) => self.shm.poll(sink),
+            (None, Some(peer)) => self.shm.poll_except(peer, sink),
+            (Some(tcp), None) => tcp.poll(sink),
+            (Some(tcp), Some(peer)) => tcp.poll_except(peer, sink),
+        }
+    }
+
+    /// Whether there are deaths to tell.
+    #[inline(always)]
+    fn is_in_mourning(&self) -> bool {
+        match &self.obituaries {
+            None => false,
+            Some(Obituaries { segment, heard, .. }) => segment.status().deaths() != *heard,
+        }
+    }
+
+    /// Tells of the deaths, after everything that the dead had sent.
+    #[cold]
+    fn mourn<S: Sink>(&mut self, sink: &mut S) {
+        let Some(Obituaries { segment, who, heard }) = &mut self.obituaries else { return };
+        let mut dead = Vec::new();
+        while *heard != segment.status().deaths() {
+            // A launcher that does not answer has ended, and so will this process.
+            dead.extend(who(*heard));
+            *heard = heard.wrapping_add(1);
+        }
+        // Behind what a dead process has left half done others may wait, and behind these more of its own.
+        for _ in 0..=dead.len() {
+            while self.poll_ways(None, sink) {}
+            for peer in &dead {
+                match &mut self.tcp {
+                    None => self.shm.bury(*peer),
+                    Some(tcp) => tcp.bury(*peer),
+                }
+            }
+        }
+        dead.into_iter().for_each(|peer| sink.lost(peer));
     }
 }
 
@@ -101,23 +172,23 @@ impl Fabric for Ways {
 
     #[inline]
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
-        match &mut self.tcp {
-            None => self.shm.poll(sink),
-            Some(tcp) => tcp.poll(sink),
+        let came = self.poll_ways(None, sink);
+        if self.is_in_mourning() {
+            self.mourn(sink);
+            return true;
         }
+        came
     }
 
     #[inline]
     fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        match &mut self.tcp {
-            None => self.shm.poll_except(peer, sink),
-            Some(tcp) => tcp.poll_except(peer, sink),
-        }
+        // Deaths are told by a look at everything: all that the dead has sent comes first.
+        self.poll_ways(Some(peer), sink)
     }
 
     #[inline(always)]
     fn is_calm(&self) -> bool {
-        self.tcp.is_none() && self.shm.is_calm()
+        self.looks_are_short && self.shm.is_calm()
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {

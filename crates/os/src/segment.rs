@@ -236,6 +236,8 @@ pub struct Status {
     mapped_at: AtomicU64,
     /// Where the owner has mapped the heap, 0 if it has not.
     heap_at: AtomicU64,
+    /// How many processes of the job have died that the owner should hear of. Only the launcher writes it.
+    deaths: AtomicU32,
 }
 
 impl Status {
@@ -265,6 +267,18 @@ impl Status {
     /// Says what the owner is doing from now on.
     pub fn set_state(&self, state: RankState) {
         self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// How many processes of the job have died, as the launcher has said.
+    #[inline(always)]
+    pub fn deaths(&self) -> u32 {
+        // Relaxed: who they are is asked over a socket.
+        self.deaths.load(Ordering::Relaxed)
+    }
+
+    /// The launcher says that another process of the job has died. Ring the owner's door afterwards.
+    pub fn note_death(&self) {
+        self.deaths.fetch_add(1, Ordering::Release);
     }
 
     /// The number of the MPI call that the owner entered last; 0 if none.
