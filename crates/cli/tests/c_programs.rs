@@ -213,6 +213,10 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    persistent_basic
+    persistent_errors
+    persistent_order
+    persistent_vector
     request_get_status
     thread_multiple
     thread_stress

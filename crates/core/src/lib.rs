@@ -31,12 +31,14 @@ mod control;
 mod errors;
 mod generalized;
 pub mod handler;
+mod kept;
 pub mod matched;
 pub mod p2p;
 pub mod persistent;
 pub mod process;
 pub mod sim;
 pub mod start;
+mod task;
 pub mod topology;
 pub mod world;
 

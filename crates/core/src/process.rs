@@ -3,11 +3,12 @@
 use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
-use crate::errors;
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::kept::Shelf;
+use crate::task::{Stand, Task};
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Progress, Run, UserReduction};
-use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
+use oxmpi_coll::{Run, UserReduction};
+use oxmpi_engine::{Completion, Fault, Lane, RankMap, RequestId, Rest, StartFault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
@@ -57,6 +58,8 @@ pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
     /// Collectives in execution.
     runs: Vec<Active<F>>,
+    /// What persistent requests keep between their starts.
+    pub(crate) kept: Shelf,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
@@ -68,7 +71,7 @@ pub(crate) struct Domain<F> {
 
 struct Active<F> {
     request: RequestId,
-    run: Run,
+    task: Task,
     call: Option<UserCall>,
     then: Option<Then<F>>,
     /// Its user's function is being called.
@@ -99,33 +102,37 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
-        self.runs.push(Active { request, run, call, then, in_call: false });
+        self.runs.push(Active { request, task: Task::Once(Box::new(run)), call, then, in_call: false });
         request
+    }
+
+    /// Starts the persistent request of what is kept under a key.
+    pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
+        let request = self.lane.start_external(persistent)?;
+        let call = self.kept.begin(key);
+        self.runs.push(Active { request, task: Task::Kept(key), call, then: None, in_call: false });
+        Ok(())
     }
 
     /// Lets all collectives go on, until one needs its user's function.
     fn advance(&mut self) -> Option<Due> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
-            match active.run.advance(&mut self.lane) {
-                Progress::Waiting => at += 1,
-                Progress::Done(result) => {
-                    let fault = result.err().map(errors::fault_of);
-                    let collective = active.run.team().collective;
+            match active.task.advance(&mut self.lane, &mut self.kept) {
+                Stand::Waiting => at += 1,
+                Stand::Done(completion) => {
                     let Active { request, then, .. } = self.runs.swap_remove(at);
                     if let Some(then) = then {
-                        then(self, fault.map_or(Ok(()), Err));
+                        then(self, completion.fault.map_or(Ok(()), Err));
                     }
-                    let context = if fault.is_some() { collective } else { NO_CONTEXT };
-                    let completion = Completion { fault, context, ..Completion::EMPTY };
                     self.lane.complete_external(request, completion);
                 }
-                Progress::NeedCallback(reduction) => match &active.call {
+                Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
                         active.in_call = true;
                         return Some(Due { request: active.request, call: call.clone(), reduction });
                     }
-                    None => active.run.callback_done(),
+                    None => active.task.callback_done(&mut self.kept),
                 },
             }
         }
@@ -151,18 +158,22 @@ impl<F: Fabric> Domain<F> {
     fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.run.callback_done();
+            active.task.callback_done(&mut self.kept);
         }
     }
 
     /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
     /// buffers are in use; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
-        if let Some(at) = self.runs.iter().position(|a| a.request == request) {
+        let part = self.lane.active_part(request).unwrap_or(request);
+        if let Some(at) = self.runs.iter().position(|a| a.request == part) {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).run.abandon(&mut self.lane);
+            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept);
+        }
+        if let Some(key) = self.lane.external_key(request) {
+            self.kept.remove(key, &mut self.lane);
         }
         self.lane.abandon(request);
         true
@@ -192,7 +203,7 @@ impl<F: Fabric> Domain<F> {
 /// A collective may have no message under way at the moment and still have some to send. It is the context that counts:
 /// some collectives are of a part of a communicator only, or of both groups of one.
 fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
-    lane.is_busy(team) || runs.iter().any(|active| active.run.team().collective == team.collective)
+    lane.is_busy(team) || runs.iter().any(|active| active.task.context() == Some(team.collective))
 }
 
 impl<F: Fabric> Process<F> {
@@ -215,6 +226,7 @@ impl<F: Fabric> Process<F> {
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
+            kept: Shelf::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
