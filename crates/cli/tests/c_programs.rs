@@ -213,6 +213,9 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    partitioned_basic
+    partitioned_errors
+    partitioned_order
     persistent_basic
     persistent_errors
     persistent_order

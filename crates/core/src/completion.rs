@@ -313,7 +313,7 @@ impl<F: Fabric> Process<F> {
         if kept.is_some() && !domain.lane.is_inactive(id) {
             return Err(MpiError::new(
                 abi::MPI_ERR_REQUEST,
-                "the request of a persistent collective is active: it must be completed before it is freed",
+                "the request is active: one of a persistent collective or a partitioned message must be completed before it is freed",
             ));
         }
         match domain.lane.detach(id) {
@@ -341,14 +341,15 @@ impl<F: Fabric> Process<F> {
     /// Cancels a receive if it was not matched yet (MPI_Cancel). Sends go on: they cannot be cancelled.
     ///
     /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request, or it is that of a collective, nonblocking or persistent, which
-    /// must not be cancelled (MPI-5.0, "Nonblocking Collective Operations").
+    /// MPI_ERR_REQUEST if there is no such request, or it is that of a collective, nonblocking or persistent, or of
+    /// a partitioned message: these must not be cancelled (MPI-5.0, "Nonblocking Collective Operations").
     pub fn cancel(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| {
             peek(domain, request)?;
             if domain.lane.is_external(id) || domain.lane.external_key(id).is_some() {
-                let text = "the request is that of a collective, which cannot be cancelled";
+                let text =
+                    "the request is that of a collective or a partitioned message, which cannot be cancelled";
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
             domain.lane.cancel_receive(id);

@@ -1,5 +1,7 @@
-//! What persistent requests above the lane keep between their starts: collectives with their plans and temporaries.
+//! What persistent requests above the lane keep between their starts: collectives with their plans and temporaries,
+//! and partitioned messages.
 
+use crate::partitioned::{Receiving, Sending};
 use crate::process::UserCall;
 use crate::task::{Stand, advance_run};
 use oxmpi_coll::Run;
@@ -11,6 +13,10 @@ use oxmpi_plan::AnyPlan;
 pub(crate) enum Kept {
     /// A collective.
     Collective(Box<Collective>),
+    /// A partitioned send.
+    Send(Box<Sending>),
+    /// A partitioned receive.
+    Receive(Box<Receiving>),
 }
 
 /// A collective that is started again and again. All that does not depend on what the buffers hold was made at first.
@@ -57,7 +63,13 @@ impl Shelf {
         }
     }
 
-    fn get_mut(&mut self, key: usize) -> Option<&mut Kept> {
+    /// What is kept under a key.
+    pub(crate) fn get(&self, key: usize) -> Option<&Kept> {
+        self.places.get(key)?.as_ref()
+    }
+
+    /// As [`Shelf::get`], to be changed.
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Kept> {
         self.places.get_mut(key)?.as_mut()
     }
 
@@ -68,6 +80,14 @@ impl Shelf {
                 collective.run.restart(collective.fresh.clone());
                 collective.call.clone()
             }
+            Kept::Send(sending) => {
+                sending.begin();
+                None
+            }
+            Kept::Receive(receiving) => {
+                receiving.begin();
+                None
+            }
         }
     }
 
@@ -75,6 +95,8 @@ impl Shelf {
     pub(crate) fn advance<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) -> Stand {
         match self.get_mut(key) {
             Some(Kept::Collective(collective)) => advance_run(&mut collective.run, lane),
+            Some(Kept::Send(sending)) => sending.advance(lane),
+            Some(Kept::Receive(receiving)) => receiving.advance(lane),
             None => Stand::Done(Completion::EMPTY),
         }
     }
@@ -90,15 +112,19 @@ impl Shelf {
     pub(crate) fn abandon<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
         match self.get_mut(key) {
             Some(Kept::Collective(collective)) => collective.run.abandon(lane),
+            Some(Kept::Send(sending)) => sending.abandon(lane),
+            Some(Kept::Receive(receiving)) => receiving.abandon(lane),
             None => {}
         }
     }
 
     /// Keeps something no longer; no round of it is going on.
-    pub(crate) fn remove<F: Fabric>(&mut self, key: usize, _lane: &mut Lane<F>) {
-        if self.places.get_mut(key).and_then(Option::take).is_some() {
-            self.vacant.push(key);
+    pub(crate) fn remove<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
+        let Some(kept) = self.places.get_mut(key).and_then(Option::take) else { return };
+        if let Kept::Receive(mut receiving) = kept {
+            receiving.release(lane);
         }
+        self.vacant.push(key);
     }
 
     /// Whether a collective in this context has this tag.
@@ -107,6 +133,15 @@ impl Shelf {
             Kept::Collective(collective) => {
                 collective.run.team().collective == context && collective.run.tag() == tag
             }
+            Kept::Send(_) | Kept::Receive(_) => false,
+        })
+    }
+
+    /// Whether a partitioned send in this context has this channel.
+    pub(crate) fn has_channel(&self, context: u32, number: u32) -> bool {
+        self.places.iter().flatten().any(|kept| match kept {
+            Kept::Send(sending) => sending.has_channel(context, number),
+            Kept::Collective(_) | Kept::Receive(_) => false,
         })
     }
 }

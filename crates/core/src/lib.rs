@@ -15,6 +15,7 @@
 //! | [`matched`] | matched probes and receives |
 //! | [`persistent`] | persistent sends and receives |
 //! | [`buffered`] | buffers for buffered sends |
+//! | [`partitioned`] | partitioned sends and receives |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
 //! | [`handler`] | the error handler that an object has |
@@ -34,6 +35,7 @@ pub mod handler;
 mod kept;
 pub mod matched;
 pub mod p2p;
+pub mod partitioned;
 pub mod persistent;
 pub mod process;
 pub mod sim;

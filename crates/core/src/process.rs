@@ -5,6 +5,7 @@ use crate::comm::Communicator;
 use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
+use crate::partitioned::Contexts;
 use crate::task::{Stand, Task};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Run, UserReduction};
@@ -60,6 +61,8 @@ pub(crate) struct Domain<F> {
     runs: Vec<Active<F>>,
     /// What persistent requests keep between their starts.
     pub(crate) kept: Shelf,
+    /// Where partitioned messages go.
+    pub(crate) partitioned: Contexts,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
@@ -139,6 +142,17 @@ impl<F: Fabric> Domain<F> {
         None
     }
 
+    /// Completes the round of what is kept under a key, if it is over.
+    pub(crate) fn finish_kept(&mut self, key: usize) {
+        let is_it = |active: &Active<F>| matches!(active.task, Task::Kept(other) if other == key);
+        if let Some(at) = self.runs.iter().position(is_it)
+            && let Stand::Done(completion) = self.kept.advance(key, &mut self.lane)
+        {
+            let Active { request, .. } = self.runs.swap_remove(at);
+            self.lane.complete_external(request, completion);
+        }
+    }
+
     /// Whether a collective is in execution.
     #[inline(always)]
     pub(crate) fn has_collectives(&self) -> bool {
@@ -181,10 +195,11 @@ impl<F: Fabric> Domain<F> {
 
     /// Closes freed communicators in which nothing is under way any more.
     pub(crate) fn reap(&mut self) {
-        let (lane, runs) = (&mut self.lane, &self.runs);
+        let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
         self.closing.retain(|team| {
-            let busy = is_busy(lane, runs, team) || lane.is_used(team);
+            let busy = is_busy(lane, runs, team) || lane.is_used(team) || partitioned.is_busy(lane, team);
             if !busy {
+                partitioned.close(lane, team);
                 if self.attached.forget(team.point_to_point) {
                     lane.set_own_buffer(team.point_to_point, false);
                 }
@@ -227,6 +242,7 @@ impl<F: Fabric> Process<F> {
             lane,
             runs: Vec::new(),
             kept: Shelf::default(),
+            partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
@@ -297,13 +313,13 @@ impl<F: Fabric> Process<F> {
 
     /// A name for a new pair of contexts, unique in the job; the `pairs - 1` later ones are this caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
-        const MOST: u32 = 1 << 31;
+        const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
         let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         let Ok(counter) = taken else {
             return Err(MpiError::new(
                 abi::MPI_ERR_OTHER,
-                "this process has named 2^31 pairs of contexts for communicators, which is the limit",
+                "this process has named 2^30 pairs of contexts for communicators, which is the limit",
             ));
         };
         Ok(ContextId::new(self.rank, counter))
