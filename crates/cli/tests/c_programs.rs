@@ -216,9 +216,11 @@ programs! {
     partitioned_basic
     partitioned_errors
     partitioned_order
+    partitioned_threads
     persistent_basic
     persistent_errors
     persistent_order
+    persistent_threads
     persistent_vector
     request_get_status
     thread_multiple
