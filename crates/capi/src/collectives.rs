@@ -2,15 +2,17 @@
 //!
 //! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking, the
 //! plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere.
-//! Those whose ranks give blocks of different lengths are in `vector`, and all of them for intercommunicators in `inter`.
+//! Those whose ranks give blocks of different lengths are in `vector`, all of them for intercommunicators in `inter`, the
+//! persistent ones in `persistent` and its like.
 
 use crate::errors::on_comm;
+use crate::info;
 use crate::library::{Running, check_count, null, put};
 use crate::operations::{Combining, combining};
 use inter::{Across, Remote};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Count, Datatype, Op, Request};
+use oxmpi_abi::types::{Comm, Count, Datatype, Info, Op, Request};
 use oxmpi_coll::{Area, Buffers, Combine, Memory};
 use oxmpi_core::Communicator;
 use oxmpi_mem::buffer::UserBuf;
@@ -19,13 +21,17 @@ use oxmpi_plan::{Call, Shared};
 use std::ffi::{c_int, c_void};
 
 mod inter;
+mod persistent;
+mod persistent_neighbor;
+mod persistent_vector;
 pub(crate) mod vector;
 
-/// How a collective ends: waited for here, or by the request that is put there.
+/// How a collective ends: waited for here, by the request that is put there, or again and again as that is started.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
     Here,
     Later(*mut Request),
+    Init(Info, *mut Request),
 }
 
 /// Memory that a call names.
@@ -98,7 +104,7 @@ fn run(
 ) -> Result<()> {
     match end {
         End::Here => library.process.execute(comm, call, buffers, how.combine, how.call),
-        End::Later(_) => run_plan(library, comm, call, buffers.into(), how, end),
+        End::Later(_) | End::Init(..) => run_plan(library, comm, call, buffers.into(), how, end),
     }
 }
 
@@ -125,9 +131,16 @@ fn run_plan(
 ) -> Result<()> {
     match end {
         End::Here => library.process.execute_plan(comm, call, memory, how.combine, how.call),
-        End::Later(place) if place.is_null() => Err(null("request")),
+        End::Later(place) | End::Init(_, place) if place.is_null() => Err(null("request")),
         End::Later(place) => {
             let request = library.process.start(comm, call, memory, how.combine, how.call)?;
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(place, request.raw() as Request, "request") }
+        }
+        End::Init(info, place) => {
+            // No key is known, but it must be an info.
+            info::given(info)?;
+            let request = library.process.collective_init(comm, call, memory, how.combine, how.call)?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(place, request.raw() as Request, "request") }
         }

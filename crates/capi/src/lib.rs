@@ -54,6 +54,7 @@ mod objects;
 mod operations;
 mod p2p;
 mod pack;
+mod partitioned;
 mod persistent;
 mod predefined;
 mod request_status;

@@ -20,7 +20,7 @@ type Placed = (Area, Box<dyn Fn(usize) -> (usize, usize)>);
 
 /// One of the two buffers of a call.
 #[derive(Clone, Copy)]
-enum Buffer {
+pub(crate) enum Buffer {
     /// One block, the same for all neighbours.
     ForAll(Named),
     /// Blocks of one length, one after the other.
@@ -52,7 +52,7 @@ impl Buffer {
     }
 }
 
-fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, end: End) -> c_int {
+pub(crate) fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let around: Neighborhood<'_> = communicator.neighborhood()?;
         let (input, sent) = send.place(library, &around.sent())?;

@@ -20,7 +20,7 @@ struct Sending {
     tag: c_int,
 }
 
-fn give(place: *mut Request, request: RequestId) -> Result<()> {
+pub(crate) fn give(place: *mut Request, request: RequestId) -> Result<()> {
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, request.raw() as Request, "request") }
 }
@@ -55,7 +55,7 @@ fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) 
 }
 
 /// The error handler that counts is that of the request's communicator.
-fn raised_on(library: &Running, request: Request, result: &Result<()>, failed: &mut Option<On>) {
+pub(crate) fn raised_on<R>(library: &Running, request: Request, result: &Result<R>, failed: &mut Option<On>) {
     if let Err(error) = result
         && let Some(context) = library.process.context_of(request as u64)
     {
@@ -64,7 +64,7 @@ fn raised_on(library: &Running, request: Request, result: &Result<()>, failed: &
 }
 
 /// MPI_REQUEST_NULL cannot be started.
-fn check_not_null(request: Request, what: &str) -> Result<()> {
+pub(crate) fn check_not_null(request: Request, what: &str) -> Result<()> {
     if request == abi::MPI_REQUEST_NULL {
         return Err(MpiError::new(abi::MPI_ERR_REQUEST, format!("{what} is MPI_REQUEST_NULL")));
     }

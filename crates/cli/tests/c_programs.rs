@@ -213,6 +213,15 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    partitioned_basic
+    partitioned_errors
+    partitioned_order
+    partitioned_threads
+    persistent_basic
+    persistent_errors
+    persistent_order
+    persistent_threads
+    persistent_vector
     request_get_status
     thread_multiple
     thread_stress

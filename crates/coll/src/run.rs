@@ -134,6 +134,20 @@ impl Run {
         })
     }
 
+    /// Makes it ready to begin again with a fresh copy of its plan, when it is over. Memory, tag and temporaries stay.
+    pub fn restart(&mut self, plan: AnyPlan) {
+        self.plan = plan;
+        self.outstanding.clear();
+        self.held = None;
+        self.issued = 0;
+        self.in_callback = false;
+    }
+
+    /// The tag of its messages.
+    pub fn tag(&self) -> i32 {
+        self.tag
+    }
+
     /// The team whose collective this is.
     pub fn team(&self) -> &Arc<Team> {
         &self.team

@@ -8,11 +8,13 @@ use crate::comm::Communicator;
 use crate::control::Small;
 use crate::errors::{self, of_plan};
 use crate::failure::check_alive;
+use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
+use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
-use oxmpi_engine::{Fault, RequestId, Team};
+use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_objects::error::Result;
+use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{AnyPlan, Call, Groups, Member, Parameters, Shared, choose, make};
 use std::sync::Arc;
 
@@ -77,6 +79,34 @@ impl<F: Fabric> Process<F> {
     ) -> Result<RequestId> {
         let memory = buffers.into();
         self.launch(plan_of(team, &call, &memory)?, (team, tag), memory, combine, user, then)
+    }
+
+    /// A collective that is started and completed again and again (the `MPI_*_init` of collectives); arguments as in
+    /// [`Process::start`]. Its plan and its temporaries are made here, once.
+    ///
+    /// # Errors
+    /// As [`Process::start`]; a request that still lives has the number that is due, as may happen after 2^29 calls on
+    /// one communicator.
+    pub fn collective_init(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        memory: impl Into<Memory>,
+        combine: Combine,
+        user: Option<UserCall>,
+    ) -> Result<RequestId> {
+        let (memory, team) = (memory.into(), comm.collective_team());
+        let fresh = plan_of(team, &call, &memory)?;
+        let (tag, is_again) = comm.next_persistent_tag();
+        let mut domain = self.domain.lock();
+        if is_again && domain.kept.has_tag(team.collective, tag) {
+            let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
+            return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
+        }
+        let run = Run::new(fresh.clone(), team.clone(), tag, memory, combine)
+            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
+        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(fresh, run, user))));
+        Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
     fn launch(
@@ -157,6 +187,53 @@ mod tests {
     use crate::world::world;
     use oxmpi_mem::memory::Owned;
     use std::sync::atomic::Ordering;
+
+    /// Persistent collectives whose tags go round, started in another order on each rank. A tag that a request has which
+    /// still lives is not given again.
+    #[test]
+    fn tags_of_persistent_ones_go_round() {
+        const CALLS: u64 = 12;
+        world(3, |p| {
+            let comm = p.dup(p.world()).unwrap();
+            comm.persistents.store((1 << 29) - 5, Ordering::Relaxed);
+            let mine: Vec<_> = (0..CALLS).map(|_| Owned::new(vec![0_u64])).collect();
+            let all: Vec<_> = (0..CALLS).map(|_| Owned::new(vec![0_u64; 3])).collect();
+            let init = |call: usize| {
+                let buffers = Buffers { input: mine[call].buf(), output: all[call].buf(), element: None };
+                let what = Call::Allgather { block: Shared(8), in_place: false };
+                p.collective_init(&comm, what, buffers, Combine::Nothing, None)
+            };
+            let requests: Vec<_> = (0..CALLS as usize).map(|call| init(call).unwrap()).collect();
+            for round in 0..3_u64 {
+                for (call, mine) in mine.iter().enumerate() {
+                    let word = [u64::from(comm.team.rank) + 100 * call as u64 + 10_000 * round];
+                    mine.buf().unpack(0, oxmpi_mem::memory::view(&word));
+                }
+                for at in 0..CALLS as usize {
+                    let at = (at * 5 + comm.team.rank as usize + round as usize) % CALLS as usize;
+                    p.start_request(requests[at].raw()).unwrap();
+                }
+                for (call, request) in requests.iter().enumerate() {
+                    p.wait(*request).unwrap();
+                    let mut got = [0_u8; 24];
+                    all[call].buf().pack(0, (&mut got[..]).into());
+                    let wanted = (0..3).flat_map(|r| (r + 100 * call as u64 + 10_000 * round).to_ne_bytes());
+                    assert!(got.into_iter().eq(wanted));
+                }
+            }
+            // The fourth had tag number 2^29 - 2.
+            comm.persistents.store((2 << 29) - 3, Ordering::Relaxed);
+            assert_eq!(init(0).unwrap_err().class(), abi::MPI_ERR_OTHER);
+            p.free_request(requests[3].raw()).unwrap();
+            comm.persistents.store((2 << 29) - 3, Ordering::Relaxed);
+            let again = init(0).unwrap();
+            for request in
+                requests.iter().enumerate().filter(|(n, _)| *n != 3).map(|(_, r)| *r).chain([again])
+            {
+                p.free_request(request.raw()).unwrap();
+            }
+        });
+    }
 
     /// Collectives whose tags go round, outstanding together and waited for in reverse.
     #[test]

@@ -42,11 +42,14 @@ use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::topology::Topology;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The bit that tells the tags of nonblocking collectives from those of blocking ones.
+/// The bit that tells the tags of nonblocking and persistent collectives from those of blocking ones.
 const IMMEDIATE: u32 = 1 << 30;
+
+/// The bit that tells the tags of persistent ones from those of nonblocking ones.
+const PERSISTENT: u32 = 1 << 29;
 
 /// A communicator.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub struct Communicator {
     pub(crate) collectives: AtomicU32,
     /// The nonblocking ones.
     pub(crate) immediates: AtomicU32,
+    /// The persistent ones.
+    pub(crate) persistents: AtomicU64,
     /// Where its collectives of a few bytes take place.
     pub(crate) control: Option<Control>,
     /// Its virtual topology, if it has one (MPI-5.0 chapter 8).
@@ -84,6 +89,7 @@ impl Communicator {
             name: Mutex::default(),
             collectives: AtomicU32::new(0),
             immediates: AtomicU32::new(0),
+            persistents: AtomicU64::new(0),
             control,
             topology: None,
         }
@@ -157,9 +163,18 @@ impl Communicator {
     /// As [`Communicator::next_tag`] for nonblocking ones, which are counted for themselves: so a program that calls a
     /// blocking one before them here and behind them there, which the standard forbids, is right all the same.
     pub(crate) fn next_immediate_tag(&self) -> i32 {
-        // The greatest tag is that of notices.
-        const { assert!(NOTICE_TAG == i32::MAX) };
-        (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE / 2 - 1))) as i32
+        (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (PERSISTENT - 1))) as i32
+    }
+
+    /// The tag of the next persistent collective, and whether such tags have gone round, so that it may be another's. It
+    /// is the request's as long as that lives: so a start finds its like on the other ranks in whatever order they
+    /// start (MPI-5.0, "Persistent Collective Operations").
+    pub(crate) fn next_persistent_tag(&self) -> (i32, bool) {
+        let drawn = self.persistents.fetch_add(1, Ordering::Relaxed);
+        // The greatest tag of all is that of notices.
+        const { assert!(NOTICE_TAG as u32 == IMMEDIATE | PERSISTENT | (PERSISTENT - 1)) };
+        let tag = IMMEDIATE | PERSISTENT | (drawn % u64::from(PERSISTENT - 1)) as u32;
+        (tag as i32, drawn >= u64::from(PERSISTENT - 1))
     }
 
     /// The process that has this rank, as the other side of a message.

@@ -310,8 +310,19 @@ impl<F: Fabric> Process<F> {
                 "the request of a nonblocking collective must be completed; it cannot be freed",
             ));
         }
+        let kept = domain.lane.external_key(id);
+        if kept.is_some() && !domain.lane.is_inactive(id) {
+            return Err(MpiError::new(
+                abi::MPI_ERR_REQUEST,
+                "the request is active: one of a persistent collective or a partitioned message must be completed before it is freed",
+            ));
+        }
         match domain.lane.detach(id) {
-            true => Ok(()),
+            true => {
+                let Domain { lane, kept: shelf, .. } = &mut *domain;
+                kept.into_iter().for_each(|key| shelf.remove(key, lane));
+                Ok(())
+            }
             false => Err(stale(request)),
         }
     }
@@ -328,14 +339,21 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Cancels a receive if it was not matched yet (MPI_Cancel). Other operations go on: they cannot be cancelled.
+    /// Cancels a receive if it was not matched yet (MPI_Cancel). Sends go on: they cannot be cancelled.
     ///
     /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// MPI_ERR_REQUEST if there is no such request, or it is that of a collective, nonblocking or persistent, or of
+    /// a partitioned message: these must not be cancelled (MPI-5.0, "Nonblocking Collective Operations").
     pub fn cancel(&self, request: u64) -> Result<()> {
+        let id = RequestId::from_raw(request);
         self.enter(|domain| {
             peek(domain, request)?;
-            domain.lane.cancel_receive(RequestId::from_raw(request));
+            if domain.lane.is_external(id) || domain.lane.external_key(id).is_some() {
+                let text =
+                    "the request is that of a collective or a partitioned message, which cannot be cancelled";
+                return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
+            }
+            domain.lane.cancel_receive(id);
             Ok(())
         })
     }

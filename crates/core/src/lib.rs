@@ -15,6 +15,7 @@
 //! | [`matched`] | matched probes and receives |
 //! | [`persistent`] | persistent sends and receives |
 //! | [`buffered`] | buffers for buffered sends |
+//! | [`partitioned`] | partitioned sends and receives |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
 //! | `failure` | going on after processes have failed |
@@ -33,12 +34,15 @@ mod errors;
 mod failure;
 mod generalized;
 pub mod handler;
+mod kept;
 pub mod matched;
 pub mod p2p;
+pub mod partitioned;
 pub mod persistent;
 pub mod process;
 pub mod sim;
 pub mod start;
+mod task;
 pub mod topology;
 pub mod world;
 

@@ -65,14 +65,27 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if it is none or is active; what the operation itself may say.
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
-        self.enter(|domain| {
-            let operation = domain.lane.startable(id).map_err(|fault| of_start(request, fault))?;
-            if let Operation::Send { mode: Mode::Buffered, context, buffer, .. } = operation {
-                let (context, len) = (*context, buffer.packed_len());
-                domain.check_attached(context, len)?;
+        let goes_on_above = self.enter(|domain| -> Result<bool> {
+            match domain.lane.startable(id).map_err(|fault| of_start(request, fault))? {
+                Operation::External { key, .. } => {
+                    let key = *key;
+                    domain.start_kept(id, key).map_err(|fault| of_start(request, fault))?;
+                    return Ok(true);
+                }
+                Operation::Send { mode: Mode::Buffered, context, buffer, .. } => {
+                    let (context, len) = (*context, buffer.packed_len());
+                    domain.check_attached(context, len)?;
+                }
+                _ => {}
             }
-            domain.lane.start(id).map_err(|fault| of_start(request, fault))
-        })
+            domain.lane.start(id).map_err(|fault| of_start(request, fault))?;
+            Ok(false)
+        })?;
+        if goes_on_above {
+            // Its first messages leave now.
+            self.look(|_| ());
+        }
+        Ok(())
     }
 
     /// Starts a persistent request with another buffer for this time: the buffer is used until the request is complete,

@@ -3,12 +3,14 @@
 use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
-use crate::errors;
-use crate::failure::Failures;
+use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::kept::Shelf;
+use crate::partitioned::Contexts;
+use crate::task::{Stand, Task};
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Progress, Run, UserReduction};
-use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
+use oxmpi_coll::{Run, UserReduction};
+use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, StartFault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Next};
@@ -58,6 +60,10 @@ pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
     /// Collectives in execution.
     runs: Vec<Active<F>>,
+    /// What persistent requests keep between their starts.
+    pub(crate) kept: Shelf,
+    /// Where partitioned messages go.
+    pub(crate) partitioned: Contexts,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
@@ -71,7 +77,7 @@ pub(crate) struct Domain<F> {
 
 struct Active<F> {
     request: RequestId,
-    run: Run,
+    task: Task,
     call: Option<UserCall>,
     then: Option<Then<F>>,
     /// Its user's function is being called.
@@ -104,7 +110,14 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
-        self.runs.push(Active { request, run, call, then, in_call: false, doom: None });
+        self.runs.push(Active {
+            request,
+            task: Task::Once(Box::new(run)),
+            call,
+            then,
+            in_call: false,
+            doom: None,
+        });
         request
     }
 
@@ -120,6 +133,16 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
+    /// Starts the persistent request of what is kept under a key.
+    pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
+        let request = self.lane.start_external(persistent)?;
+        let call = self.kept.begin(key);
+        let team = self.kept.team(key);
+        let doom = team.and_then(|team| check_alive(&self.lane, team).err());
+        self.runs.push(Active { request, task: Task::Kept(key), call, then: None, in_call: false, doom });
+        Ok(())
+    }
+
     /// Lets all collectives go on, until one needs its user's function.
     fn advance(&mut self) -> Option<Due> {
         let mut at = 0;
@@ -128,25 +151,21 @@ impl<F: Fabric> Domain<F> {
                 self.end_doomed(at);
                 continue;
             }
-            match active.run.advance(&mut self.lane) {
-                Progress::Waiting => at += 1,
-                Progress::Done(result) => {
-                    let fault = result.err().map(errors::fault_of);
-                    let collective = active.run.team().collective;
+            match active.task.advance(&mut self.lane, &mut self.kept) {
+                Stand::Waiting => at += 1,
+                Stand::Done(completion) => {
                     let Active { request, then, .. } = self.runs.swap_remove(at);
                     if let Some(then) = then {
-                        then(self, fault.map_or(Ok(()), Err));
+                        then(self, completion.fault.map_or(Ok(()), Err));
                     }
-                    let context = if fault.is_some() { collective } else { NO_CONTEXT };
-                    let completion = Completion { fault, context, ..Completion::EMPTY };
                     self.lane.complete_external(request, completion);
                 }
-                Progress::NeedCallback(reduction) => match &active.call {
+                Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
                         active.in_call = true;
                         return Some(Due { request: active.request, call: call.clone(), reduction });
                     }
-                    None => active.run.callback_done(),
+                    None => active.task.callback_done(&mut self.kept),
                 },
             }
         }
@@ -156,21 +175,34 @@ impl<F: Fabric> Domain<F> {
     /// Collectives of these teams cannot come to their end.
     pub(crate) fn doom_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
         for active in &mut self.runs {
-            active.doom = active.doom.or_else(|| why(active.run.team()));
+            if let Some(team) = active.task.team(&self.kept) {
+                active.doom = active.doom.or_else(|| why(team));
+            }
         }
     }
 
     #[cold]
     fn end_doomed(&mut self, at: usize) {
-        let Active { request, mut run, then, doom: Some(fault), .. } = self.runs.swap_remove(at) else {
+        let Active { request, task, then, doom: Some(fault), .. } = self.runs.swap_remove(at) else {
             return;
         };
-        run.abandon(&mut self.lane);
+        let context = task.team(&self.kept).map_or(NO_CONTEXT, |team| team.collective);
+        task.abandon(&mut self.lane, &mut self.kept);
         if let Some(then) = then {
             then(self, Err(fault));
         }
-        let context = run.team().collective;
         self.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
+    }
+
+    /// Completes the round of what is kept under a key, if it is over.
+    pub(crate) fn finish_kept(&mut self, key: usize) {
+        let is_it = |active: &Active<F>| matches!(active.task, Task::Kept(other) if other == key);
+        if let Some(at) = self.runs.iter().position(is_it)
+            && let Stand::Done(completion) = self.kept.advance(key, &mut self.lane)
+        {
+            let Active { request, .. } = self.runs.swap_remove(at);
+            self.lane.complete_external(request, completion);
+        }
     }
 
     /// Whether a collective is in execution.
@@ -192,18 +224,22 @@ impl<F: Fabric> Domain<F> {
     fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.run.callback_done();
+            active.task.callback_done(&mut self.kept);
         }
     }
 
     /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
     /// buffers are in use; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
-        if let Some(at) = self.runs.iter().position(|a| a.request == request) {
+        let part = self.lane.active_part(request).unwrap_or(request);
+        if let Some(at) = self.runs.iter().position(|a| a.request == part) {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).run.abandon(&mut self.lane);
+            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept);
+        }
+        if let Some(key) = self.lane.external_key(request) {
+            self.kept.remove(key, &mut self.lane);
         }
         self.lane.abandon(request);
         true
@@ -211,10 +247,11 @@ impl<F: Fabric> Domain<F> {
 
     /// Closes freed communicators in which nothing is under way any more.
     pub(crate) fn reap(&mut self) {
-        let (lane, runs) = (&mut self.lane, &self.runs);
+        let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
         self.closing.retain(|team| {
-            let busy = is_busy(lane, runs, team) || lane.is_used(team);
+            let busy = is_busy(lane, runs, team) || lane.is_used(team) || partitioned.is_busy(lane, team);
             if !busy {
+                partitioned.close(lane, team);
                 if self.attached.forget(team.point_to_point) {
                     lane.set_own_buffer(team.point_to_point, false);
                 }
@@ -233,7 +270,7 @@ impl<F: Fabric> Domain<F> {
 /// A collective may have no message under way at the moment and still have some to send. It is the context that counts:
 /// some collectives are of a part of a communicator only, or of both groups of one.
 fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
-    lane.is_busy(team) || runs.iter().any(|active| active.run.team().collective == team.collective)
+    lane.is_busy(team) || runs.iter().any(|active| active.task.context() == Some(team.collective))
 }
 
 impl<F: Fabric> Process<F> {
@@ -256,6 +293,8 @@ impl<F: Fabric> Process<F> {
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
+            kept: Shelf::default(),
+            partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
@@ -327,13 +366,13 @@ impl<F: Fabric> Process<F> {
 
     /// A name for a new pair of contexts, unique in the job; the `pairs - 1` later ones are this caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
-        const MOST: u32 = 1 << 31;
+        const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
         let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         let Ok(counter) = taken else {
             return Err(MpiError::new(
                 abi::MPI_ERR_OTHER,
-                "this process has named 2^31 pairs of contexts for communicators, which is the limit",
+                "this process has named 2^30 pairs of contexts for communicators, which is the limit",
             ));
         };
         Ok(ContextId::new(self.rank, counter))

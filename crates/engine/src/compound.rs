@@ -38,6 +38,13 @@ pub enum Operation {
         /// Which tags.
         tag: TagMatch,
     },
+    /// What something above the lane does: [`Lane::start_external`] starts it.
+    External {
+        /// The context, for whoever asks where it takes place.
+        context: u32,
+        /// What it is, in the words of whoever opened it.
+        key: usize,
+    },
 }
 
 /// What can be started again and again.
@@ -80,7 +87,9 @@ impl Operation {
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             Operation::Nothing(_) => None,
-            Operation::Send { context, .. } | Operation::Receive { context, .. } => Some(*context),
+            Operation::Send { context, .. }
+            | Operation::Receive { context, .. }
+            | Operation::External { context, .. } => Some(*context),
         }
     }
 }
@@ -125,7 +134,7 @@ impl<F: Fabric> Lane<F> {
     pub fn start_with(&mut self, request: RequestId, data: UserBuf) -> Result<(), StartFault> {
         let mut operation = self.startable(request)?.clone();
         match &mut operation {
-            Operation::Nothing(_) => {}
+            Operation::Nothing(_) | Operation::External { .. } => {}
             Operation::Send { buffer, .. } | Operation::Receive { buffer, .. } => *buffer = data,
         }
         self.start_operation(request, operation)
@@ -140,6 +149,7 @@ impl<F: Fabric> Lane<F> {
             Operation::Receive { context, buffer, source, tag } => {
                 self.start_receive(context, buffer, source, tag)?
             }
+            Operation::External { .. } => Started::Pending(self.open_external()),
         };
         if let Some(persistent) = self.state.requests.persistent_mut(request) {
             persistent.standing = match started {
@@ -148,6 +158,36 @@ impl<F: Fabric> Lane<F> {
             };
         }
         Ok(())
+    }
+
+    /// Starts a persistent request of something above the lane. Returns the request that this completes by
+    /// [`Lane::complete_external`], once for each start.
+    ///
+    /// # Errors
+    /// As [`Lane::startable`].
+    pub fn start_external(&mut self, request: RequestId) -> Result<RequestId, StartFault> {
+        self.startable(request)?;
+        let part = self.open_external();
+        if let Some(persistent) = self.state.requests.persistent_mut(request) {
+            persistent.standing = Standing::Active(part);
+        }
+        Ok(part)
+    }
+
+    /// What a persistent request of something above the lane is, in the words of whoever opened it.
+    pub fn external_key(&mut self, request: RequestId) -> Option<usize> {
+        match self.state.requests.persistent_mut(request)?.operation {
+            Operation::External { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The request that does the work of a persistent one, while there is such.
+    pub fn active_part(&mut self, request: RequestId) -> Option<RequestId> {
+        match self.state.requests.persistent_mut(request)?.standing {
+            Standing::Active(part) => Some(part),
+            _ => None,
+        }
     }
 
     /// Whether this is a persistent request that was not started.

@@ -170,11 +170,29 @@ impl<F: Fabric> Lane<F> {
     /// Closes a pair of contexts. Receives still posted in them fail as cancelled; unexpected messages are dropped.
     pub fn close_team(&mut self, team: &Team) {
         for index in [team.point_to_point, team.collective] {
-            let Some(mut context) = self.state.contexts.retire(index) else { continue };
-            for posted in context.posted.drain() {
-                let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
-                self.state.requests.complete(posted.request, cancelled);
-            }
+            self.close_context(index);
+        }
+    }
+
+    /// Opens the context of the partitioned messages of a team (MPI-5.0, "Partitioned Point-to-Point Communication"). What came
+    /// for it before is found in it. Returns its index.
+    pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
+        let index = self.state.contexts.adopt(team.id.partitioned());
+        self.settle(index, team, false);
+        index
+    }
+
+    /// Whether something is under way in a context.
+    pub fn is_context_busy(&self, index: u32) -> bool {
+        !self.state.requests.active(|context, _| context == index).is_empty()
+    }
+
+    /// Closes one context, as [`Lane::close_team`].
+    pub fn close_context(&mut self, index: u32) {
+        let Some(mut context) = self.state.contexts.retire(index) else { return };
+        for posted in context.posted.drain() {
+            let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
+            self.state.requests.complete(posted.request, cancelled);
         }
     }
 

@@ -16,14 +16,14 @@ pub struct ContextId(pub u64);
 impl ContextId {
     /// The point-to-point context number `counter` of process `creator`.
     ///
-    /// The counter has 31 bits: the communicators that one process can create in its life.
+    /// The counter has 30 bits: the communicators that one process can create in its life.
     pub const fn new(creator: u32, counter: u32) -> Self {
-        ContextId(((creator as u64) << 32) | ((counter as u64) << 1))
+        ContextId(((creator as u64) << 32) | ((counter as u64) << 2))
     }
 
     /// The point-to-point context that its creator named `later` names after this one.
     pub const fn later(self, later: u32) -> Self {
-        ContextId(self.0 + ((later as u64) << 1))
+        ContextId(self.0 + ((later as u64) << 2))
     }
 
     /// The collective context that belongs to this point-to-point context.
@@ -35,11 +35,16 @@ impl ContextId {
     pub const fn is_collective(self) -> bool {
         self.0 & 1 == 1
     }
+
+    /// The context of partitioned messages that belongs to this point-to-point context.
+    pub const fn partitioned(self) -> Self {
+        ContextId(self.0 | 2)
+    }
 }
 
 impl fmt::Debug for ContextId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ContextId({}.{}.{})", self.0 >> 32, (self.0 & 0xffff_ffff) >> 1, self.0 & 1)
+        write!(f, "ContextId({}.{}.{})", self.0 >> 32, (self.0 & 0xffff_ffff) >> 2, self.0 & 3)
     }
 }
 

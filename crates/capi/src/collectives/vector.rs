@@ -150,7 +150,14 @@ fn no_blocks() -> Area {
     UserBuf::empty().into()
 }
 
-fn gatherv(function: FuncId, send: Named, receive: NamedBlocks, root: c_int, comm: Comm, end: End) -> c_int {
+pub(super) fn gatherv(
+    function: FuncId,
+    send: Named,
+    receive: NamedBlocks,
+    root: c_int,
+    comm: Comm,
+    end: End,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.gather(send, &Remote::Uneven(receive), root);
@@ -171,7 +178,14 @@ fn gatherv(function: FuncId, send: Named, receive: NamedBlocks, root: c_int, com
     })
 }
 
-fn scatterv(function: FuncId, send: NamedBlocks, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+pub(super) fn scatterv(
+    function: FuncId,
+    send: NamedBlocks,
+    receive: Named,
+    root: c_int,
+    comm: Comm,
+    end: End,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.scatter(&Remote::Uneven(send), receive, root);
@@ -192,7 +206,7 @@ fn scatterv(function: FuncId, send: NamedBlocks, receive: Named, root: c_int, co
     })
 }
 
-fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+pub(super) fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.allgather(send, &Remote::Uneven(receive));
@@ -210,7 +224,13 @@ fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, e
 }
 
 /// The v and the w form.
-fn alltoallv(function: FuncId, send: NamedBlocks, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
+pub(super) fn alltoallv(
+    function: FuncId,
+    send: NamedBlocks,
+    receive: NamedBlocks,
+    comm: Comm,
+    end: End,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.alltoall(&Remote::Uneven(send), &Remote::Uneven(receive));
@@ -232,7 +252,7 @@ fn alltoallv(function: FuncId, send: NamedBlocks, receive: NamedBlocks, comm: Co
 }
 
 /// `r.count` is not used: `counts` are the elements of each rank's block.
-fn reduce_scatter(function: FuncId, r: Reducing, counts: Numbers, comm: Comm, end: End) -> c_int {
+pub(super) fn reduce_scatter(function: FuncId, r: Reducing, counts: Numbers, comm: Comm, end: End) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let counts = counts.read(communicator.size() as usize, Side::Receive.counts())?;
         let element = |(index, count): (usize, &i64)| {

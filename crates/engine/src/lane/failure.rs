@@ -119,8 +119,10 @@ impl<F: Fabric> Lane<F> {
     /// way there fails with [`Fault::Revoked`], and so does all that is begun; only notices pass. Returns `false` if
     /// it was so before.
     pub fn revoke(&mut self, id: ContextId) -> bool {
-        let pair = self.adopt_pair(id);
-        if self.is_revoked(pair[0]) {
+        let [point_to_point, collective] = self.adopt_pair(id);
+        let partitioned = self.state.contexts.index_of(id.partitioned()).unwrap_or(point_to_point);
+        let pair = [point_to_point, collective, partitioned];
+        if self.is_revoked(point_to_point) {
             return false;
         }
         for request in self.state.requests.active(|context, _| pair.contains(&context)) {

@@ -1,0 +1,155 @@
+//! What persistent requests above the lane keep between their starts: collectives with their plans and temporaries,
+//! and partitioned messages.
+
+use crate::partitioned::{Receiving, Sending};
+use crate::process::UserCall;
+use crate::task::{Stand, advance_run};
+use oxmpi_coll::Run;
+use oxmpi_engine::{Completion, Lane, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_plan::AnyPlan;
+
+/// What one persistent request keeps.
+pub(crate) enum Kept {
+    /// A collective.
+    Collective(Box<Collective>),
+    /// A partitioned send.
+    Send(Box<Sending>),
+    /// A partitioned receive.
+    Receive(Box<Receiving>),
+}
+
+/// A collective that is started again and again. All that does not depend on what the buffers hold was made at first.
+pub(crate) struct Collective {
+    fresh: AnyPlan,
+    run: Run,
+    call: Option<UserCall>,
+}
+
+impl Collective {
+    /// A collective that runs as `run`, by the plan of which `fresh` is an untouched copy. `call` is the user's function, if
+    /// it combines by one.
+    pub(crate) fn new(fresh: AnyPlan, run: Run, call: Option<UserCall>) -> Collective {
+        Collective { fresh, run, call }
+    }
+}
+
+/// Everything that is kept, by keys.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    places: Vec<Option<Kept>>,
+    vacant: Vec<usize>,
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kept = self.places.len() - self.vacant.len();
+        f.debug_struct("Shelf").field("kept", &kept).finish_non_exhaustive()
+    }
+}
+
+impl Shelf {
+    /// Keeps something. Returns its key.
+    pub(crate) fn keep(&mut self, kept: Kept) -> usize {
+        match self.vacant.pop() {
+            Some(key) => {
+                self.places[key] = Some(kept);
+                key
+            }
+            None => {
+                self.places.push(Some(kept));
+                self.places.len() - 1
+            }
+        }
+    }
+
+    /// What is kept under a key.
+    pub(crate) fn get(&self, key: usize) -> Option<&Kept> {
+        self.places.get(key)?.as_ref()
+    }
+
+    /// As [`Shelf::get`], to be changed.
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Kept> {
+        self.places.get_mut(key)?.as_mut()
+    }
+
+    /// Begins a round. Returns the user's function, if there is one to be called.
+    pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
+        match self.get_mut(key)? {
+            Kept::Collective(collective) => {
+                collective.run.restart(collective.fresh.clone());
+                collective.call.clone()
+            }
+            Kept::Send(sending) => {
+                sending.begin();
+                None
+            }
+            Kept::Receive(receiving) => {
+                receiving.begin();
+                None
+            }
+        }
+    }
+
+    /// Lets a round go on as far as it can without waiting.
+    pub(crate) fn advance<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) -> Stand {
+        match self.get_mut(key) {
+            Some(Kept::Collective(collective)) => advance_run(&mut collective.run, lane),
+            Some(Kept::Send(sending)) => sending.advance(lane),
+            Some(Kept::Receive(receiving)) => receiving.advance(lane),
+            None => Stand::Done(Completion::EMPTY),
+        }
+    }
+
+    /// The user's function has returned.
+    pub(crate) fn callback_done(&mut self, key: usize) {
+        if let Some(Kept::Collective(collective)) = self.get_mut(key) {
+            collective.run.callback_done();
+        }
+    }
+
+    /// Gives a round up: nothing of the user's memory is used any more.
+    pub(crate) fn abandon<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
+        match self.get_mut(key) {
+            Some(Kept::Collective(collective)) => collective.run.abandon(lane),
+            Some(Kept::Send(sending)) => sending.abandon(lane),
+            Some(Kept::Receive(receiving)) => receiving.abandon(lane),
+            None => {}
+        }
+    }
+
+    /// Keeps something no longer; no round of it is going on.
+    pub(crate) fn remove<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
+        let Some(kept) = self.places.get_mut(key).and_then(Option::take) else { return };
+        if let Kept::Receive(mut receiving) = kept {
+            receiving.release(lane);
+        }
+        self.vacant.push(key);
+    }
+
+    /// The processes of a collective.
+    pub(crate) fn team(&self, key: usize) -> Option<&Team> {
+        match self.get(key)? {
+            Kept::Collective(collective) => Some(collective.run.team()),
+            Kept::Send(_) | Kept::Receive(_) => None,
+        }
+    }
+
+    /// Whether a collective in this context has this tag.
+    pub(crate) fn has_tag(&self, context: u32, tag: i32) -> bool {
+        self.places.iter().flatten().any(|kept| match kept {
+            Kept::Collective(collective) => {
+                collective.run.team().collective == context && collective.run.tag() == tag
+            }
+            Kept::Send(_) | Kept::Receive(_) => false,
+        })
+    }
+
+    /// Whether a partitioned send in this context has this channel.
+    pub(crate) fn has_channel(&self, context: u32, number: u32) -> bool {
+        self.places.iter().flatten().any(|kept| match kept {
+            Kept::Send(sending) => sending.has_channel(context, number),
+            Kept::Collective(_) | Kept::Receive(_) => false,
+        })
+    }
+}

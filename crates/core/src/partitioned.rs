@@ -1,0 +1,350 @@
+//! Partitioned point-to-point communication (MPI-5.0 chapter 4): a message whose parts are sent as they get ready.
+//!
+//! 1. The two sides of such a message are matched once, when they are initialized. The sender tells the receiver of its
+//!    *channel*: a number, how many partitions it has, how long they are. That is a message with the program's tag in a context
+//!    of the communicator's that holds nothing else, and the receiver posts a receive for it. So the k-th send with a
+//!    tag finds the k-th receive with it, whatever is started when, and ordinary messages never come in between.
+//! 2. Whatever gets ready is announced by a *note* on the channel: which partitions these are. Few data go with the
+//!    note, more follow as a message of their own. Messages of a channel keep their order, so the k-th note that is followed
+//!    by data says where the k-th data message goes, and the notes of one start come before those of the next.
+//! 3. A receiver takes notes from its start on until it has those of all of the sender's partitions. The two sides may cut
+//!    the message differently: the receiver counts what is missing of each partition of its own.
+//!
+//! Channels have negative tags, two each, which the messages of rule 1 never have. Their numbers go round after 2^30; the sender
+//! skips those that it still uses.
+
+mod receive;
+mod send;
+
+pub(crate) use receive::Receiving;
+pub(crate) use send::Sending;
+
+use crate::comm::Communicator;
+use crate::completion::stale;
+use crate::kept::Kept;
+use crate::p2p::check_tag;
+use crate::process::{Domain, Process};
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Lane, Operation, RequestId, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The memory of a partitioned message.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// All partitions, one after the other.
+    pub buffer: UserBuf,
+    /// How many they are: all have as many elements.
+    pub partitions: usize,
+}
+
+impl Parts {
+    /// Elements of one partition.
+    fn elements(&self) -> usize {
+        self.buffer.count().checked_div(self.partitions).unwrap_or(0)
+    }
+
+    /// Packed bytes of one partition.
+    fn bytes(&self) -> usize {
+        self.elements() * self.buffer.element_size()
+    }
+}
+
+/// Partitions that are ready to be sent.
+#[derive(Debug, Clone, Copy)]
+pub enum Ready<'a> {
+    /// Those from one to another, both included (MPI_Pready, MPI_Pready_range).
+    Range {
+        /// The first.
+        low: i32,
+        /// The last.
+        high: i32,
+    },
+    /// Those of a list, in any order (MPI_Pready_list).
+    List(&'a [i32]),
+}
+
+/// What the receiver must know of a sender.
+#[derive(Debug, Clone, Copy)]
+struct Channel {
+    number: u32,
+    /// Partitions of the sender.
+    partitions: usize,
+    /// Packed bytes of each.
+    bytes: usize,
+}
+
+/// Numbers of channels.
+const CHANNELS: u32 = 1 << 30;
+
+/// The most data that go with a note, bytes: about as many as cost no more to be copied twice than another message does.
+const WITH_NOTE: usize = 4080;
+
+/// Bytes of a note before its data: the first partition and how many they are.
+const NOTE: usize = 16;
+
+impl Channel {
+    /// Length of the message that says it, bytes.
+    const SAID: usize = 24;
+
+    /// The tag of notes.
+    const fn notes(number: u32) -> i32 {
+        !((number << 1) as i32)
+    }
+
+    /// The tag of data that do not go with their note.
+    const fn data(number: u32) -> i32 {
+        !((number << 1 | 1) as i32)
+    }
+
+    fn said(self) -> Vec<u8> {
+        let words = [u64::from(self.number), self.partitions as u64, self.bytes as u64];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn understood(said: &[u8; Channel::SAID]) -> Option<Channel> {
+        let [number, partitions, bytes] = [0, 1, 2].map(|at| word(said, at));
+        let number = u32::try_from(number).ok().filter(|number| *number < CHANNELS)?;
+        let (partitions, bytes) = (usize::try_from(partitions).ok()?, usize::try_from(bytes).ok()?);
+        partitions.checked_mul(bytes)?;
+        Some(Channel { number, partitions, bytes })
+    }
+}
+
+/// The word with a number out of a note or the like; 0 if there are fewer.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.as_chunks::<8>().0.get(at).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// The contexts of partitioned messages, by the point-to-point context of the communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    open: HashMap<u32, Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    context: u32,
+    /// Channels so far.
+    opened: u64,
+}
+
+impl Contexts {
+    fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut Place {
+        self.open
+            .entry(team.point_to_point)
+            .or_insert_with(|| Place { context: lane.open_partitioned(team), opened: 0 })
+    }
+
+    /// Whether messages are still under way there.
+    pub(crate) fn is_busy<F: Fabric>(&self, lane: &Lane<F>, team: &Team) -> bool {
+        self.open.get(&team.point_to_point).is_some_and(|place| lane.is_context_busy(place.context))
+    }
+
+    /// The communicator is closed.
+    pub(crate) fn close<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Team) {
+        if let Some(place) = self.open.remove(&team.point_to_point) {
+            lane.close_context(place.context);
+        }
+    }
+}
+
+/// The side of a message that a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Send,
+    Receive,
+}
+
+/// The key of a partitioned request, if it is one of that side.
+fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result<usize> {
+    let id = RequestId::from_raw(request);
+    let key = domain.lane.external_key(id);
+    let is_right = |key: &usize| match domain.kept.get(*key) {
+        Some(Kept::Send(_)) => side == Side::Send,
+        Some(Kept::Receive(_)) => side == Side::Receive,
+        _ => false,
+    };
+    if let Some(key) = key.filter(is_right) {
+        return Ok(key);
+    }
+    if key.is_none() && !domain.lane.is_known(id) && id != RequestId::COMPLETE {
+        return Err(stale(request));
+    }
+    let made_by = if side == Side::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
+    let text = format!("the request {request:#x} was not made by {made_by}");
+    Err(MpiError::new(abi::MPI_ERR_REQUEST, text))
+}
+
+impl<F: Fabric> Process<F> {
+    /// A partitioned send to be started (MPI_Psend_init).
+    ///
+    /// # Errors
+    /// Bad rank or tag; no memory for what is kept of each partition.
+    pub fn psend_init(&self, comm: &Communicator, parts: Parts, dest: i32, tag: i32) -> Result<RequestId> {
+        check_tag(tag)?;
+        let to = if dest == abi::MPI_PROC_NULL { None } else { Some(comm.process(dest, "dest")?) };
+        let told = comm.team.point_to_point;
+        self.enter(|domain| {
+            let Domain { lane, kept, partitioned, .. } = domain;
+            let mut sending = Sending::new(parts, told).map_err(no_memory)?;
+            if let Some(to) = to {
+                let place = partitioned.of(lane, &comm.team);
+                let number = loop {
+                    let is_again = place.opened >= u64::from(CHANNELS);
+                    let number = (place.opened % u64::from(CHANNELS)) as u32;
+                    place.opened += 1;
+                    if !(is_again && kept.has_channel(place.context, number)) {
+                        break number;
+                    }
+                };
+                sending.connect(lane, (place.context, number), (to, to == self.rank), tag);
+            }
+            let key = kept.keep(Kept::Send(Box::new(sending)));
+            Ok(lane.open_persistent(Operation::External { context: told, key }))
+        })
+    }
+
+    /// A partitioned receive to be started (MPI_Precv_init). No wildcards.
+    ///
+    /// # Errors
+    /// Bad rank or tag; no memory.
+    pub fn precv_init(&self, comm: &Communicator, parts: Parts, source: i32, tag: i32) -> Result<RequestId> {
+        check_tag(tag)?;
+        let from = if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
+        let told = comm.team.point_to_point;
+        self.enter(|domain| {
+            let Domain { lane, kept, partitioned, .. } = domain;
+            let mut receiving = Receiving::new(parts, told).map_err(no_memory)?;
+            if let Some(from) = from {
+                let context = partitioned.of(lane, &comm.team).context;
+                receiving.connect(lane, context, (from, source), tag).map_err(no_memory)?;
+            }
+            let key = kept.keep(Kept::Receive(Box::new(receiving)));
+            Ok(lane.open_persistent(Operation::External { context: told, key }))
+        })
+    }
+
+    /// Partitions of a send that was started are ready to leave (MPI_Pready and its kin): all of them, or none if there
+    /// is an error.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if the request is no partitioned send or is not active; MPI_ERR_ARG if there is no such partition or it
+    /// was ready before.
+    pub fn pready(&self, request: u64, ready: Ready<'_>) -> Result<()> {
+        let look = self.enter(|domain| {
+            let key = key_of(domain, request, Side::Send)?;
+            if domain.lane.is_inactive(RequestId::from_raw(request)) {
+                let text = format!("the request {request:#x} is not active: it must be started before");
+                return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
+            }
+            let Domain { lane, kept, .. } = &mut *domain;
+            let Some(Kept::Send(sending)) = kept.get_mut(key) else { return Ok(false) };
+            sending.ready(lane, ready)?;
+            let (is_over, is_under_way) = (sending.is_over(), sending.is_under_way());
+            if is_over {
+                domain.finish_kept(key);
+            }
+            Ok(is_under_way || domain.lane.is_look_due(1))
+        })?;
+        if look {
+            self.look(|_| ());
+        }
+        Ok(())
+    }
+
+    /// Whether a partition of a receive has arrived (MPI_Parrived); lets things go on. An inactive request has nothing
+    /// outstanding: it says yes.
+    ///
+    /// # Errors
+    /// MPI_ERR_REQUEST if the request is no partitioned receive; MPI_ERR_ARG if there is no such partition.
+    pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
+        self.look(|domain| {
+            let key = key_of(domain, request, Side::Receive)?;
+            let Some(Kept::Receive(receiving)) = domain.kept.get(key) else { return Ok(false) };
+            let has_arrived = receiving.has_arrived(partition)?;
+            Ok(has_arrived || domain.lane.is_inactive(RequestId::from_raw(request)))
+        })
+    }
+}
+
+fn no_memory(error: impl std::fmt::Display) -> MpiError {
+    MpiError::new(abi::MPI_ERR_NO_MEM, format!("no memory for what is kept of each partition: {error}"))
+}
+
+/// There is no such partition.
+#[cold]
+fn no_partition(partition: i32, partitions: usize) -> MpiError {
+    let text = match partitions {
+        0 => format!("partition is {partition}; the message has no partitions"),
+        _ => format!("partition is {partition}; the message has the partitions 0 to {}", partitions - 1),
+    };
+    MpiError::new(abi::MPI_ERR_ARG, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::world;
+    use oxmpi_mem::memory::Owned;
+
+    /// Numbers of channels that go round do not take that of a send which still lives.
+    #[test]
+    fn channels_go_round() {
+        world(2, |p| {
+            let comm = p.dup(p.world()).unwrap();
+            let (peer, told) = (1 - comm.rank(), comm.team.point_to_point);
+            let words: Vec<_> = (0..12_u64).map(|n| Owned::new(vec![n, n + 100])).collect();
+            let places: Vec<_> = (0..12).map(|_| Owned::new(vec![0_u64; 2])).collect();
+            let parts = |memory: &Owned<u64>| Parts { buffer: memory.buf(), partitions: 2 };
+            let mut requests = Vec::new();
+            let mut numbers = Vec::new();
+            for (n, (word, place)) in words.iter().zip(&places).enumerate() {
+                let send = p.psend_init(&comm, parts(word), peer, 3).unwrap();
+                requests.push((send, p.precv_init(&comm, parts(place), peer, 3).unwrap()));
+                let mut domain = p.domain.lock();
+                let opened = &mut domain.partitioned.open.get_mut(&told).unwrap().opened;
+                numbers.push((*opened - 1) % u64::from(CHANNELS));
+                if n == 3 {
+                    *opened = u64::from(CHANNELS) - 3;
+                }
+            }
+            // 0 to 3, then three up to the end, then again from 0: the first four still live.
+            let last = u64::from(CHANNELS);
+            assert_eq!(numbers, [0, 1, 2, 3, last - 3, last - 2, last - 1, 4, 5, 6, 7, 8]);
+            for (send, receive) in requests.iter().rev() {
+                p.start_request(receive.raw()).unwrap();
+                p.start_request(send.raw()).unwrap();
+                p.pready(send.raw(), Ready::List(&[1, 0])).unwrap();
+            }
+            for (send, receive) in requests {
+                p.wait(receive).unwrap();
+                p.wait(send).unwrap();
+                p.free_request(send.raw()).unwrap();
+                p.free_request(receive.raw()).unwrap();
+            }
+            for (n, place) in places.into_iter().enumerate() {
+                assert_eq!(place.into_vec().ok().unwrap(), [n as u64, n as u64 + 100]);
+            }
+        });
+    }
+
+    /// What is said of a channel is understood, and nothing else.
+    #[test]
+    fn a_channel_is_said_and_understood() {
+        let channel = Channel { number: CHANNELS - 1, partitions: 1 << 31, bytes: 1 << 31 };
+        let said: [u8; Channel::SAID] = channel.said().try_into().unwrap();
+        let got = Channel::understood(&said).unwrap();
+        assert_eq!((got.number, got.partitions, got.bytes), (CHANNELS - 1, 1 << 31, 1 << 31));
+        for (at, wrong) in [(3, 0x40), (7, 1), (23, 0x80)] {
+            let mut nonsense = said;
+            nonsense[at] = wrong;
+            assert!(Channel::understood(&nonsense).is_none(), "byte {at}");
+        }
+        let tags = [0, 1, CHANNELS - 1].map(|n| (Channel::notes(n), Channel::data(n)));
+        assert_eq!(tags, [(-1, -2), (-3, -4), (i32::MIN + 1, i32::MIN)]);
+    }
+}

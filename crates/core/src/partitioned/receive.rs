@@ -1,0 +1,338 @@
+//! The side that receives.
+
+use super::{Channel, NOTE, Parts, WITH_NOTE, no_partition, word};
+use crate::p2p::NO_PROCESS;
+use crate::task::Stand;
+use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, Source, Started, TagMatch};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::{Scratch, ScratchError};
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::BytesMut;
+use std::collections::TryReserveError;
+use std::ops::Range;
+
+/// A partitioned receive.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    parts: Parts,
+    /// The point-to-point context, whose error handler is told.
+    told: u32,
+    /// From whom; nobody for MPI_PROC_NULL.
+    line: Option<Line>,
+    /// The receive of the next note.
+    note: Option<RequestId>,
+    /// Data that are coming.
+    pieces: Vec<Piece>,
+    /// Partitions of the sender that were noted in this round.
+    noted: usize,
+    /// What is missing of each partition; nothing is known of it before the channel is.
+    missing: Vec<u64>,
+    /// All that will come has come.
+    is_over: bool,
+}
+
+/// The way from the sender.
+#[derive(Debug)]
+struct Line {
+    from: u32,
+    /// The sender's rank.
+    rank: i32,
+    tag: i32,
+    context: u32,
+    channel: Known,
+    /// Where the sender says its channel, and later its notes.
+    note: UserBuf,
+}
+
+/// What is known of the channel.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    /// Nothing: this receive waits for it.
+    NotYet(RequestId),
+    All(Channel),
+    /// It will never be.
+    Never(Fault),
+}
+
+/// Data of some of the sender's partitions that are coming.
+#[derive(Debug)]
+struct Piece {
+    request: RequestId,
+    of: Range<usize>,
+    /// Data that must still be unpacked: from where, to which packed byte.
+    staged: Option<(UserBuf, usize)>,
+}
+
+impl Receiving {
+    /// A receive from nobody.
+    ///
+    /// # Errors
+    /// If there is no memory for a word for each partition.
+    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Receiving, TryReserveError> {
+        let mut missing = Vec::new();
+        missing.try_reserve_exact(parts.partitions)?;
+        Ok(Receiving {
+            parts,
+            told,
+            line: None,
+            note: None,
+            pieces: Vec::new(),
+            noted: 0,
+            missing,
+            is_over: false,
+        })
+    }
+
+    /// Makes it one from a process, and waits for what that says of its channel.
+    pub(super) fn connect<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        context: u32,
+        (from, rank): (u32, i32),
+        tag: i32,
+    ) -> std::result::Result<(), ScratchError> {
+        let note = Scratch::bytes(NOTE + WITH_NOTE)?.buf().clone();
+        let started = lane.start_receive(context, note.clone(), Source::Process(from), TagMatch::Is(tag));
+        let channel = match started {
+            Ok(Started::Pending(request)) => Known::NotYet(request),
+            Ok(Started::Complete(said)) => understand(&note, &said, from),
+            Err(fault) => Known::Never(fault),
+        };
+        self.line = Some(Line { from, rank, tag, context, channel, note });
+        Ok(())
+    }
+
+    /// Begins a round: nothing has arrived.
+    pub(crate) fn begin(&mut self) {
+        self.noted = 0;
+        self.is_over = false;
+        self.missing.clear();
+        if let Some(Line { channel: Known::All(channel), .. }) = &self.line {
+            self.missing.resize(self.parts.partitions, self.measures(channel).1);
+        }
+    }
+
+    /// How much one partition of the sender is, and one of this side. Without data each side's count for as much as the
+    /// other has of them.
+    fn measures(&self, channel: &Channel) -> (u64, u64) {
+        match (channel.bytes, self.parts.bytes()) {
+            (0, _) | (_, 0) => (self.parts.partitions as u64, channel.partitions as u64),
+            (theirs, own) => (theirs as u64, own as u64),
+        }
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
+        let Some(line) = &self.line else {
+            self.is_over = true;
+            return Stand::Done(NO_PROCESS);
+        };
+        let (source, tag) = (line.rank, line.tag);
+        let said = match self.go_on(lane) {
+            Ok(None) => return Stand::Waiting,
+            Ok(Some(channel)) => {
+                let (length, room) =
+                    ((channel.partitions * channel.bytes) as u64, self.parts.buffer.packed_len() as u64);
+                let fault = (length > room).then_some(Fault::Truncated { length, room });
+                Completion { source, tag, bytes: length.min(room), fault, ..Completion::EMPTY }
+            }
+            Err(fault) => {
+                self.abandon(lane);
+                Completion { source, tag, ..Completion::failed(fault) }
+            }
+        };
+        self.is_over = true;
+        let context = if said.fault.is_some() { self.told } else { NO_CONTEXT };
+        Stand::Done(Completion { context, ..said })
+    }
+
+    /// The channel, if all has come.
+    fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+        let Some(channel) = self.channel(lane)? else { return Ok(None) };
+        loop {
+            self.collect(lane, &channel)?;
+            if self.noted == channel.partitions {
+                return Ok(self.pieces.is_empty().then_some(channel));
+            }
+            let Some(line) = &self.line else { return Ok(None) };
+            let said = match self.note.take() {
+                Some(note) => match lane.test(note) {
+                    Some(None) => {
+                        self.note = Some(note);
+                        return Ok(None);
+                    }
+                    Some(Some(said)) => said,
+                    None => return Err(Fault::Lost { peer: line.from }),
+                },
+                None => {
+                    let (from, tag) =
+                        (Source::Process(line.from), TagMatch::Is(Channel::notes(channel.number)));
+                    match lane.start_receive(line.context, line.note.clone(), from, tag)? {
+                        Started::Complete(said) => said,
+                        Started::Pending(note) => {
+                            self.note = Some(note);
+                            return Ok(None);
+                        }
+                    }
+                }
+            };
+            said.fault.map_or(Ok(()), Err)?;
+            self.take_note(lane, &channel, said.bytes as usize)?;
+        }
+    }
+
+    /// The channel, when it is known.
+    fn channel<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+        let Some(line) = &mut self.line else { return Ok(None) };
+        if let Known::NotYet(request) = line.channel {
+            line.channel = match lane.test(request) {
+                Some(None) => return Ok(None),
+                Some(Some(said)) => understand(&line.note, &said, line.from),
+                None => Known::Never(Fault::Lost { peer: line.from }),
+            };
+        }
+        match line.channel {
+            Known::All(channel) => {
+                if self.missing.is_empty() {
+                    self.missing.resize(self.parts.partitions, self.measures(&channel).1);
+                }
+                Ok(Some(channel))
+            }
+            Known::Never(fault) => Err(fault),
+            Known::NotYet(_) => Ok(None),
+        }
+    }
+
+    /// Takes the data that have come off the list.
+    fn collect<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        channel: &Channel,
+    ) -> std::result::Result<(), Fault> {
+        let mut at = 0;
+        while let Some(piece) = self.pieces.get(at) {
+            match lane.test(piece.request) {
+                Some(None) => at += 1,
+                answer => {
+                    let Piece { of, staged, .. } = self.pieces.swap_remove(at);
+                    self.settle(answer.flatten(), staged)?;
+                    self.credit(channel, of);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Data have come: unpacks them. That there was no room for all of them is said at the end.
+    fn settle(
+        &self,
+        said: Option<Completion>,
+        staged: Option<(UserBuf, usize)>,
+    ) -> std::result::Result<(), Fault> {
+        match said.and_then(|said| said.fault) {
+            None | Some(Fault::Truncated { .. }) => {}
+            Some(fault) => return Err(fault),
+        }
+        if let Some((from, at)) = staged {
+            self.parts.buffer.copy_from(at, &from, 0, from.packed_len());
+        }
+        Ok(())
+    }
+
+    /// Does what a note of `len` bytes says, which has come.
+    fn take_note<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        channel: &Channel,
+        len: usize,
+    ) -> std::result::Result<(), Fault> {
+        let Some(line) = &self.line else { return Ok(()) };
+        let mut head = [0; NOTE];
+        line.note.pack(0, BytesMut::from(&mut head[..]));
+        let (first, many) = (word(&head, 0), word(&head, 1));
+        let end = first.checked_add(many).filter(|end| *end <= channel.partitions as u64);
+        let left = (channel.partitions - self.noted) as u64;
+        let (Some(end), 1..) = (end, many) else { return Err(Fault::Lost { peer: line.from }) };
+        let of = first as usize..end as usize;
+        let bytes = of.len() * channel.bytes;
+        let with_note = bytes <= WITH_NOTE;
+        if many > left || len != NOTE + if with_note { bytes } else { 0 } {
+            return Err(Fault::Lost { peer: line.from });
+        }
+        self.noted += of.len();
+        let room = self.parts.buffer.packed_len();
+        let at = (of.start * channel.bytes).min(room);
+        let fits = bytes.min(room - at);
+        if with_note {
+            self.parts.buffer.copy_from(at, &line.note, NOTE, fits);
+            self.credit(channel, of);
+            return Ok(());
+        }
+        let (buffer, staged) = match self.parts.buffer.packed_range(at, fits) {
+            Some(piece) => (piece, None),
+            None => {
+                let scratch = Scratch::bytes(fits).map_err(|_| Fault::NoMemory)?.buf().clone();
+                (scratch.clone(), Some((scratch, at)))
+            }
+        };
+        let (from, tag) = (Source::Process(line.from), TagMatch::Is(Channel::data(channel.number)));
+        match lane.start_receive(line.context, buffer, from, tag)? {
+            Started::Complete(said) => {
+                self.settle(Some(said), staged)?;
+                self.credit(channel, of);
+            }
+            Started::Pending(request) => self.pieces.push(Piece { request, of, staged }),
+        }
+        Ok(())
+    }
+
+    /// Some partitions of the sender have arrived: takes them off what is missing.
+    fn credit(&mut self, channel: &Channel, of: Range<usize>) {
+        let (theirs, own) = self.measures(channel);
+        if own == 0 {
+            return;
+        }
+        let (from, to) = (of.start as u64 * theirs, of.end as u64 * theirs);
+        let first = (from / own) as usize;
+        for (at, missing) in self.missing.iter_mut().enumerate().skip(first) {
+            let begin = at as u64 * own;
+            if begin >= to {
+                break;
+            }
+            *missing = missing.saturating_sub(to.min(begin + own) - from.max(begin));
+        }
+    }
+
+    /// Whether a partition has arrived.
+    pub(super) fn has_arrived(&self, partition: i32) -> Result<bool> {
+        match usize::try_from(partition) {
+            Ok(at) if at < self.parts.partitions => Ok(self.is_over || self.missing.get(at) == Some(&0)),
+            _ => Err(no_partition(partition, self.parts.partitions)),
+        }
+    }
+
+    /// Gives a round up.
+    pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let under_way = self.note.take().into_iter().chain(self.pieces.drain(..).map(|p| p.request));
+        under_way.for_each(|request| lane.abandon(request));
+    }
+
+    /// It is freed. What the sender says of its channel is still taken, so that the next receive does not get it.
+    pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        if let Some(Line { channel: Known::NotYet(request), .. }) = self.line {
+            lane.detach(request);
+        }
+    }
+}
+
+/// What the sender says of its channel.
+fn understand(note: &UserBuf, said: &Completion, from: u32) -> Known {
+    if let Some(fault) = said.fault {
+        return Known::Never(fault);
+    }
+    let mut words = [0; Channel::SAID];
+    note.pack(0, BytesMut::from(&mut words[..]));
+    let channel = Channel::understood(&words).filter(|_| said.bytes as usize == Channel::SAID);
+    channel.map_or(Known::Never(Fault::Lost { peer: from }), Known::All)
+}

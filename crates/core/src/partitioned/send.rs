@@ -1,0 +1,231 @@
+//! The side that sends.
+
+use super::{Channel, Parts, Ready, WITH_NOTE, no_partition};
+use crate::task::Stand;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, Fault, Lane, Mode, NO_CONTEXT, RequestId, Started};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::collections::TryReserveError;
+use std::ops::Range;
+
+/// A partitioned send.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    parts: Parts,
+    /// The point-to-point context, whose error handler is told.
+    told: u32,
+    /// To whom; nobody for MPI_PROC_NULL.
+    line: Option<Line>,
+    /// One bit for each partition that is ready.
+    ready: Vec<u64>,
+    /// How many are not.
+    left: usize,
+    /// Messages that have not left.
+    under_way: Vec<RequestId>,
+    fault: Option<Fault>,
+    /// Where notes are written.
+    note: Vec<u8>,
+}
+
+/// The way to the receiver.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    to: u32,
+    /// It is this process.
+    is_own: bool,
+    context: u32,
+    number: u32,
+}
+
+impl Sending {
+    /// A send to nobody.
+    ///
+    /// # Errors
+    /// If there is no memory for a bit for each partition.
+    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Sending, TryReserveError> {
+        let words = parts.partitions.div_ceil(64);
+        let mut ready = Vec::new();
+        ready.try_reserve_exact(words)?;
+        ready.resize(words, 0);
+        let left = parts.partitions;
+        let (under_way, note) = (Vec::new(), Vec::new());
+        Ok(Sending { parts, told, line: None, ready, left, under_way, fault: None, note })
+    }
+
+    /// Makes it one to a process, and tells that of its channel.
+    pub(super) fn connect<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        (context, number): (u32, u32),
+        (to, is_own): (u32, bool),
+        tag: i32,
+    ) {
+        self.line = Some(Line { to, is_own, context, number });
+        let channel = Channel { number, partitions: self.parts.partitions, bytes: self.parts.bytes() };
+        let said = Owned::new(channel.said()).buf();
+        match lane.start_send(context, Mode::Standard, said, to, tag) {
+            // It leaves by itself. A receiver that is gone is noticed at each start.
+            Ok(Started::Pending(request)) => drop(lane.detach(request)),
+            Ok(Started::Complete(_)) | Err(_) => {}
+        }
+    }
+
+    /// Whether it uses that channel.
+    pub(crate) fn has_channel(&self, context: u32, number: u32) -> bool {
+        self.line.is_some_and(|line| line.context == context && line.number == number)
+    }
+
+    /// Begins a round: nothing is ready.
+    pub(crate) fn begin(&mut self) {
+        self.ready.fill(0);
+        self.left = self.parts.partitions;
+        self.fault = None;
+    }
+
+    /// Sends partitions.
+    pub(super) fn ready<F: Fabric>(&mut self, lane: &mut Lane<F>, ready: Ready<'_>) -> Result<()> {
+        match ready {
+            Ready::Range { low, high } => {
+                if low > high {
+                    let text = format!("partition_low is {low}, more than partition_high, which is {high}");
+                    return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+                }
+                // The bounds first: a range may be long.
+                self.place(low)?;
+                self.place(high)?;
+                self.mark(low..=high)?;
+                self.send(lane, low as usize..high as usize + 1);
+            }
+            Ready::List(list) => {
+                self.mark(list.iter().copied())?;
+                let mut order = list.to_vec();
+                order.sort_unstable();
+                for run in order.chunk_by(|one, next| one + 1 == *next) {
+                    self.send(lane, run[0] as usize..run[0] as usize + run.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, partition: i32) -> Result<(usize, u64)> {
+        match usize::try_from(partition) {
+            Ok(at) if at < self.parts.partitions => Ok((at / 64, 1 << (at % 64))),
+            _ => Err(no_partition(partition, self.parts.partitions)),
+        }
+    }
+
+    /// Notes that partitions are ready; none of them if one is wrong.
+    fn mark(&mut self, partitions: impl Iterator<Item = i32> + Clone) -> Result<()> {
+        for (count, partition) in partitions.clone().enumerate() {
+            let wrong = match self.place(partition) {
+                Ok((word, bit)) if self.ready[word] & bit == 0 => {
+                    self.ready[word] |= bit;
+                    self.left -= 1;
+                    continue;
+                }
+                Ok(_) => {
+                    let text = format!("partition {partition} is ready already");
+                    MpiError::new(abi::MPI_ERR_ARG, text)
+                }
+                Err(wrong) => wrong,
+            };
+            for partition in partitions.take(count) {
+                if let Ok((word, bit)) = self.place(partition) {
+                    self.ready[word] &= !bit;
+                    self.left += 1;
+                }
+            }
+            return Err(wrong);
+        }
+        Ok(())
+    }
+
+    /// Sends some partitions in a row.
+    fn send<F: Fabric>(&mut self, lane: &mut Lane<F>, run: Range<usize>) {
+        let Some(line) = self.line else { return };
+        if self.fault.is_some() {
+            return;
+        }
+        let (elements, bytes) = (self.parts.elements(), run.len() * self.parts.bytes());
+        let data = self.parts.buffer.elements(run.start * elements, run.len() * elements);
+        self.note.clear();
+        for word in [run.start as u64, run.len() as u64] {
+            self.note.extend_from_slice(&word.to_le_bytes());
+        }
+        let with_note = bytes <= WITH_NOTE;
+        if with_note {
+            let at = self.note.len();
+            self.note.resize(at + bytes, 0);
+            data.pack(0, BytesMut::from(&mut self.note[at..]));
+        }
+        let sent = self.send_note(lane, line).and_then(|()| match with_note {
+            true => Ok(()),
+            false => self.send_buffer(lane, line, data, Channel::data(line.number)),
+        });
+        self.fault = sent.err();
+    }
+
+    fn send_note<F: Fabric>(&mut self, lane: &mut Lane<F>, line: Line) -> std::result::Result<(), Fault> {
+        let tag = Channel::notes(line.number);
+        let note = Bytes::from(&self.note[..]);
+        if !line.is_own && lane.send_now(line.context, line.to, tag, note) {
+            return Ok(());
+        }
+        let note = Owned::new(self.note.clone()).buf();
+        self.send_buffer(lane, line, note, tag)
+    }
+
+    fn send_buffer<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        line: Line,
+        buffer: UserBuf,
+        tag: i32,
+    ) -> std::result::Result<(), Fault> {
+        match lane.start_send(line.context, Mode::Standard, buffer, line.to, tag)? {
+            Started::Complete(completion) => completion.fault.map_or(Ok(()), Err),
+            Started::Pending(request) => {
+                self.under_way.push(request);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether messages have not left yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Whether everything has been sent, or something failed.
+    pub(super) fn is_over(&self) -> bool {
+        self.under_way.is_empty() && (self.left == 0 || self.fault.is_some())
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
+        let fault = &mut self.fault;
+        self.under_way.retain(|request| match lane.test(*request) {
+            Some(None) => true,
+            Some(Some(completion)) => {
+                *fault = fault.or(completion.fault);
+                false
+            }
+            None => false,
+        });
+        if !self.is_over() {
+            return Stand::Waiting;
+        }
+        let context = if self.fault.is_some() { self.told } else { NO_CONTEXT };
+        Stand::Done(Completion { fault: self.fault, context, ..Completion::EMPTY })
+    }
+
+    /// Gives a round up.
+    pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        self.under_way.drain(..).for_each(|request| lane.abandon(request));
+    }
+}

@@ -1,0 +1,80 @@
+//! What goes on above the lane, step by step, until a request is complete.
+
+use crate::errors;
+use crate::kept::Shelf;
+use oxmpi_coll::{Progress, Run, UserReduction};
+use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
+use oxmpi_fabric::Fabric;
+
+/// What a request above the lane does.
+pub(crate) enum Task {
+    /// A collective that is called once.
+    Once(Box<Run>),
+    /// What a persistent request keeps under this key of the [`Shelf`].
+    Kept(usize),
+}
+
+/// How a task stands.
+pub(crate) enum Stand {
+    /// It waits for messages.
+    Waiting,
+    /// A user's function is due; nothing goes on before [`Task::callback_done`].
+    NeedCallback(UserReduction),
+    /// It is over; this is what it says.
+    Done(Completion),
+}
+
+impl Task {
+    /// Goes on as far as it can without waiting.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>, shelf: &mut Shelf) -> Stand {
+        match self {
+            Task::Once(run) => advance_run(run, lane),
+            Task::Kept(key) => shelf.advance(*key, lane),
+        }
+    }
+
+    /// The function that [`Stand::NeedCallback`] asked for has returned.
+    pub(crate) fn callback_done(&mut self, shelf: &mut Shelf) {
+        match self {
+            Task::Once(run) => run.callback_done(),
+            Task::Kept(key) => shelf.callback_done(*key),
+        }
+    }
+
+    /// Gives up: nothing of the user's memory is used any more.
+    pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>, shelf: &mut Shelf) {
+        match self {
+            Task::Once(mut run) => run.abandon(lane),
+            Task::Kept(key) => shelf.abandon(key, lane),
+        }
+    }
+
+    /// The processes of a collective.
+    pub(crate) fn team<'a>(&'a self, shelf: &'a Shelf) -> Option<&'a Team> {
+        match self {
+            Task::Once(run) => Some(run.team()),
+            Task::Kept(key) => shelf.team(*key),
+        }
+    }
+
+    /// The context that it uses, if no request of the lane says so all the time. (A persistent request does.)
+    pub(crate) fn context(&self) -> Option<u32> {
+        match self {
+            Task::Once(run) => Some(run.team().collective),
+            Task::Kept(_) => None,
+        }
+    }
+}
+
+/// Lets a collective go on.
+pub(crate) fn advance_run<F: Fabric>(run: &mut Run, lane: &mut Lane<F>) -> Stand {
+    match run.advance(lane) {
+        Progress::Waiting => Stand::Waiting,
+        Progress::NeedCallback(reduction) => Stand::NeedCallback(reduction),
+        Progress::Done(result) => {
+            let fault = result.err().map(errors::fault_of);
+            let context = if fault.is_some() { run.team().collective } else { NO_CONTEXT };
+            Stand::Done(Completion { fault, context, ..Completion::EMPTY })
+        }
+    }
+}
