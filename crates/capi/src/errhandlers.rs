@@ -122,6 +122,12 @@ pub(crate) fn attach(handle: Errhandler, kind: Kind) -> Result<ErrorHandler> {
     Ok(ErrorHandler::made(handle, Arc::new(Attached(Handle::from_raw(handle as u64)))))
 }
 
+/// Whether a handle that the program passes may be given to an object of this kind.
+pub(crate) fn is_for(handle: Errhandler, kind: Kind) -> bool {
+    is_predefined(handle).unwrap_or(false)
+        || counted(handle, |handler, _| Ok(handler.kind == kind)).unwrap_or(false)
+}
+
 /// The handle of an object's handler, with a new reference for the program.
 pub(crate) fn refer(cell: &HandlerCell) -> Errhandler {
     let handler = cell.get();

@@ -12,8 +12,8 @@ use oxmpi_abi::types::*;
 use oxmpi_objects::error::Result;
 
 use crate::errors::{outcome, put_string};
-use crate::library::{Running, null, put, running};
-use crate::{errhandlers, info};
+use crate::library::{Running, library, null, put};
+use crate::{errhandlers, info, sessions};
 
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
@@ -132,7 +132,7 @@ fn to_int(handle: usize) -> c_int {
 ///
 /// So a Fortran program's stale handle is found only until its slot is used again.
 fn from_int(value: c_int, current: impl FnOnce(&'static Running, u32) -> Option<u64>) -> usize {
-    from_int_at_any_time(value, |index| running().and_then(|library| current(library, index)))
+    from_int_at_any_time(value, |index| library().ok().and_then(|library| current(library, index)))
 }
 
 /// As [`from_int`], for objects that exist without MPI_Init.
@@ -237,7 +237,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Session_fromint(session: c_int) -> Session {
-        from_int(session, none_yet)
+        from_int_at_any_time(session, sessions::current)
     }
 
     /// As [`MPI_Comm_toint`].

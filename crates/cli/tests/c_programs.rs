@@ -214,6 +214,14 @@ programs! {
     p2p_waits
     p2p_wildcards
     request_get_status
+    session_buffers
+    session_cycles
+    session_errors
+    session_live
+    session_mixed
+    session_psets
+    session_threads
+    session_upgrade
     thread_multiple
     thread_stress
     thread_wake

@@ -17,6 +17,7 @@
 //! | [`buffered`] | buffers for buffered sends |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
+//! | [`session`] | the end of a session |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -35,6 +36,7 @@ pub mod matched;
 pub mod p2p;
 pub mod persistent;
 pub mod process;
+pub mod session;
 pub mod sim;
 pub mod start;
 pub mod topology;
