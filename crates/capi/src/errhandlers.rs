@@ -144,9 +144,9 @@ pub(crate) fn function_of(handle: Errhandler, kind: Kind) -> Option<usize> {
     (handler.kind == kind).then_some(handler.function)
 }
 
-/// The handler that an int stands for, if there is one.
-pub(crate) fn current(int: u32) -> Option<u64> {
-    Some(objects().errhandlers.current(int).ok()?.raw())
+/// The handler that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().errhandlers.from_int(int).raw()
 }
 
 fn create(kind: Kind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {

@@ -95,9 +95,9 @@ pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()>
     unsafe { put(place, handle.raw() as InfoHandle, what) }
 }
 
-/// The info that an int stands for, if there is one.
-pub(crate) fn current(int: u32) -> Option<u64> {
-    Some(objects().infos.current(int).ok()?.raw())
+/// The info that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().infos.from_int(int).raw()
 }
 
 fn no_info(handle: InfoHandle, why: impl std::fmt::Display) -> MpiError {

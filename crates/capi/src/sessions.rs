@@ -61,9 +61,9 @@ pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
     }
 }
 
-/// The session that an int stands for, if there is one.
-pub(crate) fn current(int: u32) -> Option<u64> {
-    Some(objects().sessions.current(int).ok()?.raw())
+/// The session that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().sessions.from_int(int).raw()
 }
 
 /// Runs a call on a session.

@@ -174,6 +174,7 @@ programs! {
     grequest_thread
     group_algebra
     group_errors
+    handles_int
     hw_resources
     idle
     info_basic

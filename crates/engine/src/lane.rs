@@ -292,12 +292,9 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The request whose index (the low 32 bits of its number) this is.
-    pub fn current(&self, index: u32) -> Option<RequestId> {
-        if u64::from(index) == RequestId::COMPLETE.raw() {
-            return Some(RequestId::COMPLETE);
-        }
-        self.state.requests.current(index)
+    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    pub fn request_of_int(&self, int: u32) -> RequestId {
+        self.state.requests.of_int(int)
     }
 
     /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.

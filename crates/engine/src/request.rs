@@ -3,6 +3,7 @@
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_mem::table::Int;
 use oxmpi_os::bytes::Bytes;
 use std::collections::HashMap;
 
@@ -441,11 +442,11 @@ impl Requests {
         all
     }
 
-    /// The request that the slot with this index holds now.
-    pub(crate) fn current(&self, index: u32) -> Option<RequestId> {
-        let at = u64::from(index).checked_sub(FIRST)?;
-        let slot = self.slots.get(at as usize).filter(|s| s.state != State::Free)?;
-        Some(RequestId((u64::from(slot.generation) << 32) | u64::from(index)))
+    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    pub(crate) fn of_int(&self, int: u32) -> RequestId {
+        let int = Int::new(int);
+        let slot = u64::from(int.index).checked_sub(FIRST).and_then(|at| self.slots.get(at as usize));
+        RequestId(int.handle(slot.map_or(0, |slot| slot.generation)).raw())
     }
 
     /// The name that the next request will have.

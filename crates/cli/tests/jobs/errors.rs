@@ -60,11 +60,17 @@ fn wrong_arguments_are_named_with_their_values() {
 #[test]
 fn calls_at_a_wrong_time() {
     let p = compile(&["jobs/errors"]);
-    let early = "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
+    let early =
+        "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
     fails(&p, "before", 16, &format!("{early}{OUTSIDE}"));
     let twice = "MPI_Init: MPI_ERR_OTHER: MPI was initialised before; it can be only once";
     fails(&p, "double", 16, &format!("{twice}{FATAL}"));
-    fails(&p, "after", 16, &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"));
+    fails(
+        &p,
+        "after",
+        16,
+        &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"),
+    );
     fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
     fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
 }
