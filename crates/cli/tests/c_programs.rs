@@ -218,6 +218,7 @@ programs! {
     session_buffers
     session_cycles
     session_errors
+    session_leak
     session_live
     session_mixed
     session_psets
