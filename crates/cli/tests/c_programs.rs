@@ -122,6 +122,7 @@ macro_rules! programs {
 
 programs! {
     alloc_mem
+    any_time
     attr_comm
     attr_predefined
     attr_self_finalize
