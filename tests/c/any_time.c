@@ -26,7 +26,7 @@ static void of_members(void)
     struct {
         char c;
         double d;
-    } one;
+    } one = {0, 0};
     MPI_Aint first, last;
     CHECK_OK(MPI_Get_address(&one, &first));
     CHECK_OK(MPI_Get_address(&one.d, &last));

@@ -11,6 +11,7 @@ use crate::objects::locked;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::Communicator;
+use oxmpi_core::buffered::BufferOf;
 use oxmpi_core::start::{Started, start};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
@@ -21,17 +22,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The World Model and the sessions that are initialised and not finalised.
-static USERS: Mutex<Users> = Mutex::new(Users { library: None, count: 0 });
+static USERS: Mutex<Users> = Mutex::new(Users { library: None, count: 0, has_left: false });
 
 struct Users {
     /// Made once.
     library: Option<&'static Running>,
     count: usize,
+    /// The peers were told that the program ends.
+    has_left: bool,
 }
 
 /// The process is a rank from now on, for one user more; with `threads` for calls from several threads.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     let mut users = locked(&USERS);
+    if users.has_left {
+        let text = "called when the program ends: its other processes were told so";
+        return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
+    }
     let library = match users.library {
         Some(library) => library,
         None => {
@@ -125,8 +132,9 @@ extern "C" fn at_exit() {
     if library::is_forked() {
         return;
     }
-    let Ok(users) = USERS.try_lock() else { return };
-    if let Users { library: Some(library), count: 0 } = *users {
+    let Ok(mut users) = USERS.try_lock() else { return };
+    if let Users { library: Some(library), count: 0, .. } = *users {
+        users.has_left = true;
         library.process.take_leave();
         library.client.segment().status().set_state(RankState::Finalized);
     }
@@ -174,15 +182,18 @@ impl Running {
     pub(crate) fn end_world(&'static self) -> Result<()> {
         // First of all, while MPI is as usable as ever.
         delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
+        // What lasts is done before the program is told that MPI is finalised.
+        let mut comms = self.communicators_of(Origin::WORLD);
         if has_others() {
-            let mut comms = self.communicators_of(Origin::WORLD);
             comms.extend([self.process.world().clone(), self.process.own().clone()]);
             self.process.end_communicators(&comms);
-            self.forget_handles_of(Origin::WORLD);
         } else {
-            // What lasts is done before the program is told that MPI is finalised.
             self.process.rest();
+            comms.iter().for_each(|comm| self.process.close(comm));
         }
+        // It fails if there is none.
+        let _ = self.process.detach(BufferOf::Process);
+        self.forget_handles_of(Origin::WORLD);
         library::end_world(self);
         exit(self);
         Ok(())

@@ -91,6 +91,18 @@ fn the_initial_error_handler_is_what_the_user_says() {
 }
 
 #[test]
+fn without_the_world_model_the_initial_error_handler_counts() {
+    let p = compile(&["jobs/errors"]);
+    let text = "MPI_Comm_rank: MPI_ERR_COMM: the communicator is MPI_COMM_WORLD, which is there between MPI_Init and \
+                MPI_Finalize only";
+    fails(&p, "session", 5, &format!("{text}{FATAL}"));
+    let with =
+        |arguments: &[&str]| p.run(2, &["--initial-errhandler", "mpi_errors_return"], "errors", arguments);
+    with(&["session"]).is_fine(2, "early 5");
+    with(&["session", "7"]).reports(7, "rank ");
+}
+
+#[test]
 fn a_user_handler_may_end_the_program() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["handler-exits", "9"]).reports(9, "rank ");
