@@ -168,6 +168,7 @@ programs! {
     errors_added
     errors_args
     finalize_learn
+    finalize_stays
     forked_child
     fortran_abi
     graph_create

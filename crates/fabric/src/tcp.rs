@@ -447,7 +447,8 @@ impl Fabric for Tcp {
         let mut all = true;
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
-            if !peer.link.is_acknowledged() {
+            // What it does not need it may never look at: it may rest as well.
+            if !peer.link.has_delivered() {
                 all = false;
                 peer.link.ask();
             }

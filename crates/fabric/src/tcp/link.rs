@@ -106,6 +106,11 @@ impl Link {
         self.out.is_acknowledged()
     }
 
+    /// Whether the peer has everything that it needs.
+    pub fn has_delivered(&self) -> bool {
+        self.out.has_delivered()
+    }
+
     /// Asks the peer to say what it has.
     pub fn ask(&mut self) {
         self.out.ask();
