@@ -16,6 +16,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Errhandler, Group as GroupHandle, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::comm::{Comparison, Peer};
+use oxmpi_core::handler::ErrorHandler;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
@@ -66,8 +67,26 @@ unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
     Ok(tag)
 }
 
+/// A group of a call on a communicator, if it comes from the same session.
+fn check_origin(communicator: &Communicator, group: Arc<Group>) -> Result<Arc<Group>> {
+    if !group.is_empty() {
+        communicator.origin().check_same(group.origin(), abi::MPI_ERR_GROUP, "the group")?;
+    }
+    Ok(group)
+}
+
 fn hints_of(info: Info) -> Result<CommHints> {
     info::given(info).map(|info| CommHints::default().updated(&info))
+}
+
+/// Runs a call that makes a communicator of groups alone. Its error handler is told of what goes wrong in the call itself.
+fn on_creation(
+    function: FuncId,
+    errhandler: Errhandler,
+    call: impl FnOnce(&'static Running, ErrorHandler) -> Result<()>,
+) -> c_int {
+    let result = library().and_then(|library| call(library, errhandlers::attach(errhandler, Kind::Comm)?));
+    outcome(function, Some(On::Creation(errhandler)), result)
 }
 
 /// How a communicator ends.
@@ -154,7 +173,7 @@ mpi! {
     /// MPI-5.0 section 7.4.2. Collective.
     fn MPI_Comm_create(comm: Comm, group: GroupHandle, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create, comm, |library, communicator| {
-            let group = library.group(group);
+            let group = library.group(group).and_then(|group| check_origin(communicator, group));
             let made = library.process.create(communicator, group.as_deref().unwrap_or(&Group::EMPTY))?;
             group?;
             give_if_any(library, newcomm, made)
@@ -169,15 +188,14 @@ mpi! {
         errhandler: Errhandler,
         newcomm: *mut Comm,
     ) -> c_int {
-        on_none(FuncId::MPI_Comm_create_from_group, |library| {
+        on_creation(FuncId::MPI_Comm_create_from_group, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let (hints, handler) = (hints_of(info)?, errhandlers::attach(errhandler, Kind::Comm)?);
+            let hints = hints_of(info)?;
             let group = library.group(group)?;
-            let made = library.process.create_from_group(&group, tag)?;
+            let made = library.process.create_from_group(&group, tag, handler)?;
             if let Some(made) = &made {
                 made.set_hints(hints);
-                made.errhandler_cell().set(handler);
             }
             give_if_any(library, newcomm, made)
         })
@@ -194,15 +212,14 @@ mpi! {
         errhandler: Errhandler,
         newintercomm: *mut Comm,
     ) -> c_int {
-        on_none(FuncId::MPI_Intercomm_create_from_groups, |library| {
+        on_creation(FuncId::MPI_Intercomm_create_from_groups, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let (hints, handler) = (hints_of(info)?, errhandlers::attach(errhandler, Kind::Comm)?);
+            let hints = hints_of(info)?;
             let (local, remote) = (library.group(local_group)?, library.group(remote_group)?);
             let (local, remote) = ((&*local, local_leader), (&*remote, remote_leader));
-            let made = library.process.intercomm_create_from_groups(local, remote, tag)?;
+            let made = library.process.intercomm_create_from_groups(local, remote, tag, handler)?;
             made.set_hints(hints);
-            made.errhandler_cell().set(handler);
             give(library, newintercomm, "newintercomm", made)
         })
     }
@@ -218,7 +235,7 @@ mpi! {
     /// MPI-5.0 section 7.4.2. Collective over the group.
     fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {
-            let group = library.group(group)?;
+            let group = check_origin(communicator, library.group(group)?)?;
             give_if_any(library, newcomm, library.process.create_group(communicator, &group, tag)?)
         })
     }
@@ -266,7 +283,11 @@ mpi! {
     ) -> c_int {
         on_comm(FuncId::MPI_Intercomm_create, local_comm, |library, communicator| {
             let leads = communicator.rank() == local_leader;
-            let (comm, wrong) = match leads.then(|| library.communicator(peer_comm)).transpose() {
+            let peer = || {
+                let peer = library.communicator(peer_comm)?;
+                communicator.check_origin(&peer, "peer_comm").map(|()| peer)
+            };
+            let (comm, wrong) = match leads.then(peer).transpose() {
                 Ok(comm) => (comm, None),
                 Err(error) => (None, Some(error)),
             };

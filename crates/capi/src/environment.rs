@@ -1,24 +1,16 @@
 //! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
 
-use crate::attributes::delete_attributes;
-use crate::errors::{end_job, end_jobs_through, on_none, outcome, put_string};
-use crate::export;
-use crate::fortran_types::FortranTypes;
+use crate::errors::{end_job, on_none, outcome, put_string};
 use crate::info;
-use crate::library::{self, Running, put, running};
-use crate::memory::OrdinaryMemory;
+use crate::library::{self, Running, World, put, running};
+use crate::life;
 use crate::objects::objects;
-use crate::predefined::Values;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info as InfoHandle};
 use oxmpi_core::handler::ErrorHandler;
-use oxmpi_core::start::{Started, start};
-use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
-use oxmpi_objects::predefined::Predefined;
-use oxmpi_os::segment::RankState;
 use std::ffi::{c_char, c_int};
 
 /// Starts MPI with at most the wanted thread level; returns the one granted.
@@ -34,46 +26,25 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     if !library::claim_initialization() {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
-    let Started { process, client } =
-        start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
-    end_jobs_through(client.clone());
+    let library = life::enter(level >= abi::MPI_THREAD_SERIALIZED)?;
     let initial = ErrorHandler::predefined(objects().initial_handler);
-    process.world().errhandler_cell().set(initial.clone());
-    process.own().errhandler_cell().set(initial);
-    info::settle_environment(process.size(), wanted);
-    let attribute_values = Values::new(&client);
-    let (communicators, groups) = (Table::new(), Table::new());
-    let (datatypes, operations) = (Table::new(), Table::new());
-    if level >= abi::MPI_THREAD_SERIALIZED {
-        process.set_threaded()?;
-    } else {
-        // SAFETY: the program has promised that one thread at a time calls MPI, and always the same.
-        let promise = unsafe { SingleThread::promise() };
-        communicators.set_single_threaded(promise);
-        groups.set_single_threaded(promise);
-        datatypes.set_single_threaded(promise);
-        operations.set_single_threaded(promise);
-    }
-    process.keep_pending(true);
-    let library = library::begin(Running {
-        process,
-        client,
-        communicators,
-        groups,
-        datatypes,
-        predefined: Predefined::new(),
-        fortran_types: FortranTypes::default(),
-        operations,
-        level,
-        wanted_level: wanted,
-        attribute_values,
-        main_thread: std::thread::current().id(),
-        ordinary_memory: OrdinaryMemory::default(),
-    });
-    let status = library.client.segment().status();
-    export::note_calls_in(status.last_call_cell());
-    status.set_state(RankState::Initialized);
+    library.process.world().errhandler_cell().set(initial.clone());
+    library.process.own().errhandler_cell().set(initial);
+    info::settle_environment(library.process.size(), wanted);
+    let main_thread = std::thread::current().id();
+    library::begin_world(library, World { level, wanted_level: wanted, main_thread });
     Ok(level)
+}
+
+/// The error of MPI_Finalize without the World Model: sessions have an end of their own.
+fn not_finalizable() -> MpiError {
+    match library::library() {
+        Ok(_) => {
+            let text = "the World Model is not initialised, or was finalised before; sessions end by MPI_Session_finalize";
+            MpiError::new(abi::MPI_ERR_OTHER, text)
+        }
+        Err(error) => error,
+    }
 }
 
 mpi! {
@@ -110,28 +81,25 @@ mpi! {
 
     /// MPI-5.0 section 11.2.2.
     fn MPI_Finalize() -> c_int {
-        on_none(FuncId::MPI_Finalize, |library| {
-            // First of all, while MPI is as usable as ever (MPI-5.0 section 11.2.2).
-            delete_attributes(abi::MPI_COMM_SELF, &library.process.own().attributes)?;
-            library.process.drain();
-            library.client.segment().status().set_state(RankState::Finalized);
-            library::end();
-            Ok(())
-        })
+        let result = running().ok_or_else(not_finalizable).and_then(Running::end_world);
+        outcome(FuncId::MPI_Finalize, None, result)
     }
 
-    /// MPI-5.0 section 11.6.2.
+    /// MPI-5.0 section 11.6.2. Without the World Model it is the level of the process: sessions may have less
+    /// (MPI_Session_get_info).
     fn MPI_Query_thread(provided: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Query_thread, |library| {
+            let level = library.world.get().map_or_else(|| library.level(), |world| world.level);
             // SAFETY: the C program passes a place for an integer.
-            unsafe { put(provided, library.level, "provided") }
+            unsafe { put(provided, level, "provided") }
         })
     }
 
-    /// MPI-5.0 section 11.6.2.
+    /// MPI-5.0 section 11.6.2. Without the World Model it is the thread that called the first MPI_Session_init.
     fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Is_thread_main, |library| {
-            let main = std::thread::current().id() == library.main_thread;
+            let known = library.world.get().map_or(library.first_thread, |world| world.main_thread);
+            let main = std::thread::current().id() == known;
             // SAFETY: the C program passes a place for an integer.
             unsafe { put(flag, c_int::from(main), "flag") }
         })
@@ -139,7 +107,7 @@ mpi! {
 
     /// MPI-5.0 section 9.7. Ends the whole job; does not return.
     fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
-        if running().is_none() {
+        if library::library().is_err() {
             end_job(errorcode, "MPI_Abort was called while MPI was not initialised");
         }
         end_job(errorcode, "")

@@ -122,6 +122,12 @@ pub(crate) fn attach(handle: Errhandler, kind: Kind) -> Result<ErrorHandler> {
     Ok(ErrorHandler::made(handle, Arc::new(Attached(Handle::from_raw(handle as u64)))))
 }
 
+/// Whether a handle that the program passes may be given to an object of this kind.
+pub(crate) fn is_for(handle: Errhandler, kind: Kind) -> bool {
+    is_predefined(handle).unwrap_or(false)
+        || counted(handle, |handler, _| Ok(handler.kind == kind)).unwrap_or(false)
+}
+
 /// The handle of an object's handler, with a new reference for the program.
 pub(crate) fn refer(cell: &HandlerCell) -> Errhandler {
     let handler = cell.get();
@@ -138,9 +144,9 @@ pub(crate) fn function_of(handle: Errhandler, kind: Kind) -> Option<usize> {
     (handler.kind == kind).then_some(handler.function)
 }
 
-/// The handler that an int stands for, if there is one.
-pub(crate) fn current(int: u32) -> Option<u64> {
-    Some(objects().errhandlers.current(int).ok()?.raw())
+/// The handler that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().errhandlers.from_int(int).raw()
 }
 
 fn create(kind: Kind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {

@@ -7,6 +7,7 @@
 use crate::errhandlers::{self, Kind};
 use crate::library::{self, put, running};
 use crate::objects::{locked, objects};
+use crate::sessions;
 use crate::strings::put_named;
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
@@ -140,13 +141,29 @@ impl Counting {
     }
 }
 
-/// The handler that counts: that of the object if it has one, else that of MPI_COMM_SELF, and the initial one before
-/// MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3).
+/// The handler that counts: that of the object if it has one, or that which a call names for the object that it makes; else
+/// that of MPI_COMM_SELF, and the initial one before MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3).
 fn counting(on: Option<On>) -> Counting {
     if let Some(On::File(file)) = on {
         return Counting::of(&objects().file_handler, file, Kind::File);
     }
-    let Some(library) = running() else {
+    match on {
+        Some(On::Session(session)) => {
+            if let Ok(session) = sessions::find(session) {
+                return Counting::of(&session.errhandler, session.errhandler.object(), Kind::Session);
+            }
+        }
+        Some(On::Creation(handle)) if errhandlers::is_for(handle, Kind::Comm) => {
+            let function = errhandlers::function_of(handle, Kind::Comm);
+            return Counting { handle, function, object: abi::MPI_COMM_NULL };
+        }
+        Some(On::SessionCreation(handle)) if errhandlers::is_for(handle, Kind::Session) => {
+            let function = errhandlers::function_of(handle, Kind::Session);
+            return Counting { handle, function, object: abi::MPI_SESSION_NULL };
+        }
+        _ => {}
+    }
+    let Ok(library) = library::library() else {
         return Counting::predefined(objects().initial_handler);
     };
     match on {
@@ -162,7 +179,12 @@ fn counting(on: Option<On>) -> Counting {
         }
         _ => {}
     }
-    Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
+    match running() {
+        Some(library) => {
+            Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
+        }
+        None => Counting::predefined(objects().initial_handler),
+    }
 }
 
 /// What a code is called in reports.
@@ -203,7 +225,7 @@ fn advice(code: c_int, handler: Errhandler) -> String {
                 .to_owned()
         }
         _ if library::is_forked() => "The forked process ends; the rank and its job go on.".to_owned(),
-        _ if running().is_none() => format!(
+        _ if library::library().is_err() => format!(
             "Before MPI_Init has returned, and after MPI_Finalize, the initial error handler counts, which is {name} \
              (parameter mpi_initial_errhandler): the job ends."
         ),

@@ -41,6 +41,7 @@ fn combine(
 ) -> c_int {
     on_none(function, |library| {
         let (one, other) = (library.group(one)?, library.group(other)?);
+        one.check_origin(&other, "group2")?;
         give(library, newgroup, "newgroup", operation(&one, &other))
     })
 }
@@ -90,6 +91,7 @@ mpi! {
     ) -> c_int {
         on_none(FuncId::MPI_Group_translate_ranks, |library| {
             let (from, to) = (library.group(group1)?, library.group(group2)?);
+            from.check_origin(&to, "group2")?;
             let n = number(n)?;
             // SAFETY: the C program passes an array of so many ranks.
             let translated = from.translate(unsafe { array(ranks1, n, "ranks1") }?, &to)?;
@@ -107,7 +109,9 @@ mpi! {
     /// MPI-5.0 section 7.3.1.
     fn MPI_Group_compare(group1: GroupHandle, group2: GroupHandle, result: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_compare, |library| {
-            let related = match library.group(group1)?.compare(&*library.group(group2)?) {
+            let (one, other) = (library.group(group1)?, library.group(group2)?);
+            one.check_origin(&other, "group2")?;
+            let related = match one.compare(&other) {
                 Comparison::Identical => abi::MPI_IDENT,
                 Comparison::Similar => abi::MPI_SIMILAR,
                 Comparison::Unequal => abi::MPI_UNEQUAL,

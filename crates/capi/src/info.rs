@@ -67,7 +67,7 @@ fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option
     info
 }
 
-fn level_name(level: c_int) -> Option<&'static str> {
+pub(crate) fn level_name(level: c_int) -> Option<&'static str> {
     Some(match level {
         abi::MPI_THREAD_SINGLE => "MPI_THREAD_SINGLE",
         abi::MPI_THREAD_FUNNELED => "MPI_THREAD_FUNNELED",
@@ -95,9 +95,9 @@ pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()>
     unsafe { put(place, handle.raw() as InfoHandle, what) }
 }
 
-/// The info that an int stands for, if there is one.
-pub(crate) fn current(int: u32) -> Option<u64> {
-    Some(objects().infos.current(int).ok()?.raw())
+/// The info that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().infos.from_int(int).raw()
 }
 
 fn no_info(handle: InfoHandle, why: impl std::fmt::Display) -> MpiError {
@@ -155,7 +155,7 @@ mpi! {
         if words.is_empty() {
             words = own_arguments();
         }
-        let (ranks, level) = (running().map(|l| l.process.size()), running().map(|l| l.wanted_level));
+        let (ranks, level) = (running().map(|l| l.process.size()), running().and_then(|l| Some(l.world.get()?.wanted_level)));
         outcome(FuncId::MPI_Info_create_env, None, give(environment(&words, ranks, level), info, "info"))
     }
 

@@ -1,7 +1,8 @@
 //! The state behind the C functions, and the way from handles to objects.
 //!
-//! There is one [`Running`] between MPI_Init and MPI_Finalize. A call finds it with one load; a null pointer means
-//! that MPI is not initialised, or not any more. It is never freed: threads may still be on their way out.
+//! There is one [`Running`], made by the first MPI_Init or MPI_Session_init (module `life`). Between MPI_Init and MPI_Finalize
+//! a call finds it with one load; a null pointer means that the World Model is not initialised, or not any more, and that a
+//! second look is due: there may be sessions. It is never freed: threads may still be on their way out.
 
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
@@ -11,7 +12,7 @@ use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, O
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::table::{Handle, Ref, Table};
+use oxmpi_mem::table::{BadHandle, Handle, Ref, Table};
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
@@ -20,11 +21,11 @@ use oxmpi_objects::predefined::Predefined;
 use oxmpi_rt::client::Client;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
-/// MPI between MPI_Init and MPI_Finalize.
+/// The process as a rank.
 pub(crate) struct Running {
     pub(crate) process: Process<Ways>,
     pub(crate) client: Arc<Client>,
@@ -34,19 +35,37 @@ pub(crate) struct Running {
     pub(crate) predefined: Predefined,
     pub(crate) fortran_types: FortranTypes,
     pub(crate) operations: Table<Op>,
+    /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there for the program: between MPI_Init and MPI_Finalize.
+    pub(crate) has_world: AtomicBool,
+    /// Whether calls may come from several threads.
+    pub(crate) has_threads: AtomicBool,
+    /// What MPI_Init was told.
+    pub(crate) world: OnceLock<World>,
+    /// The thread that made this process a rank.
+    pub(crate) first_thread: ThreadId,
+    /// What the attributes say that the library sets.
+    pub(crate) attribute_values: Values,
+    /// What MPI_Alloc_mem gave when the heap had no room.
+    pub(crate) ordinary_memory: OrdinaryMemory,
+    /// Sessions that were ever initialised.
+    pub(crate) sessions: AtomicU64,
+}
+
+/// The World Model.
+#[derive(Debug)]
+pub(crate) struct World {
     /// The thread level that was granted.
     pub(crate) level: c_int,
     /// The thread level that the program asked for.
     pub(crate) wanted_level: c_int,
-    /// What the attributes say that the library sets.
-    pub(crate) attribute_values: Values,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
-    /// What MPI_Alloc_mem gave when the heap had no room.
-    pub(crate) ordinary_memory: OrdinaryMemory,
 }
 
+/// Between MPI_Init and MPI_Finalize.
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
+/// Between these, and while there is a session.
+static OPEN: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 
 const BEFORE: u8 = 0;
@@ -55,7 +74,7 @@ const FINALIZED: u8 = 2;
 /// In a child that the program has forked off after MPI_Init.
 const FORKED: u8 = 3;
 
-/// MPI, if it is initialised and not finalised.
+/// MPI, if the World Model is initialised and not finalised.
 #[inline(always)]
 pub(crate) fn running() -> Option<&'static Running> {
     // SAFETY: null, or a leaked box that is never freed.
@@ -67,18 +86,23 @@ pub(crate) fn running() -> Option<&'static Running> {
 pub(crate) fn library() -> Result<&'static Running> {
     match running() {
         Some(library) => Ok(library),
-        None => Err(not_running()),
+        None => without_world(),
     }
 }
 
+/// MPI while there is no World Model: for the sessions.
 #[cold]
-fn not_running() -> MpiError {
+fn without_world() -> Result<&'static Running> {
+    // SAFETY: null, or a leaked box that is never freed.
+    if let Some(library) = unsafe { OPEN.load(Ordering::Acquire).as_ref() } {
+        return Ok(library);
+    }
     let text = match PHASE.load(Ordering::Acquire) {
-        FINALIZED => "called after MPI_Finalize",
+        FINALIZED => "called after MPI_Finalize, and there is no session",
         FORKED => "called in a process that was forked off by a rank: only the rank itself may call MPI",
-        _ => "called before MPI_Init or MPI_Init_thread",
+        _ => "called before MPI_Init or MPI_Init_thread, and there is no session",
     };
-    MpiError::new(abi::MPI_ERR_OTHER, text)
+    Err(MpiError::new(abi::MPI_ERR_OTHER, text))
 }
 
 /// Claims the one initialisation. `false`: somebody has done it before.
@@ -86,19 +110,30 @@ pub(crate) fn claim_initialization() -> bool {
     PHASE.compare_exchange(BEFORE, INITIALIZED, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// Opens the library for calls.
-pub(crate) fn begin(library: Running) -> &'static Running {
-    let library: &'static Running = Box::leak(Box::new(library));
-    RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
-    // SAFETY: the handler stores to two atomics, which is allowed in a child of any process.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-    library
+/// Opens the library for the calls of sessions.
+pub(crate) fn open(library: &'static Running) {
+    OPEN.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
 }
 
-/// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings.
-extern "C" fn in_forked_child() {
+/// Closes the library for all calls.
+pub(crate) fn close() {
+    OPEN.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Opens the World Model for calls.
+pub(crate) fn begin_world(library: &'static Running, world: World) {
+    // There is one MPI_Init.
+    let _ = library.world.set(world);
+    library.has_world.store(true, Ordering::Release);
+    RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+}
+
+/// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings. It stores to
+/// atomics, which is allowed in a child of any process.
+pub(crate) extern "C" fn in_forked_child() {
     PHASE.store(FORKED, Ordering::Release);
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+    OPEN.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 /// Whether this process was forked off by a rank.
@@ -106,9 +141,10 @@ pub(crate) fn is_forked() -> bool {
     PHASE.load(Ordering::Acquire) == FORKED
 }
 
-/// Closes the library for calls.
-pub(crate) fn end() {
+/// Closes the World Model for calls.
+pub(crate) fn end_world(library: &Running) {
     PHASE.store(FINALIZED, Ordering::Release);
+    library.has_world.store(false, Ordering::Release);
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
 }
 
@@ -165,20 +201,23 @@ impl Running {
     #[inline(always)]
     pub(crate) fn communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
         match comm {
-            abi::MPI_COMM_WORLD => Ok(CommRef::Predefined(self.process.world())),
-            abi::MPI_COMM_SELF => Ok(CommRef::Predefined(self.process.own())),
+            abi::MPI_COMM_WORLD if self.has_world() => Ok(CommRef::Predefined(self.process.world())),
+            abi::MPI_COMM_SELF if self.has_world() => Ok(CommRef::Predefined(self.process.own())),
             _ => self.made_communicator(comm),
         }
     }
 
+    /// Whether the predefined communicators are there for the program.
+    #[inline(always)]
+    fn has_world(&self) -> bool {
+        self.has_world.load(Ordering::Relaxed)
+    }
+
     #[inline(never)]
     fn made_communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
-        if comm == abi::MPI_COMM_NULL {
-            return Err(MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL"));
-        }
         match self.communicators.get(Handle::from_raw(comm as u64)) {
             Ok(made) => Ok(CommRef::Made(made)),
-            Err(bad) => Err(MpiError::new(abi::MPI_ERR_COMM, format!("the communicator {comm:#x}: {bad}"))),
+            Err(bad) => Err(no_communicator(comm, bad)),
         }
     }
 
@@ -258,6 +297,27 @@ impl Running {
         // for it (MPI-5.0 section 3.7.2).
         Ok(unsafe { UserBuf::new(address.cast_mut().cast(), count, layout) })
     }
+}
+
+#[cold]
+fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
+    let name = match comm {
+        abi::MPI_COMM_WORLD => "MPI_COMM_WORLD",
+        abi::MPI_COMM_SELF => "MPI_COMM_SELF",
+        abi::MPI_COMM_NULL => return MpiError::new(abi::MPI_ERR_COMM, "the communicator is MPI_COMM_NULL"),
+        _ => {
+            let text =
+                format!("the communicator {comm:#x}: {bad}, or was part of a session that is finalised");
+            let text = if matches!(bad, BadHandle::Freed(_)) {
+                text
+            } else {
+                format!("the communicator {comm:#x}: {bad}")
+            };
+            return MpiError::new(abi::MPI_ERR_COMM, text);
+        }
+    };
+    let text = format!("the communicator is {name}, which is there between MPI_Init and MPI_Finalize only");
+    MpiError::new(abi::MPI_ERR_COMM, text)
 }
 
 /// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.

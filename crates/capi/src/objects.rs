@@ -4,6 +4,7 @@
 use crate::errhandlers::UserHandler;
 use crate::fortran_abi::FortranAbi;
 use crate::grequests::Requests;
+use crate::sessions::Session;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Errhandler;
 use oxmpi_core::handler::{ErrorHandler, HandlerCell};
@@ -12,7 +13,7 @@ use oxmpi_objects::attribute::Keyvals;
 use oxmpi_objects::errorcode::ErrorCodes;
 use oxmpi_objects::info::Info;
 use oxmpi_param::{InitialErrhandler, Params};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Objects of the whole library.
 pub(crate) struct Objects {
@@ -21,6 +22,7 @@ pub(crate) struct Objects {
     pub(crate) keyvals: Keyvals,
     pub(crate) codes: Mutex<ErrorCodes>,
     pub(crate) generalized: Requests,
+    pub(crate) sessions: Table<Arc<Session>>,
     /// What a Fortran layer has told.
     pub(crate) fortran: Mutex<FortranAbi>,
     /// The handler of MPI_FILE_NULL, which new files get (MPI-5.0 section 14.7).
@@ -35,6 +37,7 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
     keyvals: Keyvals::default(),
     codes: Mutex::new(ErrorCodes::new()),
     generalized: Requests::default(),
+    sessions: Table::new(),
     fortran: Mutex::default(),
     file_handler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN)),
     initial_handler: initial_handler(),

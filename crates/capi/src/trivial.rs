@@ -9,11 +9,12 @@ use oxmpi_abi::constants::{
     MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION, MPI_VERSION,
 };
 use oxmpi_abi::types::*;
+use oxmpi_mem::table::{FIRST_INDEX, Handle};
 use oxmpi_objects::error::Result;
 
 use crate::errors::{outcome, put_string};
-use crate::library::{Running, null, put, running};
-use crate::{errhandlers, info};
+use crate::library::{Running, library, null, put};
+use crate::{errhandlers, info, sessions};
 
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
@@ -118,35 +119,30 @@ mpi! {
     }
 }
 
-/// Handles below this are predefined: their values are fixed by the standard and need no table.
-const FIRST_USER_HANDLE: usize = 4096;
-
-/// A handle as a Fortran integer: the low 32 bits, which are all of a predefined handle and the index of another.
+/// A handle as a Fortran integer (`oxmpi_mem::table::Int`).
 fn to_int(handle: usize) -> c_int {
-    handle as u32 as c_int
+    Handle::from_raw(handle as u64).to_int().cast_signed()
 }
 
-/// The handle that a Fortran integer stands for: a predefined one is its own value; for another it is the index and, in
-/// the high half, the generation that its slot has now, which `current` finds out. An index that names nothing keeps
-/// generation 0, so that its use is reported.
-///
-/// So a Fortran program's stale handle is found only until its slot is used again.
-fn from_int(value: c_int, current: impl FnOnce(&'static Running, u32) -> Option<u64>) -> usize {
-    from_int_at_any_time(value, |index| running().and_then(|library| current(library, index)))
+/// The handle that a Fortran integer stands for, which `find` finds out unless it is predefined: those are their own values.
+/// The use of one that names nothing, or what is gone, is reported.
+fn from_int(value: c_int, find: impl FnOnce(&'static Running, u32) -> u64) -> usize {
+    from_int_at_any_time(value, |int| match library() {
+        Ok(library) => find(library, int),
+        // There is nothing for which it could stand.
+        Err(_) => u64::from(int),
+    })
 }
 
 /// As [`from_int`], for objects that exist without MPI_Init.
-fn from_int_at_any_time(value: c_int, current: impl FnOnce(u32) -> Option<u64>) -> usize {
-    let index = value as u32;
-    if (index as usize) < FIRST_USER_HANDLE {
-        return index as usize;
-    }
-    current(index).map_or(index as usize, |handle| handle as usize)
+fn from_int_at_any_time(value: c_int, find: impl FnOnce(u32) -> u64) -> usize {
+    let int = value.cast_unsigned();
+    (if int < FIRST_INDEX { u64::from(int) } else { find(int) }) as usize
 }
 
 /// A kind of object of which a program cannot have any yet.
-fn none_yet(_: &'static Running, _: u32) -> Option<u64> {
-    None
+fn none_yet(_: &'static Running, int: u32) -> u64 {
+    u64::from(int)
 }
 
 mpi! {
@@ -157,7 +153,7 @@ mpi! {
 
     /// The inverse of [`MPI_Comm_toint`].
     fn MPI_Comm_fromint(comm: c_int) -> Comm {
-        from_int(comm, |library, int| Some(library.communicators.current(int).ok()?.raw()))
+        from_int(comm, |library, int| library.communicators.from_int(int).raw())
     }
 
     /// As [`MPI_Comm_toint`].
@@ -167,7 +163,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
-        from_int_at_any_time(errhandler, errhandlers::current)
+        from_int_at_any_time(errhandler, errhandlers::of_int)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -187,7 +183,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Group_fromint(group: c_int) -> Group {
-        from_int(group, |library, int| Some(library.groups.current(int).ok()?.raw()))
+        from_int(group, |library, int| library.groups.from_int(int).raw())
     }
 
     /// As [`MPI_Comm_toint`].
@@ -197,7 +193,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Info_fromint(info: c_int) -> Info {
-        from_int_at_any_time(info, info::current)
+        from_int_at_any_time(info, info::of_int)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -207,7 +203,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Message_fromint(message: c_int) -> Message {
-        from_int(message, |library, int| library.process.current_request(int))
+        from_int(message, |library, int| library.process.request_of_int(int))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -217,7 +213,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Op_fromint(op: c_int) -> Op {
-        from_int(op, |library, int| Some(library.operations.current(int).ok()?.raw()))
+        from_int(op, |library, int| library.operations.from_int(int).raw())
     }
 
     /// As [`MPI_Comm_toint`].
@@ -227,7 +223,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Request_fromint(request: c_int) -> Request {
-        from_int(request, |library, int| library.process.current_request(int))
+        from_int(request, |library, int| library.process.request_of_int(int))
     }
 
     /// As [`MPI_Comm_toint`].
@@ -237,7 +233,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Session_fromint(session: c_int) -> Session {
-        from_int(session, none_yet)
+        from_int_at_any_time(session, sessions::of_int)
     }
 
     /// As [`MPI_Comm_toint`].
@@ -247,7 +243,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Type_fromint(datatype: c_int) -> Datatype {
-        from_int(datatype, |library, int| Some(library.datatypes.current(int).ok()?.raw()))
+        from_int(datatype, |library, int| library.datatypes.from_int(int).raw())
     }
 
     /// As [`MPI_Comm_toint`].

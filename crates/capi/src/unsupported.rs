@@ -3,7 +3,7 @@
 use crate::errors;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants::MPI_ERR_UNSUPPORTED_OPERATION;
-use oxmpi_abi::types::{Comm, File, Session, Win};
+use oxmpi_abi::types::{Comm, Errhandler, File, Session, Win};
 use oxmpi_engine::Completion;
 use oxmpi_objects::error::MpiError;
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use std::ffi::c_int;
 ///
 /// It is the first argument of such a type that the function takes by value. The handle comes from the program unchecked.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code)] // windows, files and sessions do not exist yet: their errors go to MPI_COMM_SELF
+#[allow(dead_code)] // windows and files do not exist yet: their errors go to MPI_COMM_SELF
 pub(crate) enum On {
     /// A communicator.
     Comm(Comm),
@@ -22,6 +22,10 @@ pub(crate) enum On {
     File(File),
     /// A session.
     Session(Session),
+    /// A communicator that the call was to make, with this error handler, which counts for the call itself.
+    Creation(Errhandler),
+    /// As [`On::Creation`], for a session.
+    SessionCreation(Errhandler),
     /// The communicator of a failed operation, which may be freed by now, and the operation's error code.
     Failed(Completion, c_int),
 }

@@ -122,6 +122,7 @@ macro_rules! programs {
 
 programs! {
     alloc_mem
+    any_time
     attr_comm
     attr_predefined
     attr_self_finalize
@@ -167,6 +168,7 @@ programs! {
     errors_added
     errors_args
     finalize_learn
+    finalize_stays
     forked_child
     fortran_abi
     graph_create
@@ -174,6 +176,7 @@ programs! {
     grequest_thread
     group_algebra
     group_errors
+    handles_int
     hw_resources
     idle
     info_basic
@@ -223,6 +226,15 @@ programs! {
     persistent_threads
     persistent_vector
     request_get_status
+    session_buffers
+    session_cycles
+    session_errors
+    session_leak
+    session_live
+    session_mixed
+    session_psets
+    session_threads
+    session_upgrade
     thread_multiple
     thread_stress
     thread_wake

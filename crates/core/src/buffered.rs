@@ -1,8 +1,10 @@
-//! Buffers for buffered sends (MPI-5.0 section 3.6): one of the process, and one of each communicator that was given one.
+//! Buffers for buffered sends (MPI-5.0 section 3.6): one of the process, one of each session and one of each communicator
+//! that was given one.
 //!
 //! The lane keeps the data of buffered messages in memory of its own, so a buffer that the program attaches is an
 //! allowance: it says how many bytes may wait at a time, and its memory is not used. A message of a communicator that
-//! has a buffer counts there, every other one counts in the process's.
+//! has a buffer counts there; else in the buffer of the session that the communicator comes from, if that has one; else in
+//! the process's.
 
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
@@ -10,6 +12,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::origin::Origin;
 use std::collections::HashMap;
 
 /// A buffer that the program attached.
@@ -21,37 +24,101 @@ pub struct Attached {
     pub bytes: usize,
 }
 
-/// Whose buffer it is: that of a communicator, by its point-to-point context, or (`None`) the process's.
+/// Whose buffer a call is about.
+#[derive(Clone, Copy, Debug)]
+pub enum BufferOf<'a> {
+    /// The process's (MPI_Buffer_attach and its kin).
+    Process,
+    /// A communicator's (MPI_Comm_attach_buffer and its kin).
+    Communicator(&'a Communicator),
+    /// A session's (MPI_Session_attach_buffer and its kin).
+    Session(Origin),
+}
+
+/// The number of a buffer in the lane: the point-to-point context of its communicator, [`SESSION`] and the number of its
+/// session, or none for the process's.
 type Owner = Option<u32>;
+
+/// Contexts are fewer.
+const SESSION: u32 = 1 << 31;
+
+const _: () = assert!(Origin::SESSIONS < SESSION - 1, "u32::MAX is no number of a buffer");
+
+impl BufferOf<'_> {
+    fn owner(self) -> Owner {
+        match self {
+            BufferOf::Process => None,
+            BufferOf::Communicator(comm) => Some(comm.team.point_to_point),
+            BufferOf::Session(origin) => owner_of(origin),
+        }
+    }
+}
+
+fn owner_of(origin: Origin) -> Owner {
+    origin.session().map(|number| SESSION | number)
+}
 
 /// All attached buffers.
 #[derive(Debug, Default)]
-pub(crate) struct AttachedBuffers(HashMap<Owner, Attached>);
+pub(crate) struct AttachedBuffers {
+    buffers: HashMap<Owner, Attached>,
+    /// The contexts of communicators that come from sessions.
+    of_sessions: HashMap<u32, Origin>,
+}
 
 impl AttachedBuffers {
     /// Whose buffer counts for a message in this context.
     fn owner(&self, context: u32) -> Owner {
-        self.0.contains_key(&Some(context)).then_some(context)
+        let own = Some(context);
+        let of_session = || self.of_sessions.get(&context).and_then(|origin| owner_of(*origin));
+        let candidates = [own, of_session()];
+        candidates.into_iter().find(|owner| owner.is_some() && self.buffers.contains_key(owner)).flatten()
     }
 
-    /// A communicator is gone. Whether it had a buffer.
+    /// A communicator is gone. Whether its messages may have counted elsewhere than in the process's buffer.
     pub(crate) fn forget(&mut self, context: u32) -> bool {
-        self.0.remove(&Some(context)).is_some()
+        let had_own = self.buffers.remove(&Some(context)).is_some();
+        self.of_sessions.remove(&context).is_some() || had_own
     }
-}
-
-fn owner_of(comm: Option<&Communicator>) -> Owner {
-    comm.map(|comm| comm.team.point_to_point)
 }
 
 impl<F: Fabric> Domain<F> {
+    /// Notes where a new communicator comes from.
+    pub(crate) fn note_origin(&mut self, comm: &Communicator) {
+        if !comm.origin().is_world() {
+            let context = comm.team.point_to_point;
+            self.attached.of_sessions.insert(context, comm.origin());
+            self.settle_owner(context);
+        }
+    }
+
+    /// Tells the lane in which buffer messages of a context count from now on.
+    fn settle_owner(&mut self, context: u32) {
+        self.lane.set_own_buffer(context, self.attached.owner(context));
+    }
+
+    /// A buffer was attached or detached: others may count from now on.
+    fn settle_owners(&mut self, changed: BufferOf<'_>) {
+        match changed {
+            BufferOf::Process => {}
+            BufferOf::Communicator(comm) => self.settle_owner(comm.team.point_to_point),
+            BufferOf::Session(origin) => {
+                let of_sessions = &self.attached.of_sessions;
+                let ours = of_sessions.iter().filter(|(_, of)| **of == origin).map(|(context, _)| *context);
+                for context in ours.collect::<Vec<_>>() {
+                    self.settle_owner(context);
+                }
+            }
+        }
+    }
+
     /// Whether a buffered send of `len` bytes in this context fits the buffer that counts for it.
     ///
     /// # Errors
     /// MPI_ERR_BUFFER if it does not, or none is attached.
     pub(crate) fn check_attached(&self, context: u32, len: usize) -> Result<()> {
         let owner = self.attached.owner(context);
-        let Some(&Attached { bytes, .. }) = self.attached.0.get(&owner) else {
+        let Some(&Attached { bytes, .. }) = self.attached.buffers.get(&owner) else {
             return Err(MpiError::new(
                 abi::MPI_ERR_BUFFER,
                 "a buffered send needs a buffer: none is attached (MPI_Buffer_attach)",
@@ -73,25 +140,21 @@ impl<F: Fabric> Domain<F> {
     /// The buffer of an owner.
     fn attached_buffer(&self, owner: Owner) -> Result<Attached> {
         let none = || MpiError::new(abi::MPI_ERR_BUFFER, "no buffer is attached");
-        self.attached.0.get(&owner).copied().ok_or_else(none)
+        self.attached.buffers.get(&owner).copied().ok_or_else(none)
     }
 }
 
-/// In these calls the buffer is that of `comm` (MPI_Comm_attach_buffer and its kin), or else the process's
-/// (MPI_Buffer_attach and its kin).
 impl<F: Fabric> Process<F> {
     /// Allows buffered sends of so many bytes at a time.
     ///
     /// # Errors
     /// MPI_ERR_BUFFER if a buffer is attached already.
-    pub fn attach(&self, comm: Option<&Communicator>, buffer: Attached) -> Result<()> {
+    pub fn attach(&self, of: BufferOf<'_>, buffer: Attached) -> Result<()> {
         let mut domain = self.domain.lock();
-        match domain.attached_buffer(owner_of(comm)) {
+        match domain.attached_buffer(of.owner()) {
             Err(_) => {
-                domain.attached.0.insert(owner_of(comm), buffer);
-                if let Some(context) = owner_of(comm) {
-                    domain.lane.set_own_buffer(context, true);
-                }
+                domain.attached.buffers.insert(of.owner(), buffer);
+                domain.settle_owners(of);
                 Ok(())
             }
             Ok(before) => {
@@ -109,14 +172,12 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// MPI_ERR_BUFFER if no buffer is attached.
-    pub fn detach(&self, comm: Option<&Communicator>) -> Result<Attached> {
-        self.flush(comm)?;
+    pub fn detach(&self, of: BufferOf<'_>) -> Result<Attached> {
+        self.flush(of)?;
         let mut domain = self.domain.lock();
-        let buffer = domain.attached_buffer(owner_of(comm))?;
-        domain.attached.0.remove(&owner_of(comm));
-        if let Some(context) = owner_of(comm) {
-            domain.lane.set_own_buffer(context, false);
-        }
+        let buffer = domain.attached_buffer(of.owner())?;
+        domain.attached.buffers.remove(&of.owner());
+        domain.settle_owners(of);
         Ok(buffer)
     }
 
@@ -124,12 +185,12 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// MPI_ERR_BUFFER if no buffer is attached.
-    pub fn flush(&self, comm: Option<&Communicator>) -> Result<()> {
+    pub fn flush(&self, of: BufferOf<'_>) -> Result<()> {
         // Those that are there now: other threads may go on to send.
         let mut sends = {
             let domain = self.domain.lock();
-            domain.attached_buffer(owner_of(comm))?;
-            domain.lane.buffered_sends(owner_of(comm))
+            domain.attached_buffer(of.owner())?;
+            domain.lane.buffered_sends(of.owner())
         };
         self.wait_for(|domain| {
             sends.retain(|send| domain.lane.is_known(*send));
@@ -142,10 +203,10 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// As [`Process::flush`].
-    pub fn iflush(&self, comm: Option<&Communicator>) -> Result<RequestId> {
+    pub fn iflush(&self, of: BufferOf<'_>) -> Result<RequestId> {
         let mut domain = self.domain.lock();
-        domain.attached_buffer(owner_of(comm))?;
-        let sends = domain.lane.buffered_sends(owner_of(comm));
+        domain.attached_buffer(of.owner())?;
+        let sends = domain.lane.buffered_sends(of.owner());
         Ok(domain.lane.open_flush(sends))
     }
 }

@@ -41,6 +41,7 @@ use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
+use oxmpi_objects::origin::Origin;
 use oxmpi_objects::topology::Topology;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,8 @@ pub struct Communicator {
     inter: Option<Inter>,
     /// Its error handler.
     errhandler: Arc<HandlerCell>,
+    /// The session that it comes from.
+    origin: Origin,
     /// What the program has attached to it.
     pub attributes: Attributes,
     /// The bits of its [`CommHints`].
@@ -78,12 +81,22 @@ pub struct Communicator {
     pub(crate) topology: Option<Arc<Topology>>,
 }
 
+/// What a new communicator takes over from what it is made of.
+#[derive(Clone, Debug)]
+pub struct Heritage {
+    /// Its error handler.
+    pub errhandler: ErrorHandler,
+    /// The session that it comes from.
+    pub origin: Origin,
+}
+
 impl Communicator {
-    pub(crate) fn new(team: Arc<Team>, errhandler: ErrorHandler, control: Option<Control>) -> Communicator {
+    pub(crate) fn new(team: Arc<Team>, heritage: Heritage, control: Option<Control>) -> Communicator {
         Communicator {
             team,
             inter: None,
-            errhandler: Arc::new(HandlerCell::new(errhandler)),
+            errhandler: Arc::new(HandlerCell::new(heritage.errhandler)),
+            origin: heritage.origin,
             attributes: Attributes::default(),
             hints: AtomicU8::new(CommHints::default().bits()),
             name: Mutex::default(),
@@ -95,12 +108,12 @@ impl Communicator {
         }
     }
 
-    fn new_inter(team: Arc<Team>, inter: Inter, errhandler: ErrorHandler) -> Communicator {
-        Communicator { inter: Some(inter), ..Communicator::new(team, errhandler, None) }
+    fn new_inter(team: Arc<Team>, inter: Inter, heritage: Heritage) -> Communicator {
+        Communicator { inter: Some(inter), ..Communicator::new(team, heritage, None) }
     }
 
     /// The teams that have contexts of their own.
-    fn teams(&self) -> impl Iterator<Item = &Arc<Team>> {
+    pub(crate) fn teams(&self) -> impl Iterator<Item = &Arc<Team>> {
         [Some(&self.team), self.inter.as_ref().map(|inter| &inter.local)].into_iter().flatten()
     }
 
@@ -127,6 +140,24 @@ impl Communicator {
     /// Its error handler.
     pub fn errhandler(&self) -> ErrorHandler {
         self.errhandler.get()
+    }
+
+    /// The session that it comes from, or the World Model.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// What communicators made of it take over.
+    pub(crate) fn heritage(&self) -> Heritage {
+        Heritage { errhandler: self.errhandler(), origin: self.origin }
+    }
+
+    /// Checks that another communicator of a call comes from the same session; `what` is its name in the call.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM if it does not.
+    pub fn check_origin(&self, other: &Communicator, what: &str) -> Result<()> {
+        self.origin.check_same(other.origin, abi::MPI_ERR_COMM, what)
     }
 
     /// The place of its error handler, for those who need it when the communicator may be gone.

@@ -292,9 +292,10 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.context_of(RequestId::from_raw(request))
     }
 
-    /// The request whose index (the low 32 bits of its number) this is, for MPI_Request_fromint.
-    pub fn current_request(&self, index: u32) -> Option<u64> {
-        self.domain.lock().lane.current(index).map(RequestId::raw)
+    /// The request or matched message that an integer stands for (MPI_Request_fromint, MPI_Message_fromint), which may be
+    /// gone.
+    pub fn request_of_int(&self, int: u32) -> u64 {
+        self.domain.lock().lane.request_of_int(int).raw()
     }
 
     /// Lets a request end on its own (MPI_Request_free).

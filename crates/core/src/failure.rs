@@ -17,7 +17,6 @@ mod notice;
 mod ranks;
 
 use crate::comm::Communicator;
-use crate::handler::ErrorHandler;
 use crate::process::{Domain, Process};
 use agreement::{Agreements, Contribution, Outbox};
 use notice::Text;
@@ -343,7 +342,7 @@ impl<F: Fabric> Process<F> {
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
         let name = self.new_context_ids(if comm.is_inter() { 3 } else { 1 })?;
-        let (union, shape, errhandler) = (comm.union().clone(), comm.shape(), comm.errhandler());
+        let (union, shape, heritage) = (comm.union().clone(), comm.shape(), comm.heritage());
         let team = union.clone();
         let conclude: Conclude<F> = Box::new(move |domain, decision| {
             domain.learn_failed(&team, decision);
@@ -353,8 +352,7 @@ impl<F: Fabric> Process<F> {
             };
             match shape.without(is_alive) {
                 Some(shape) => {
-                    let errhandler: ErrorHandler = errhandler;
-                    deliver(domain.open_unshared(shape, ContextId(decision.name), errhandler));
+                    deliver(domain.open_unshared(shape, ContextId(decision.name), heritage));
                     None
                 }
                 // The others have taken this process for dead.

@@ -19,6 +19,7 @@
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
 //! | `failure` | going on after processes have failed |
+//! | [`session`] | the end of a session |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -40,6 +41,7 @@ pub mod p2p;
 pub mod partitioned;
 pub mod persistent;
 pub mod process;
+pub mod session;
 pub mod sim;
 pub mod start;
 mod task;

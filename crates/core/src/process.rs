@@ -1,7 +1,7 @@
 //! One rank as a value.
 
 use crate::buffered::AttachedBuffers;
-use crate::comm::Communicator;
+use crate::comm::{Communicator, Heritage};
 use crate::control::Control;
 use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
@@ -13,6 +13,7 @@ use oxmpi_coll::{Run, UserReduction};
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, StartFault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::origin::Origin;
 use oxmpi_os::door::{Door, Next};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LaneLock;
@@ -42,6 +43,8 @@ pub struct Process<F> {
     next_context: AtomicU32,
     world: Arc<Communicator>,
     own: Arc<Communicator>,
+    /// All processes of the job, for calls that name no communicator ([`Process::create_from_group`]).
+    pub(crate) meeting: Communicator,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
     /// The node it runs on: processes with the same number can share memory.
@@ -253,12 +256,20 @@ impl<F: Fabric> Domain<F> {
             if !busy {
                 partitioned.close(lane, team);
                 if self.attached.forget(team.point_to_point) {
-                    lane.set_own_buffer(team.point_to_point, false);
+                    lane.set_own_buffer(team.point_to_point, None);
                 }
                 lane.close_team(team);
             }
             busy
         });
+    }
+
+    /// Collectives in the contexts of a team, told by whether somebody may still ask for them: (those, the others).
+    pub(crate) fn collectives_in(&self, team: &Team) -> (usize, usize) {
+        let ours = self.runs.iter().filter(|active| active.task.context() == Some(team.collective));
+        let (detached, held): (Vec<_>, Vec<_>) =
+            ours.partition(|active| self.lane.is_detached(active.request));
+        (held.len(), detached.len())
     }
 
     /// Whether something is under way in the contexts of a team.
@@ -280,9 +291,12 @@ impl<F: Fabric> Process<F> {
         // In this order, so that all processes know them by the same indices.
         let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
+        let meeting = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 2), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
-        let world = Communicator::new(world, errhandler.clone(), Some(Control::new(0, 0, 0)));
-        let own = Communicator::new(own, errhandler, None);
+        let heritage = Heritage { errhandler, origin: Origin::WORLD };
+        let world = Communicator::new(world, heritage.clone(), Some(Control::new(0, 0, 0)));
+        let own = Communicator::new(own, heritage.clone(), None);
+        let meeting = Communicator::new(meeting, heritage, None);
         for (comm, handle, name) in
             [(&world, abi::MPI_COMM_WORLD, "MPI_COMM_WORLD"), (&own, abi::MPI_COMM_SELF, "MPI_COMM_SELF")]
         {
@@ -302,16 +316,18 @@ impl<F: Fabric> Process<F> {
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
+        domain.note_handler(&meeting);
         Process {
             rank,
             size,
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
-            // 0 and 1 name world and self.
-            next_context: AtomicU32::new(2),
+            // 0, 1 and 2 name world, self and the meeting.
+            next_context: AtomicU32::new(3),
             world,
             own,
+            meeting,
             heap: None,
             node: 0,
         }

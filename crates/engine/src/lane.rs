@@ -334,12 +334,9 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The request whose index (the low 32 bits of its number) this is.
-    pub fn current(&self, index: u32) -> Option<RequestId> {
-        if u64::from(index) == RequestId::COMPLETE.raw() {
-            return Some(RequestId::COMPLETE);
-        }
-        self.state.requests.current(index)
+    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    pub fn request_of_int(&self, int: u32) -> RequestId {
+        self.state.requests.of_int(int)
     }
 
     /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.
@@ -419,8 +416,8 @@ impl<F: Fabric> Lane<F> {
             && self.shares.is_empty()
     }
 
-    /// Packed bytes that the lane keeps for the buffered sends which count in a buffer: that of a context, or (`None`) the
-    /// one of all others. A message without data counts one.
+    /// Packed bytes that the lane keeps for the buffered sends which count in a buffer: that with a number
+    /// ([`Lane::set_own_buffer`]), or (`None`) the one of all others. A message without data counts one.
     pub fn buffered_in(&self, owner: Option<u32>) -> usize {
         self.state.requests.buffered_in(owner.unwrap_or(NO_CONTEXT))
     }
@@ -430,9 +427,25 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.kept_in(owner.unwrap_or(NO_CONTEXT))
     }
 
-    /// From now on buffered sends of this context count in a buffer of its own, or no longer do.
-    pub fn set_own_buffer(&mut self, context: u32, has: bool) {
-        self.state.requests.set_own_buffer(context, has);
+    /// From now on buffered sends of this context count in the buffer with the number `owner`, or else in that of all.
+    /// The numbers are the caller's; `u32::MAX` is none.
+    pub fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
+        self.state.requests.set_own_buffer(context, owner);
+    }
+
+    /// The requests in the contexts of a team that go on and that somebody may still ask for.
+    pub fn held_in(&self, team: &Team) -> usize {
+        self.state.requests.held_in([team.point_to_point, team.collective])
+    }
+
+    /// Whether a send in the contexts of a team is not complete.
+    pub fn is_sending_in(&self, team: &Team) -> bool {
+        self.state.requests.is_sending_in([team.point_to_point, team.collective])
+    }
+
+    /// Whether a request goes on and nobody will ask for it.
+    pub fn is_detached(&self, request: RequestId) -> bool {
+        self.state.requests.is_detached(request)
     }
 
     /// Whether there is such a request.

@@ -3,6 +3,7 @@
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message, Unexpected};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
+use oxmpi_mem::table::Int;
 use oxmpi_os::bytes::Bytes;
 use std::collections::HashMap;
 
@@ -421,11 +422,11 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     free: u32,
     active_sends: usize,
-    /// Packed bytes that are kept for buffered sends, by the buffer in which they count: that of a context, or
+    /// Packed bytes that are kept for buffered sends, by the buffer in which they count: one with a number, or
     /// [`NO_CONTEXT`] for the buffer of all others.
     buffered: HashMap<u32, usize>,
-    /// The contexts that have a buffer of their own.
-    own_buffers: Vec<u32>,
+    /// The contexts whose buffered sends do not count in the buffer of all, and the buffer in which they do.
+    own_buffers: Vec<(u32, u32)>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
 }
@@ -451,11 +452,11 @@ impl Requests {
         all
     }
 
-    /// The request that the slot with this index holds now.
-    pub(crate) fn current(&self, index: u32) -> Option<RequestId> {
-        let at = u64::from(index).checked_sub(FIRST)?;
-        let slot = self.slots.get(at as usize).filter(|s| s.state != State::Free)?;
-        Some(RequestId((u64::from(slot.generation) << 32) | u64::from(index)))
+    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    pub(crate) fn of_int(&self, int: u32) -> RequestId {
+        let int = Int::new(int);
+        let slot = u64::from(int.index).checked_sub(FIRST).and_then(|at| self.slots.get(at as usize));
+        RequestId(int.handle(slot.map_or(0, |slot| slot.generation)).raw())
     }
 
     /// The name that the next request will have.
@@ -700,17 +701,16 @@ impl Requests {
             let context = slot.work.context();
             slot.kept = bytes.max(1);
             slot.detached = true;
-            slot.owner = if own_buffers.contains(&context) { context } else { NO_CONTEXT };
+            let own = own_buffers.iter().find(|(of, _)| *of == context);
+            slot.owner = own.map_or(NO_CONTEXT, |(_, owner)| *owner);
             *buffered.entry(slot.owner).or_default() += slot.kept;
         }
     }
 
-    /// From now on messages of this context count in a buffer of its own, or no longer do.
-    pub(crate) fn set_own_buffer(&mut self, context: u32, has: bool) {
-        self.own_buffers.retain(|own| *own != context);
-        if has {
-            self.own_buffers.push(context);
-        }
+    /// From now on buffered sends of this context count in the buffer `owner`, or else in that of all.
+    pub(crate) fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
+        self.own_buffers.retain(|(of, _)| *of != context);
+        self.own_buffers.extend(owner.map(|owner| (context, owner)));
     }
 
     /// The buffered sends that count in a buffer and are not complete.
@@ -841,6 +841,26 @@ impl Requests {
             }
             _ => false,
         })
+    }
+
+    /// The active requests, of these two contexts, that somebody may still ask for.
+    pub(crate) fn held_in(&self, contexts: [u32; 2]) -> usize {
+        let ids = self.active(|context, _| contexts.contains(&context));
+        ids.into_iter().filter(|id| self.slot(*id).is_some_and(|slot| !slot.detached)).count()
+    }
+
+    /// Whether a send of one of these two contexts is not complete.
+    pub(crate) fn is_sending_in(&self, contexts: [u32; 2]) -> bool {
+        self.slots.iter().any(|slot| {
+            slot.state == State::Active
+                && matches!(slot.work, Work::Send(_))
+                && contexts.contains(&slot.work.context())
+        })
+    }
+
+    /// Whether nobody will ask for an active request.
+    pub(crate) fn is_detached(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.is_open() && slot.detached)
     }
 
     /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.

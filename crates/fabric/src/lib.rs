@@ -293,6 +293,13 @@ pub trait Fabric {
         true
     }
 
+    /// The process sends nothing for some time, and may not look either: sees that all it has sent arrives, and that its
+    /// peers know what it has received. Returns whether that is done; if not, poll and ask again. Unlike after
+    /// [`Fabric::leave`] everything can go on later.
+    fn rest(&mut self) -> bool {
+        true
+    }
+
     /// Wakes a peer that may sleep.
     fn wake(&mut self, _peer: u32) {}
 

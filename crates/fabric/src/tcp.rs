@@ -15,6 +15,9 @@
 //! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
 //!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
 //!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
+//!    A process that may come back ([`Fabric::rest`]) says no goodbye: it waits as well, tells its peers what it has
+//!    received, and leaves its connections and its listener as they are. Who writes to it waits until it looks again or
+//!    ends.
 //! 6. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
 //!    are few; who needs one takes that of the one who has been silent longest.
 //!
@@ -445,6 +448,24 @@ impl Fabric for Tcp {
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         // Room, an acknowledgement, a connection: all of them are events.
         true
+    }
+
+    fn rest(&mut self) -> bool {
+        let mut all = true;
+        for at in 0..self.peers.len() as u32 {
+            let Some(peer) = self.known(at) else { continue };
+            // What it does not need it may never look at: it may rest as well.
+            if !peer.link.has_delivered() {
+                all = false;
+                peer.link.ask();
+            }
+            peer.link.owe();
+            self.write(at);
+            if let Some(Peer { way: Way::Up(_), link, is_broken: false, .. }) = self.known(at) {
+                all &= link.is_settled();
+            }
+        }
+        all
     }
 
     fn leave(&mut self) -> bool {

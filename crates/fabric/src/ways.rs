@@ -259,6 +259,13 @@ impl Fabric for Ways {
         }
     }
 
+    fn rest(&mut self) -> bool {
+        match &mut self.tcp {
+            None => self.shm.rest(),
+            Some(tcp) => tcp.rest(),
+        }
+    }
+
     #[inline]
     fn wake(&mut self, peer: u32) {
         match &mut self.tcp {

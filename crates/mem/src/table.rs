@@ -1,8 +1,8 @@
 //! User handles and the objects behind them.
 //!
 //! A [`Handle`] is 64 bits: the generation of a slot (32) and its index plus 4096 (32), so that no handle looks like one of
-//! the small constants that the ABI uses for predefined objects. `MPI_*_toint` gives the low half; `MPI_*_fromint` finds the
-//! slot's present generation with [`Table::current`].
+//! the small constants that the ABI uses for predefined objects. What `MPI_*_toint` makes of it is an [`Int`], of which
+//! `MPI_*_fromint` finds the handle with [`Table::from_int`].
 //!
 //! # The protocol of a slot
 //!
@@ -20,6 +20,10 @@
 //!
 //! Slots lie in chunks that double in size and never move; a look-up takes no lock. Rules 1, 3 and 5 are why no reference can
 //! outlive its value: a value is dropped only at count 0, and from count 0 no reference can be taken.
+
+mod int;
+
+pub use int::Int;
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -63,9 +67,8 @@ impl Handle {
         self.0
     }
 
-    /// What `MPI_*_toint` returns for it.
     #[inline]
-    pub const fn to_int(self) -> u32 {
+    const fn index(self) -> u32 {
         self.0 as u32
     }
 
@@ -76,7 +79,7 @@ impl Handle {
 
     #[inline]
     const fn slot(self) -> Option<u32> {
-        self.to_int().checked_sub(FIRST_INDEX)
+        self.index().checked_sub(FIRST_INDEX)
     }
 
     const fn new(slot: u32, generation: u32) -> Handle {
@@ -405,19 +408,12 @@ impl<T> Table<T> {
         Ok(self.get(handle)?.slot.word.load(Ordering::Relaxed) & USER_FREED != 0)
     }
 
-    /// The handle that the slot of `int` (from [`Handle::to_int`]) has at present. Weaker than a handle: a freed object's
-    /// number may name its successor.
-    ///
-    /// # Errors
-    /// If there is no object.
-    pub fn current(&self, int: u32) -> Result<Handle, BadHandle> {
-        let unknown = Handle(u64::from(int));
-        let (index, slot) = self.shared.find(unknown)?;
-        let word = slot.word.load(Ordering::Acquire);
-        if word & COUNT == 0 {
-            return Err(BadHandle::Freed(unknown));
-        }
-        Ok(Handle::new(index, generation_of(word)))
+    /// The handle that an integer (from [`Handle::to_int`]) stands for. It may be that of an object that is gone, and it is
+    /// a wrong one if there was never such an object.
+    pub fn from_int(&self, int: u32) -> Handle {
+        let int = Int::new(int);
+        let slot = int.index.checked_sub(FIRST_INDEX).and_then(|slot| self.shared.slot(slot));
+        int.handle(slot.map_or(0, |slot| generation_of(slot.word.load(Ordering::Acquire))))
     }
 
     /// The handles of all objects that exist now and are not freed, in the order of their slots.

@@ -4,12 +4,14 @@
 //! and are kept as such: a world of a million ranks costs 16 bytes.
 
 use crate::error::{MpiError, Result};
+use crate::origin::Origin;
 use oxmpi_abi::constants as abi;
 
 /// An ordered set of processes. The place of a process is its rank.
 #[derive(Clone, Debug)]
 pub struct Group {
     members: Members,
+    origin: Origin,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ impl Group {
                 format!("a group of {len} processes from {first} on"),
             ));
         }
-        Ok(Group { members: Members::Range { first, len } })
+        Ok(Group { members: Members::Range { first, len }, origin: Origin::WORLD })
     }
 
     /// These processes in this order.
@@ -59,7 +61,7 @@ impl Group {
             |_| MpiError::new(abi::MPI_ERR_ARG, format!("a group of {} processes", processes.len()));
         let len = u32::try_from(processes.len()).map_err(too_many)?;
         if processes.iter().zip(0..).all(|(&p, rank)| first.checked_add(rank) == Some(p)) {
-            return Ok(Group { members: Members::Range { first, len } });
+            return Ok(Group { members: Members::Range { first, len }, origin: Origin::WORLD });
         }
         let mut by_process: Vec<(u32, u32)> = processes.iter().copied().zip(0..).collect();
         by_process.sort_unstable();
@@ -67,11 +69,34 @@ impl Group {
             let text = format!("ranks {} and {} are the same process", w[0].1, w[1].1);
             return Err(MpiError::new(abi::MPI_ERR_RANK, text));
         }
-        Ok(Group { members: Members::Table { by_rank: processes.into(), by_process: by_process.into() } })
+        let members = Members::Table { by_rank: processes.into(), by_process: by_process.into() };
+        Ok(Group { members, origin: Origin::WORLD })
     }
 
     /// No processes (`MPI_GROUP_EMPTY`).
-    pub const EMPTY: Group = Group { members: Members::Range { first: 0, len: 0 } };
+    pub const EMPTY: Group = Group { members: Members::Range { first: 0, len: 0 }, origin: Origin::WORLD };
+
+    /// The same processes, from this origin.
+    pub fn from_origin(self, origin: Origin) -> Group {
+        Group { origin, ..self }
+    }
+
+    /// Where it comes from. What is made of a group by itself inherits it; the first of two groups counts, unless it is
+    /// empty.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Checks that two groups of a call come from the same session. MPI_GROUP_EMPTY goes with all.
+    ///
+    /// # Errors
+    /// Class `MPI_ERR_GROUP` if they do not; `what` is the name of the other one.
+    pub fn check_origin(&self, other: &Group, what: &str) -> Result<()> {
+        if self.is_empty() || other.is_empty() {
+            return Ok(());
+        }
+        self.origin.check_same(other.origin, abi::MPI_ERR_GROUP, what)
+    }
 
     /// Whether it has no processes.
     pub fn is_empty(&self) -> bool {
@@ -147,7 +172,7 @@ impl Group {
             ranks.iter().enumerate().map(|(i, &r)| self.member(r, || format!("ranks[{i}]"))).collect();
         let chosen = chosen?;
         self.check_distinct(ranks)?;
-        Group::new(&chosen)
+        Ok(Group::new(&chosen)?.from_origin(self.origin))
     }
 
     /// Whether ranks that are members are all different.
@@ -199,7 +224,9 @@ impl Group {
 
     /// The members of this group, then those of `other` that are not in it.
     pub fn union(&self, other: &Group) -> Group {
-        self.filtered(self.processes().chain(other.processes().filter(|&p| self.rank_of(p).is_none())))
+        let all = self.processes().chain(other.processes().filter(|&p| self.rank_of(p).is_none()));
+        let origin = if self.is_empty() { other.origin } else { self.origin };
+        self.filtered(all).from_origin(origin)
     }
 
     /// The members that are in `other` too, in this group's order.
@@ -215,7 +242,7 @@ impl Group {
     /// A group of processes that are distinct because they come from groups.
     fn filtered(&self, processes: impl Iterator<Item = u32>) -> Group {
         let processes: Vec<u32> = processes.collect();
-        Group::new(&processes).unwrap_or_else(|_| self.clone())
+        Group::new(&processes).map_or_else(|_| self.clone(), |group| group.from_origin(self.origin))
     }
 
     /// How the two are related.
@@ -332,6 +359,20 @@ mod tests {
                 prop_assert_eq!(incl.translate(&back, &a).unwrap(), kept);
             }
         }
+    }
+
+    #[test]
+    fn what_is_made_of_a_group_comes_from_where_it_does() {
+        let session = Origin::of_session(3);
+        let g = Group::contiguous(0, 4).unwrap().from_origin(session);
+        let odd = g.include(&[1, 3]).unwrap();
+        let made = [g.exclude(&[0]).unwrap(), g.union(&odd), g.difference(&odd), Group::EMPTY.union(&g), odd];
+        assert!(made.iter().all(|group| group.origin() == session));
+        let other = Group::contiguous(0, 4).unwrap();
+        assert_eq!(g.check_origin(&other, "group2").unwrap_err().class(), abi::MPI_ERR_GROUP);
+        assert!(
+            g.check_origin(&Group::EMPTY, "group2").is_ok() && Group::EMPTY.check_origin(&g, "g").is_ok()
+        );
     }
 
     #[test]

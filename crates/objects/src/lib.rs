@@ -5,7 +5,7 @@
 //! - [`datatype`]: a [`Datatype`](datatype::Datatype) and its constructors.
 //! - [`predefined`]: the datatypes that exist from the start.
 //! - [`op`]: operations of reductions, and for which datatypes they are defined.
-//! - [`group`]: ordered sets of processes.
+//! - [`group`]: ordered sets of processes; [`origin`]: the session that they come from.
 //! - [`info`]: pairs of keys and values; [`hints`]: what they say of a communicator.
 //! - [`attribute`]: what a program attaches to objects, and its keys.
 //! - [`errorcode`]: error classes and codes that a program adds.
@@ -21,5 +21,6 @@ pub mod group;
 pub mod hints;
 pub mod info;
 pub mod op;
+pub mod origin;
 pub mod predefined;
 pub mod topology;

@@ -223,6 +223,8 @@ pub enum RankState {
     Finalized = 3,
     /// The rank has called for an abort.
     Aborting = 4,
+    /// MPI is finalised; a session may initialise it again.
+    Resting = 5,
 }
 
 /// The status line (rule 2).
@@ -260,6 +262,7 @@ impl Status {
             1 => RankState::Loaded,
             2 => RankState::Initialized,
             3 => RankState::Finalized,
+            5 => RankState::Resting,
             _ => RankState::Aborting,
         }
     }

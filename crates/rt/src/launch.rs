@@ -471,6 +471,8 @@ impl<'a> Launcher<'a> {
         };
         match self.started.ranks[rank as usize].segment.status().state() {
             RankState::Finalized => Reply::Left { rank },
+            // It may come back as long as it runs.
+            RankState::Resting if !self.running[rank as usize] => Reply::Left { rank },
             _ if !self.running[rank as usize] => refused("its process has ended".into()),
             _ => Reply::Addresses { rank, addresses: address.clone() },
         }
@@ -587,7 +589,7 @@ impl<'a> Launcher<'a> {
             stage: match status.state() {
                 RankState::Created | RankState::Loaded => Stage::Untouched,
                 RankState::Initialized | RankState::Aborting => Stage::Initialized,
-                RankState::Finalized => Stage::Finalized,
+                RankState::Finalized | RankState::Resting => Stage::Finalized,
             },
             last_call: Some(status.last_call()).filter(|&call| call != 0).and_then(self.launch.call_name),
         }

@@ -148,7 +148,7 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
         ),
         Fault::NoFinalize => (
             "the program left main, or called exit, while MPI was active; its peers may wait for it in vain.".to_string(),
-            "call MPI_Finalize before the program ends, or MPI_Abort where it gives up.".to_string(),
+            "call MPI_Finalize before the program ends (MPI_Session_finalize for each session), or MPI_Abort where it gives up.".to_string(),
         ),
         Fault::NoInit(other) => (
             format!("rank {other} called MPI_Init, so this is an MPI job, but this rank will never take part."),

@@ -1,5 +1,5 @@
 /* One rank dies by its own hand: die PHASE MANNER. Rank 1 does it, the others wait for it in a barrier, or, where it
- * dies after MPI_Finalize, end as they should. */
+ * dies after MPI_Finalize, end as they should. The phases of "session" are those of a program without MPI_Init. */
 #include <mpi.h>
 
 #include <signal.h>
@@ -19,6 +19,26 @@ static void die(const char *manner)
     exit(atoi(manner));
 }
 
+/* Two sessions, one after the other. */
+static void sessions(int victim, const char *phase, const char *manner)
+{
+    for (int n = 0; n < 2; n++) {
+        MPI_Session session;
+        MPI_Group group;
+        MPI_Comm comm;
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+        if (n == 1 && victim && !strcmp(phase, "session")) die(manner);
+        MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+        MPI_Comm_create_from_group(group, "die", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+        MPI_Group_free(&group);
+        MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+        MPI_Session_finalize(&session);
+    }
+    if (victim) die(manner);
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     const char *phase = argv[1], *manner = argv[2], *number = getenv("OXMPI_COMM_WORLD_RANK");
@@ -28,6 +48,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     if (victim && !strcmp(phase, "before")) die(manner);
+    if (!strncmp(phase, "session", 7)) sessions(victim, phase, manner);
     MPI_Init(&argc, &argv);
     if (victim && !strcmp(phase, "between")) die(manner);
     if (strcmp(phase, "after")) MPI_Barrier(MPI_COMM_WORLD);

@@ -38,6 +38,15 @@ int main(int argc, char **argv)
     if (!strcmp(what, "before")) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!strcmp(what, "initial")) early = MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!strcmp(what, "abort-before")) MPI_Abort(MPI_COMM_WORLD, value);
+    if (!strcmp(what, "session")) {
+        MPI_Session session;
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        early = MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        printf("early %d\n", early);
+        if (value) MPI_Abort(MPI_COMM_SELF, value);
+        MPI_Session_finalize(&session);
+        return 0;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

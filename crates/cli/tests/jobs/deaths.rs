@@ -47,6 +47,24 @@ fn after_finalize() {
     dies(&p, "after", "0", 0, "");
 }
 
+#[test]
+fn in_a_session() {
+    let p = compile(&["jobs/die"]);
+    let words = |what| format!("{what}; its last MPI call was MPI_Session_init");
+    dies(&p, "session", "kill", 137, &words("was killed by SIGKILL (kill)"));
+    dies(&p, "session", "3", 3, &words("exited with code 3"));
+    dies(&p, "session", "0", 1, &words("exited after MPI_Init without calling MPI_Finalize"));
+}
+
+#[test]
+fn after_the_last_session() {
+    let p = compile(&["jobs/die"]);
+    let words = |what| format!("{what}; its last MPI call was MPI_Session_finalize");
+    dies(&p, "session is over", "kill", 137, &words("was killed by SIGKILL (kill)"));
+    dies(&p, "session is over", "3", 3, &words("exited with code 3"));
+    dies(&p, "session is over", "0", 0, "");
+}
+
 /// One rank of 4 is killed while all are stuck at `place`; its last call must be `call`.
 fn killed(place: &str, sleeps: bool, calls: [&str; 2], options: &[&str]) {
     let p = compile(&["jobs/stuck"]);

@@ -60,11 +60,17 @@ fn wrong_arguments_are_named_with_their_values() {
 #[test]
 fn calls_at_a_wrong_time() {
     let p = compile(&["jobs/errors"]);
-    let early = "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread";
+    let early =
+        "MPI_Comm_rank: MPI_ERR_OTHER: called before MPI_Init or MPI_Init_thread, and there is no session";
     fails(&p, "before", 16, &format!("{early}{OUTSIDE}"));
     let twice = "MPI_Init: MPI_ERR_OTHER: MPI was initialised before; it can be only once";
     fails(&p, "double", 16, &format!("{twice}{FATAL}"));
-    fails(&p, "after", 16, &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize{OUTSIDE}"));
+    fails(
+        &p,
+        "after",
+        16,
+        &format!("MPI_Send: MPI_ERR_OTHER: called after MPI_Finalize, and there is no session{OUTSIDE}"),
+    );
     fails(&p, "after-init", 16, &format!("{twice}{OUTSIDE}"));
     fails(&p, "after-finalize", 16, "MPI_Finalize: MPI_ERR_OTHER: called after MPI_Finalize");
 }
@@ -82,6 +88,18 @@ fn the_initial_error_handler_is_what_the_user_says() {
     let outcome = with("mpi_errors_perhaps");
     assert_eq!(outcome.code, 2, "{outcome:?}");
     assert!(outcome.err.contains("'mpi_errors_perhaps' is not one of mpi_errors_are_fatal"), "{outcome:?}");
+}
+
+#[test]
+fn without_the_world_model_the_initial_error_handler_counts() {
+    let p = compile(&["jobs/errors"]);
+    let text = "MPI_Comm_rank: MPI_ERR_COMM: the communicator is MPI_COMM_WORLD, which is there between MPI_Init and \
+                MPI_Finalize only";
+    fails(&p, "session", 5, &format!("{text}{FATAL}"));
+    let with =
+        |arguments: &[&str]| p.run(2, &["--initial-errhandler", "mpi_errors_return"], "errors", arguments);
+    with(&["session"]).is_fine(2, "early 5");
+    with(&["session", "7"]).reports(7, "rank ");
 }
 
 #[test]

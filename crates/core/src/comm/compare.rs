@@ -32,7 +32,7 @@ impl Communicator {
     /// # Errors
     /// None that can happen: a communicator has no process twice.
     pub fn group(&self) -> Result<Group> {
-        group_of(self.local_map())
+        Ok(group_of(self.local_map())?.from_origin(self.origin()))
     }
 
     /// The processes of its remote group (MPI_Comm_remote_group).
@@ -41,7 +41,7 @@ impl Communicator {
     /// MPI_ERR_COMM of an intracommunicator.
     pub fn remote_group(&self) -> Result<Group> {
         self.check_inter()?;
-        group_of(self.remote_map())
+        Ok(group_of(self.remote_map())?.from_origin(self.origin()))
     }
 
     /// Checks that it is an intercommunicator.
@@ -71,8 +71,9 @@ impl Communicator {
     /// How the two are related (MPI_Comm_compare). For intercommunicators both groups count.
     ///
     /// # Errors
-    /// None that can happen.
+    /// MPI_ERR_COMM if they come from different sessions.
     pub fn compare(&self, other: &Communicator) -> Result<Comparison> {
+        self.check_origin(other, "comm2")?;
         if self.team.id == other.team.id {
             return Ok(Comparison::Identical);
         }

@@ -1,7 +1,7 @@
 //! Communicators that only their members make (MPI-5.0 section 7.4.2).
 
 use super::name::Naming;
-use super::{Communicator, Shape};
+use super::{Communicator, Heritage, Shape};
 use crate::Process;
 use crate::p2p::check_tag;
 use oxmpi_engine::{RankMap, RequestId};
@@ -27,8 +27,19 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_COMM of an intercommunicator; MPI_ERR_TAG; MPI_ERR_GROUP if a member is not in the communicator; a
     /// process has failed.
     pub fn create_group(&self, comm: &Communicator, group: &Group, tag: i32) -> Result<Option<Communicator>> {
+        self.create_group_as(comm, group, tag, comm.heritage())
+    }
+
+    /// As [`Process::create_group`]; the communicator takes over `heritage`.
+    pub(super) fn create_group_as(
+        &self,
+        comm: &Communicator,
+        group: &Group,
+        tag: i32,
+        heritage: Heritage,
+    ) -> Result<Option<Communicator>> {
         let Some(made) = self.start_create_group(comm, group, tag)? else { return Ok(None) };
-        self.wait_for_name(&made.naming, made.shape, comm.errhandler()).map(Some)
+        self.wait_for_name(&made.naming, made.shape, heritage).map(Some)
     }
 
     /// Begins [`Process::create_group`] without waiting.
@@ -55,6 +66,6 @@ impl<F: Fabric> Process<F> {
 
     /// Ends [`Process::start_create_group`], whose request is complete without an error.
     pub fn finish_create_group(&self, comm: &Communicator, made: CreateGroup) -> Communicator {
-        self.finish_naming(&made.naming, made.shape, comm.errhandler())
+        self.finish_naming(&made.naming, made.shape, comm.heritage())
     }
 }

@@ -22,7 +22,7 @@ impl<F: Fabric> Process<F> {
     /// If a process has failed.
     pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
         let dup = self.start_dup(comm)?;
-        let made = self.wait_for_name(&dup.naming, comm.shape(), comm.errhandler())?;
+        let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage())?;
         Ok(Communicator { topology: comm.topology.clone(), ..made })
     }
 
@@ -37,7 +37,7 @@ impl<F: Fabric> Process<F> {
 
     /// Ends [`Process::start_dup`], whose request is complete without an error.
     pub fn finish_dup(&self, comm: &Communicator, dup: &Dup) -> Communicator {
-        let made = self.finish_naming(&dup.naming, comm.shape(), comm.errhandler());
+        let made = self.finish_naming(&dup.naming, comm.shape(), comm.heritage());
         Communicator { topology: comm.topology.clone(), ..made }
     }
 
@@ -52,7 +52,7 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
-        let heir = (comm.shape(), comm.errhandler());
+        let heir = (comm.shape(), comm.heritage());
         let topology = comm.topology.clone();
         let deliver = move |made| deliver(Communicator { topology, ..made });
         self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)
@@ -64,7 +64,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// As [`Process::idup`].
     pub fn idup_for_others(&self, comm: &Communicator) -> Result<()> {
-        let heir = (comm.shape(), comm.errhandler());
+        let heir = (comm.shape(), comm.heritage());
         let request = self.start_naming_for_others((comm.union(), comm.next_tag()), heir)?;
         self.domain.lock().lane.detach(request);
         Ok(())

@@ -260,7 +260,7 @@ impl<'a> IntercommCreate<'a> {
             is_first: self.is_first,
         };
         let name = Name::of_inter(self.id);
-        process.domain.lock().open(Shape::Inter(shape), name, self.local.errhandler())
+        process.domain.lock().open(Shape::Inter(shape), name, self.local.heritage())
     }
 }
 

@@ -81,7 +81,7 @@ impl<F: Fabric> Process<F> {
         {
             self.release_name(mine);
         }
-        merged.map(|(shape, name)| self.domain.lock().open(shape, name, comm.errhandler()))
+        merged.map(|(shape, name)| self.domain.lock().open(shape, name, comm.heritage()))
     }
 }
 

@@ -1,9 +1,8 @@
 //! What a new communicator is called, and how its processes come to know it.
 
-use super::{Communicator, Shape, words};
+use super::{Communicator, Heritage, Shape, words};
 use crate::Process;
 use crate::control::Control;
-use crate::handler::ErrorHandler;
 use crate::process::{Domain, Then};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{RequestId, Team};
@@ -116,13 +115,13 @@ impl<F: Fabric> Process<F> {
     pub(super) fn start_naming_then(
         &self,
         at: (&Arc<Team>, i32),
-        (shape, errhandler): (Shape, ErrorHandler),
+        (shape, heritage): (Shape, Heritage),
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
         let told = self.to_be_told(at.0, shape.is_inter())?;
         let heard = told.clone();
         let then: Then<F> = Box::new(move |domain, outcome| match outcome {
-            Ok(()) => deliver(domain.open(shape, heard.name(), errhandler)),
+            Ok(()) => deliver(domain.open(shape, heard.name(), heritage)),
             Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
         });
         self.tell(at, told, Some(then)).map(|naming| naming.request)
@@ -132,13 +131,13 @@ impl<F: Fabric> Process<F> {
     pub(super) fn start_naming_for_others(
         &self,
         at: (&Arc<Team>, i32),
-        (shape, errhandler): (Shape, ErrorHandler),
+        (shape, heritage): (Shape, Heritage),
     ) -> Result<RequestId> {
         let told = self.to_be_told(at.0, shape.is_inter())?;
         let heard = told.clone();
         let then: Then<F> = Box::new(move |domain, outcome| match outcome {
             Ok(()) => {
-                let made = domain.open(shape, heard.name(), errhandler);
+                let made = domain.open(shape, heard.name(), heritage);
                 domain.closing.extend(made.teams().cloned());
             }
             Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
@@ -147,13 +146,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// The communicator, when the request is complete.
-    pub(super) fn finish_naming(
-        &self,
-        naming: &Naming,
-        shape: Shape,
-        errhandler: ErrorHandler,
-    ) -> Communicator {
-        self.domain.lock().open(shape, naming.told.name(), errhandler)
+    pub(super) fn finish_naming(&self, naming: &Naming, shape: Shape, heritage: Heritage) -> Communicator {
+        self.domain.lock().open(shape, naming.told.name(), heritage)
     }
 
     /// Waits until the name is told, and makes the communicator.
@@ -161,19 +155,19 @@ impl<F: Fabric> Process<F> {
         &self,
         naming: &Naming,
         shape: Shape,
-        errhandler: ErrorHandler,
+        heritage: Heritage,
     ) -> Result<Communicator> {
         if let Err(error) = self.wait(naming.request) {
             naming.told.mine.into_iter().for_each(|name| self.release_name(name));
             return Err(error);
         }
-        Ok(self.finish_naming(naming, shape, errhandler))
+        Ok(self.finish_naming(naming, shape, heritage))
     }
 }
 
 impl<F: Fabric> Domain<F> {
     /// Makes the communicator of this name.
-    pub(super) fn open(&mut self, shape: Shape, name: Name, errhandler: ErrorHandler) -> Communicator {
+    pub(super) fn open(&mut self, shape: Shape, name: Name, heritage: Heritage) -> Communicator {
         self.reap();
         let communicator = match shape {
             Shape::Intra { map, rank } => {
@@ -184,26 +178,22 @@ impl<F: Fabric> Domain<F> {
                     _ => None,
                 };
                 let team = self.lane.open_team(map, rank, name.id, false);
-                Communicator::new(team, errhandler, control)
+                Communicator::new(team, heritage, control)
             }
             Shape::Inter(shape) => {
                 let (team, inter) = shape.open(&mut self.lane, name.id);
-                Communicator::new_inter(team, inter, errhandler)
+                Communicator::new_inter(team, inter, heritage)
             }
         };
         self.note_handler(&communicator);
         self.note_opened(communicator.union());
+        self.note_origin(&communicator);
         communicator
     }
 
     /// As [`Domain::open`], from the first of its contexts: a communicator without a control section.
-    pub(crate) fn open_unshared(
-        &mut self,
-        shape: Shape,
-        id: ContextId,
-        errhandler: ErrorHandler,
-    ) -> Communicator {
-        self.open(shape, Name { id, section: None }, errhandler)
+    pub(crate) fn open_unshared(&mut self, shape: Shape, id: ContextId, heritage: Heritage) -> Communicator {
+        self.open(shape, Name { id, section: None }, heritage)
     }
 
     fn release_name(&mut self, name: Name) {

@@ -256,7 +256,7 @@ impl<F: Fabric> Process<F> {
         if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {
             self.release_name(mine);
         }
-        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.errhandler())))
+        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.heritage())))
     }
 }
 

@@ -108,7 +108,8 @@ impl Program {
     }
 
     pub(crate) async fn run(self: Rc<Program>, rank: Rank) -> Result<()> {
-        rank.process().attach(None, Attached { address: 0, bytes: self.room })?;
+        rank.process()
+            .attach(oxmpi_core::buffered::BufferOf::Process, Attached { address: 0, bytes: self.room })?;
         let mut comm = rank.world();
         for (number, phase) in self.phases.iter().enumerate() {
             match phase {

@@ -91,9 +91,24 @@ impl Link {
         self.out.is_written()
     }
 
+    /// The peer is to be told what has come, soon, even if that is little.
+    pub fn owe(&mut self) {
+        self.came.owe();
+    }
+
+    /// Whether everything is written, what has come told as well.
+    pub fn is_settled(&self) -> bool {
+        self.out.is_written() && !self.came.owes()
+    }
+
     /// Whether the peer has everything.
     pub fn is_acknowledged(&self) -> bool {
         self.out.is_acknowledged()
+    }
+
+    /// Whether the peer has everything that it needs.
+    pub fn has_delivered(&self) -> bool {
+        self.out.has_delivered()
     }
 
     /// Asks the peer to say what it has.

@@ -43,6 +43,8 @@ struct Kept {
     frame_len: usize,
     data: Data,
     notice: Notice,
+    /// The peer may wait for it, now or later. Otherwise it only makes things faster.
+    is_needed: bool,
 }
 
 impl Kept {
@@ -146,7 +148,8 @@ impl Outgoing {
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
-        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
+        let is_needed = !matches!(frame, Frame::Learn { .. });
+        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice, is_needed });
     }
 
     /// Whether everything is written.
@@ -157,6 +160,11 @@ impl Outgoing {
     /// Whether the peer has everything.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// Whether the peer has everything that it needs.
+    pub(super) fn has_delivered(&self) -> bool {
+        self.kept.iter().all(|kept| !kept.is_needed)
     }
 
     /// The newest message was written at once: nobody needs to be told of it.

@@ -1,0 +1,298 @@
+//! Sessions (MPI-5.0, "The Sessions Model").
+//!
+//! A session is a name for a part of what the process does: communicators and groups that come from it carry its
+//! [`Origin`], and go with it. The rank below is the same for all sessions and for the World Model (module `life`).
+
+use crate::errhandlers::{self, Kind};
+use crate::errors::{self, outcome};
+use crate::groups;
+use crate::info::{self, level_name};
+use crate::library::{Running, fetch, library, null, put};
+use crate::life;
+use crate::objects::objects;
+use crate::strings::{self, put_text};
+use crate::unsupported::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Errhandler, Group as GroupHandle, Info as InfoHandle, Session as SessionHandle};
+use oxmpi_core::handler::HandlerCell;
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::group::Group;
+use oxmpi_objects::info::Info;
+use oxmpi_objects::origin::Origin;
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// What its communicators and groups carry.
+    pub(crate) origin: Origin,
+    pub(crate) errhandler: HandlerCell,
+    /// The thread level that was granted.
+    level: c_int,
+    /// The kinds of memory that its communicators can be given, as the value of an info.
+    memory_kinds: Box<[u8]>,
+    /// It is being finalised.
+    is_ending: AtomicBool,
+}
+
+/// The process sets that there are (MPI-5.0, "Processes Sets"): the two that the standard asks for.
+const PROCESS_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
+
+/// The kinds of memory that are always there (MPI-5.0, "Memory Allocation Kinds").
+const MEMORY_KINDS: [&[u8]; 2] = [b"mpi", b"system"];
+/// Further ones that are granted to who asks for them.
+const MORE_MEMORY_KINDS: [&[u8]; 1] = [b"mpi:alloc_mem"];
+
+const THREAD_LEVEL: &str = "thread_level";
+const MEMORY_KINDS_KEY: &str = "mpi_memory_alloc_kinds";
+
+/// The session with this handle.
+pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
+    if handle == abi::MPI_SESSION_NULL {
+        return Err(MpiError::new(abi::MPI_ERR_SESSION, "the session is MPI_SESSION_NULL"));
+    }
+    match objects().sessions.get(Handle::from_raw(handle as u64)) {
+        Ok(session) => Ok(Arc::clone(&session)),
+        Err(bad) => Err(MpiError::new(abi::MPI_ERR_SESSION, format!("the session {handle:#x}: {bad}"))),
+    }
+}
+
+/// The session that an int stands for.
+pub(crate) fn of_int(int: u32) -> u64 {
+    objects().sessions.from_int(int).raw()
+}
+
+/// Runs a call on a session.
+pub(crate) fn on_session(
+    function: FuncId,
+    handle: SessionHandle,
+    call: impl FnOnce(&'static Running, &Session) -> Result<()>,
+) -> c_int {
+    let result = find(handle).and_then(|session| call(library()?, &session));
+    outcome(function, Some(On::Session(handle)), result)
+}
+
+/// The thread level that the program asks for, if it does.
+fn wanted_level(info: &Info) -> Result<Option<c_int>> {
+    let Some(value) = info.get(THREAD_LEVEL.as_bytes())? else { return Ok(None) };
+    let levels = abi::MPI_THREAD_SINGLE..=abi::MPI_THREAD_MULTIPLE;
+    let mut known = levels.filter(|level| level_name(*level).is_some_and(|name| name.as_bytes() == value));
+    known.next().map(Some).ok_or_else(|| {
+        let value = String::from_utf8_lossy(value);
+        let text =
+            format!("thread_level is \"{value}\"; it must be MPI_THREAD_SINGLE, ... or MPI_THREAD_MULTIPLE");
+        MpiError::new(abi::MPI_ERR_INFO_VALUE, text)
+    })
+}
+
+/// The kinds of memory that are granted: those that are always there, then those asked for that are known.
+fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
+    let wanted = info.get(MEMORY_KINDS_KEY.as_bytes())?.unwrap_or_default();
+    let granted = wanted.split(|byte| *byte == b',').filter(|kind| MORE_MEMORY_KINDS.contains(kind));
+    Ok(MEMORY_KINDS.into_iter().chain(granted).collect::<Vec<_>>().join(&b',').into())
+}
+
+impl Running {
+    /// The thread level of the process as a whole.
+    pub(crate) fn level(&self) -> c_int {
+        let world = self.world.get().map_or(abi::MPI_THREAD_SINGLE, |world| world.level);
+        if self.has_threads.load(Ordering::Acquire) { abi::MPI_THREAD_MULTIPLE } else { world }
+    }
+}
+
+/// A new session.
+fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandle) -> Result<()> {
+    if place.is_null() {
+        return Err(null("session"));
+    }
+    let handler = errhandlers::attach(errhandler, Kind::Session)?;
+    let info = info::given(info)?;
+    let (wanted, memory_kinds) = (wanted_level(&info)?, memory_kinds(&info)?);
+    // Any thread may make the first session, and then others (MPI-5.0: the call is always safe): the process must be
+    // ready for that. One that was initialised for one thread is made so if the session asks for it.
+    let is_first = library().is_err();
+    let threads = wanted.map_or(is_first, |level| is_first || level >= abi::MPI_THREAD_SERIALIZED);
+    let library = life::enter(threads)?;
+    let session = Arc::new(Session {
+        origin: Origin::of_session(library.sessions.fetch_add(1, Ordering::Relaxed)),
+        errhandler: HandlerCell::new(handler),
+        level: wanted.unwrap_or_else(|| library.level()),
+        memory_kinds,
+        is_ending: AtomicBool::new(false),
+    });
+    let handle = objects().sessions.insert(session.clone()).raw() as SessionHandle;
+    session.errhandler.set_object(handle);
+    // SAFETY: not null; the C program passes a place for a handle.
+    unsafe { put(place, handle, "session") }
+}
+
+/// Ends a session. If that fails it stays as it was.
+fn finalize(handle: SessionHandle) -> Result<()> {
+    let session = find(handle)?;
+    let library = library()?;
+    if session.is_ending.swap(true, Ordering::AcqRel) {
+        let text = "another thread finalises the session";
+        return Err(MpiError::new(abi::MPI_ERR_SESSION, text));
+    }
+    let comms = library.communicators_of(session.origin);
+    if let Err(error) = library.process.end_session(session.origin, &comms) {
+        session.is_ending.store(false, Ordering::Release);
+        return Err(error);
+    }
+    library.forget_handles_of(session.origin);
+    life::exit(library);
+    let freed = objects().sessions.free(Handle::from_raw(handle as u64));
+    freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))
+}
+
+/// The processes of a process set. URIs of this form do not tell capital letters from small ones (RFC 3986).
+///
+/// # Safety
+/// `name` must be null or a string that lives during the call.
+unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
+    // SAFETY: by the contract of this function.
+    let name = unsafe { strings::text(name, "pset_name") }?;
+    let [world, own] = PROCESS_SETS.map(|set| set.as_bytes().eq_ignore_ascii_case(name));
+    if world {
+        return Group::contiguous(0, library.process.size());
+    }
+    if own {
+        return Group::contiguous(library.process.rank(), 1);
+    }
+    let text = format!(
+        "pset_name is \"{}\"; the process sets are {}",
+        String::from_utf8_lossy(name),
+        PROCESS_SETS.join(" and ")
+    );
+    Err(MpiError::new(abi::MPI_ERR_ARG, text))
+}
+
+mpi! {
+    /// MPI-5.0, "Session Creation and Destruction Methods". It may be called at any time, by any thread. Test:
+    /// tests/c/session_cycles.c.
+    fn MPI_Session_init(info: InfoHandle, errhandler: Errhandler, session: *mut SessionHandle) -> c_int {
+        let result = initialize(info, errhandler, session);
+        outcome(FuncId::MPI_Session_init, Some(On::SessionCreation(errhandler)), result)
+    }
+
+    /// MPI-5.0, "Session Creation and Destruction Methods". Communicators of the session that are there still are disconnected;
+    /// requests that are not complete are an error, and then the session stays. Test: tests/c/session_live.c.
+    fn MPI_Session_finalize(session: *mut SessionHandle) -> c_int {
+        // SAFETY: the C program passes a place with a handle.
+        let handle = match unsafe { fetch(session, "session") } {
+            Ok(handle) => handle,
+            Err(error) => return outcome(FuncId::MPI_Session_finalize, None, Err(error)),
+        };
+        // SAFETY: as above.
+        let result = finalize(handle).and_then(|()| unsafe { put(session, abi::MPI_SESSION_NULL, "session") });
+        outcome(FuncId::MPI_Session_finalize, Some(On::Session(handle)), result)
+    }
+
+    /// MPI-5.0, "Runtime Query Functions". Test: tests/c/session_psets.c, like the three below.
+    fn MPI_Session_get_num_psets(session: SessionHandle, info: InfoHandle, npset_names: *mut c_int) -> c_int {
+        on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
+            info::given(info)?;
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(npset_names, PROCESS_SETS.len() as c_int, "npset_names") }
+        })
+    }
+
+    /// MPI-5.0, "Runtime Query Functions". `pset_len` becomes the room that the name needs, its closing zero included; a name
+    /// that does not fit is cut, and with a room of 0 none is written.
+    fn MPI_Session_get_nth_pset(
+        session: SessionHandle,
+        info: InfoHandle,
+        n: c_int,
+        pset_len: *mut c_int,
+        pset_name: *mut c_char,
+    ) -> c_int {
+        on_session(FuncId::MPI_Session_get_nth_pset, session, |_, _| {
+            info::given(info)?;
+            let Some(name) = usize::try_from(n).ok().and_then(|n| PROCESS_SETS.get(n)) else {
+                let text = format!("n is {n}; there are {} process sets, counted from 0", PROCESS_SETS.len());
+                return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+            };
+            // SAFETY: the C program passes a place with an integer, and as much room.
+            unsafe {
+                let room = fetch(pset_len, "pset_len")?;
+                match usize::try_from(room) {
+                    Ok(0) => {}
+                    Ok(room) => put_text(name.as_bytes(), room, pset_name, "pset_name")?,
+                    Err(_) => {
+                        let text = format!("pset_len is {room}; it must not be negative");
+                        return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+                    }
+                }
+                put(pset_len, name.len() as c_int + 1, "pset_len")
+            }
+        })
+    }
+
+    /// MPI-5.0, "Runtime Query Functions": what is in force for the session.
+    fn MPI_Session_get_info(session: SessionHandle, info_used: *mut InfoHandle) -> c_int {
+        on_session(FuncId::MPI_Session_get_info, session, |_, session| {
+            let mut used = Info::new();
+            let level = level_name(session.level).unwrap_or_default();
+            used.set(THREAD_LEVEL.as_bytes(), level.as_bytes())?;
+            used.set(MEMORY_KINDS_KEY.as_bytes(), &session.memory_kinds)?;
+            info::give(used, info_used, "info_used")
+        })
+    }
+
+    /// MPI-5.0, "Runtime Query Functions": `mpi_size` is the number of the processes.
+    fn MPI_Session_get_pset_info(session: SessionHandle, pset_name: *const c_char, info: *mut InfoHandle) -> c_int {
+        on_session(FuncId::MPI_Session_get_pset_info, session, |library, _| {
+            // SAFETY: the C program passes a string.
+            let set = unsafe { process_set(library, pset_name) }?;
+            let mut known = Info::new();
+            known.set(b"mpi_size", set.size().to_string().as_bytes())?;
+            info::give(known, info, "info")
+        })
+    }
+
+    /// MPI-5.0, "Group Constructors". Test: tests/c/session_psets.c.
+    fn MPI_Group_from_session_pset(session: SessionHandle, pset_name: *const c_char, newgroup: *mut GroupHandle) -> c_int {
+        on_session(FuncId::MPI_Group_from_session_pset, session, |library, session| {
+            // SAFETY: the C program passes a string.
+            let set = unsafe { process_set(library, pset_name) };
+            let set = set.inspect_err(|_| {
+                // What is wrong is told by the error already.
+                // SAFETY: the C program passes a place for a handle.
+                let _ = unsafe { put(newgroup, abi::MPI_GROUP_NULL, "newgroup") };
+            })?;
+            groups::give(library, newgroup, "newgroup", set.from_origin(session.origin))
+        })
+    }
+
+    /// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c, like the two below.
+    fn MPI_Session_set_errhandler(session: SessionHandle, errhandler: Errhandler) -> c_int {
+        on_session(FuncId::MPI_Session_set_errhandler, session, |_, session| {
+            session.errhandler.set(errhandlers::attach(errhandler, Kind::Session)?);
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 section 9.3.4. The program gets a reference, which it must free.
+    fn MPI_Session_get_errhandler(session: SessionHandle, errhandler: *mut Errhandler) -> c_int {
+        on_session(FuncId::MPI_Session_get_errhandler, session, |_, session| {
+            if errhandler.is_null() {
+                return Err(null("errhandler"));
+            }
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(errhandler, errhandlers::refer(&session.errhandler), "errhandler") }
+        })
+    }
+
+    /// MPI-5.0 section 9.5.
+    fn MPI_Session_call_errhandler(session: SessionHandle, errorcode: c_int) -> c_int {
+        let on = On::Session(session);
+        match find(session).and_then(|_| errors::check_code(errorcode)) {
+            Ok(()) => errors::call_handler(FuncId::MPI_Session_call_errhandler, on, errorcode),
+            Err(error) => errors::raise(FuncId::MPI_Session_call_errhandler, Some(on), error),
+        }
+    }
+}

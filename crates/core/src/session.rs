@@ -1,0 +1,74 @@
+//! The end of a session, or of the World Model while a session lives (MPI-5.0, "The Sessions Model"), and the time when
+//! neither is there.
+
+use crate::buffered::BufferOf;
+use crate::comm::Communicator;
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::origin::Origin;
+use std::sync::Arc;
+
+impl<F: Fabric> Process<F> {
+    /// Ends what a session has left: sees that nothing of it waits, and frees its communicators, which are `comms`, as if
+    /// each were disconnected. Its buffer is detached.
+    ///
+    /// # Errors
+    /// MPI_ERR_PENDING if operations go on for which the program holds requests; nothing is freed then.
+    pub fn end_session(&self, origin: Origin, comms: &[Arc<Communicator>]) -> Result<()> {
+        let held = self.look(|domain| {
+            let of = |comm: &Arc<Communicator>| -> usize {
+                let teams =
+                    comm.teams().map(|team| domain.lane.held_in(team) + domain.collectives_in(team).0);
+                teams.sum()
+            };
+            comms.iter().map(of).sum::<usize>()
+        });
+        if held > 0 {
+            let text = format!(
+                "operations on communicators of the session go on, {held} of them: complete them before (MPI_Wait and its kin)"
+            );
+            return Err(MpiError::new(abi::MPI_ERR_PENDING, text));
+        }
+        // It fails if there is none.
+        let _ = self.detach(BufferOf::Session(origin));
+        self.end_communicators(comms);
+        Ok(())
+    }
+
+    /// Waits until all that was sent in these communicators is with its receiver, or will get there without this process,
+    /// and until collectives are over that nobody can ask for any more. Then those but the predefined ones are freed.
+    /// A receive whose request was freed keeps its context until its message has come.
+    pub fn end_communicators(&self, comms: &[Arc<Communicator>]) {
+        self.wait_for(|domain| {
+            let is_quiet = |comm: &Arc<Communicator>| {
+                comm.teams()
+                    .all(|team| !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0)
+            };
+            comms.iter().all(is_quiet).then_some(())
+        });
+        for comm in comms.iter().filter(|comm| !self.is_predefined(comm)) {
+            self.close(comm);
+        }
+    }
+
+    fn is_predefined(&self, comm: &Arc<Communicator>) -> bool {
+        [self.world(), self.own()].into_iter().any(|known| Arc::ptr_eq(known, comm))
+    }
+
+    /// Waits until everything this process has sent is with its receiver, or will get there without it. Unlike after
+    /// [`Process::drain`] everything can go on later.
+    pub fn rest(&self) {
+        self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().rest()).then_some(()));
+        self.domain.lock().reap();
+    }
+
+    /// Takes leave of the peers after [`Process::rest`], without waiting for anything: the program is about to end.
+    pub fn take_leave(&self) {
+        if let Ok(mut domain) = self.domain.try_enter() {
+            // Everything is acknowledged, so nobody misses anything if a goodbye does not arrive.
+            let _ = domain.lane.fabric_mut().leave();
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where an object comes from: the World Model or one of the process's sessions (MPI-5.0, "The Sessions Model").
+//!
+//! Communicators and groups inherit it. Objects of different origins are not mixed in a call.
+
+use crate::error::{MpiError, Result};
+use std::ffi::c_int;
+use std::fmt;
+
+/// The World Model, or a session of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Origin(u32);
+
+impl Origin {
+    /// The World Model: what MPI_COMM_WORLD and MPI_COMM_SELF are, and all that is made of them.
+    pub const WORLD: Origin = Origin(0);
+
+    /// The number of different sessions that origins tell apart.
+    pub const SESSIONS: u32 = (1 << 31) - 2;
+
+    /// The `n`th session of the process, counted from 0. After [`Origin::SESSIONS`] of them the first comes again.
+    pub const fn of_session(n: u64) -> Origin {
+        Origin((n % Origin::SESSIONS as u64) as u32 + 1)
+    }
+
+    /// The session as a number from 1 to [`Origin::SESSIONS`]; none of the World Model.
+    pub const fn session(self) -> Option<u32> {
+        if self.0 == 0 { None } else { Some(self.0) }
+    }
+
+    /// Whether it is the World Model.
+    pub const fn is_world(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Checks that a second object of a call, which the text calls `what`, is of this origin too.
+    ///
+    /// # Errors
+    /// Class `class` if it is not.
+    pub fn check_same(self, other: Origin, class: c_int, what: &str) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        let text = format!(
+            "{what} is of {other}, the first object of the call of {self}: objects of different sessions, or of a session and the World Model, must not be mixed in a call"
+        );
+        Err(MpiError::new(class, text))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.session() {
+            None => f.write_str("the World Model"),
+            Some(number) => write!(f, "session {number} of the process"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_abi::constants::MPI_ERR_GROUP;
+
+    #[test]
+    fn origins_are_told_apart() {
+        let (first, second) = (Origin::of_session(0), Origin::of_session(1));
+        assert!(Origin::WORLD.is_world() && Origin::WORLD.session().is_none());
+        assert_eq!((first.session(), second.session()), (Some(1), Some(2)));
+        assert_eq!(Origin::of_session(u64::from(Origin::SESSIONS)), first);
+        assert!(first.check_same(first, MPI_ERR_GROUP, "group2").is_ok());
+        let error = first.check_same(Origin::WORLD, MPI_ERR_GROUP, "group2").unwrap_err();
+        assert_eq!(error.class(), MPI_ERR_GROUP);
+        assert!(error.detail().starts_with("group2 is of the World Model, "), "{}", error.detail());
+    }
+}
