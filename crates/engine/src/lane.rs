@@ -7,7 +7,9 @@ mod share;
 
 use self::share::{SHARED_PIECE, Share, pieces_of};
 use crate::arrive::{Fetch, Spare, State, Todo};
+use crate::counts::Tally;
 use crate::matching::Contexts;
+use crate::notes::Notes;
 use crate::request::{Completion, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
 use oxmpi_fabric::Fabric;
@@ -81,6 +83,8 @@ impl<F: Fabric> Lane<F> {
             nonsense: 0,
             spare: Spare::default(),
             shared_came: None,
+            tally: Tally::default(),
+            notes: Notes::default(),
         };
         Lane {
             fabric,
