@@ -159,6 +159,12 @@ impl Communicator {
         (IMMEDIATE | (self.immediates.fetch_add(1, Ordering::Relaxed) & (IMMEDIATE - 1))) as i32
     }
 
+    /// Collectives started on it so far.
+    pub(crate) fn collectives_started(&self) -> u64 {
+        let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
+        tags[0] + tags[1] + self.control.as_ref().map_or(0, Control::operations)
+    }
+
     /// The process that has this rank, as the other side of a message.
     ///
     /// # Errors

@@ -20,6 +20,7 @@
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
+//! | [`tool`] | what tools can measure and hear of: performance variables, events, categories |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ pub mod persistent;
 pub mod process;
 pub mod sim;
 pub mod start;
+pub mod tool;
 pub mod topology;
 pub mod world;
 

@@ -5,6 +5,7 @@ use crate::comm::Communicator;
 use crate::control::Control;
 use crate::errors;
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::tool::{Calls, Notes, Peaks, Tool};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
@@ -41,6 +42,8 @@ pub struct Process<F> {
     own: Arc<Communicator>,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
+    /// What a tool has to do with it.
+    pub(crate) tool: Tool,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
 }
@@ -64,6 +67,12 @@ pub(crate) struct Domain<F> {
     handlers: Vec<Option<Arc<HandlerCell>>>,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
+    /// How many collectives were started, by algorithm.
+    calls: Arc<Calls>,
+    /// Collectives of which a tool shall hear.
+    pub(crate) notes: Notes,
+    /// High-water marks of tools.
+    pub(crate) peaks: Peaks,
 }
 
 struct Active<F> {
@@ -99,6 +108,8 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
+        self.calls.count(&run);
+        self.notes.collective(&run);
         self.runs.push(Active { request, run, call, then, in_call: false });
         request
     }
@@ -177,6 +188,7 @@ impl<F: Fabric> Domain<F> {
                 if self.attached.forget(team.point_to_point) {
                     lane.set_own_buffer(team.point_to_point, false);
                 }
+                self.peaks.forget(team.id);
                 lane.close_team(team);
             }
             busy
@@ -212,12 +224,16 @@ impl<F: Fabric> Process<F> {
             comm.set_name(name.as_bytes());
         }
         let (world, own) = (Arc::new(world), Arc::new(own));
+        let calls = Arc::<Calls>::default();
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
+            calls: calls.clone(),
+            notes: Notes::default(),
+            peaks: Peaks::default(),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -232,6 +248,7 @@ impl<F: Fabric> Process<F> {
             world,
             own,
             heap: None,
+            tool: Tool::new(calls),
             node: 0,
         }
     }
@@ -343,12 +360,31 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        let wake = self.threaded.load(Ordering::Relaxed) && domain.lane.take_news();
+        // A process that is observed has threads (`observe`), so that the others ask one question only.
+        if !self.threaded.load(Ordering::Relaxed) {
+            return result;
+        }
+        let wake = domain.lane.take_news();
+        let seen = self.tool.collect(&mut domain);
         drop(domain);
         if wake && let Some(door) = &self.door {
             door.ring_own();
         }
+        if let Some(seen) = seen {
+            self.tool.tell(seen);
+        }
         result
+    }
+
+    /// Whether several threads may be in.
+    #[inline]
+    pub(crate) fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Lets several threads in, if only one may come so far.
+    pub(crate) fn take_threads(&self) -> Result<()> {
+        if self.threaded.load(Ordering::Relaxed) { Ok(()) } else { self.set_threaded() }
     }
 
     /// The place of the error handler that counts for a failed operation: that of its communicator.
