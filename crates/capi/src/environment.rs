@@ -9,11 +9,12 @@ use crate::library::{self, Running, put, running};
 use crate::memory::OrdinaryMemory;
 use crate::objects::objects;
 use crate::predefined::Values;
+use crate::tool;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info as InfoHandle};
 use oxmpi_core::handler::ErrorHandler;
-use oxmpi_core::start::{Started, start};
+use oxmpi_core::start::{Started, start_changed};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
@@ -35,7 +36,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
     let Started { process, client } =
-        start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     let initial = ErrorHandler::predefined(objects().initial_handler);
     process.world().errhandler_cell().set(initial.clone());
@@ -72,6 +73,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let status = library.client.segment().status();
     export::note_calls_in(status.last_call_cell());
     status.set_state(RankState::Initialized);
+    tool::mpi_initialized(library)?;
     Ok(level)
 }
 

@@ -59,6 +59,7 @@ mod request_status;
 mod requests;
 mod statuses;
 mod strings;
+mod tool;
 mod topology;
 mod trivial;
 mod unsupported;

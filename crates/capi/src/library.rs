@@ -47,6 +47,8 @@ pub(crate) struct Running {
 }
 
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
+/// As `RUNNING`, but it stays after MPI_Finalize.
+static LATEST: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 
 const BEFORE: u8 = 0;
@@ -60,6 +62,12 @@ const FORKED: u8 = 3;
 pub(crate) fn running() -> Option<&'static Running> {
     // SAFETY: null, or a leaked box that is never freed.
     unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
+}
+
+/// MPI, if it was initialised, also when it is finalised by now: for what it has counted. No message may be sent.
+pub(crate) fn latest() -> Option<&'static Running> {
+    // SAFETY: as above.
+    unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
 /// MPI, or the error that says why there is none.
@@ -89,6 +97,7 @@ pub(crate) fn claim_initialization() -> bool {
 /// Opens the library for calls.
 pub(crate) fn begin(library: Running) -> &'static Running {
     let library: &'static Running = Box::leak(Box::new(library));
+    LATEST.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
     RUNNING.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
     // SAFETY: the handler stores to two atomics, which is allowed in a child of any process.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
@@ -98,6 +107,7 @@ pub(crate) fn begin(library: Running) -> &'static Running {
 /// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings.
 extern "C" fn in_forked_child() {
     PHASE.store(FORKED, Ordering::Release);
+    LATEST.store(std::ptr::null_mut(), Ordering::Release);
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
 }
 
