@@ -5,6 +5,7 @@ use crate::info;
 use crate::library::{self, Running, World, put, running};
 use crate::life;
 use crate::objects::objects;
+use crate::tool;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info as InfoHandle};
@@ -33,6 +34,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     info::settle_environment(library.process.size(), wanted);
     let main_thread = std::thread::current().id();
     library::begin_world(library, World { level, wanted_level: wanted, main_thread });
+    tool::mpi_initialized(library)?;
     Ok(level)
 }
 

@@ -63,6 +63,7 @@ mod requests;
 mod sessions;
 mod statuses;
 mod strings;
+mod tool;
 mod topology;
 mod trivial;
 mod unsupported;

@@ -66,6 +66,8 @@ pub(crate) struct World {
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 /// Between these, and while there is a session.
 static OPEN: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
+/// As `OPEN`, but it stays when all is finalised.
+static LATEST: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 
 const BEFORE: u8 = 0;
@@ -79,6 +81,12 @@ const FORKED: u8 = 3;
 pub(crate) fn running() -> Option<&'static Running> {
     // SAFETY: null, or a leaked box that is never freed.
     unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
+}
+
+/// MPI, if it was initialised, also when it is finalised by now: for what it has counted. No message may be sent.
+pub(crate) fn latest() -> Option<&'static Running> {
+    // SAFETY: as above.
+    unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
 /// MPI, or the error that says why there is none.
@@ -112,6 +120,7 @@ pub(crate) fn claim_initialization() -> bool {
 
 /// Opens the library for the calls of sessions.
 pub(crate) fn open(library: &'static Running) {
+    LATEST.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
     OPEN.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
 }
 
@@ -132,6 +141,7 @@ pub(crate) fn begin_world(library: &'static Running, world: World) {
 /// atomics, which is allowed in a child of any process.
 pub(crate) extern "C" fn in_forked_child() {
     PHASE.store(FORKED, Ordering::Release);
+    LATEST.store(std::ptr::null_mut(), Ordering::Release);
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
     OPEN.store(std::ptr::null_mut(), Ordering::Release);
 }

@@ -9,10 +9,11 @@ use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
 use crate::objects::locked;
 use crate::predefined::Values;
+use crate::tool;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::Communicator;
 use oxmpi_core::buffered::BufferOf;
-use oxmpi_core::start::{Started, start};
+use oxmpi_core::start::{Started, start_changed};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
@@ -87,7 +88,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         return library::library();
     }
     let Started { process, client } =
-        start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     process.keep_pending(true);
     let attribute_values = Values::new(&client);

@@ -2,6 +2,7 @@
 
 mod json;
 mod text;
+mod tools;
 
 use std::ffi::OsString;
 
@@ -21,6 +22,9 @@ oxmpi info: what this installation is
   oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
   oxmpi info --select      which transport would be used, and why
+  oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
+  oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
+  oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
   oxmpi info --missing     the functions of MPI-5.0 that are not there yet
   oxmpi info --all         all of that
   oxmpi info --json        all of that as JSON; with one of the others, that alone
@@ -42,8 +46,33 @@ struct Asked {
     /// Only parameters whose name starts so.
     only: Option<String>,
     select: bool,
+    pvars: bool,
+    events: bool,
+    categories: bool,
     missing: bool,
     json: bool,
+}
+
+impl Asked {
+    /// Everything.
+    fn everything(self) -> Asked {
+        let yes = true;
+        Asked {
+            basic: yes,
+            params: yes,
+            select: yes,
+            pvars: yes,
+            events: yes,
+            categories: yes,
+            missing: yes,
+            ..self
+        }
+    }
+
+    fn nothing(&self) -> bool {
+        !(self.basic || self.params || self.select || self.missing)
+            && !(self.pvars || self.events || self.categories)
+    }
 }
 
 /// What is shown, gathered.
@@ -89,29 +118,41 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
-            "--all" | "-a" => {
-                asked = Asked { basic: true, params: true, select: true, missing: true, ..asked };
-            }
+            "--all" | "-a" => asked = asked.everything(),
             "--params" => asked.params = true,
             "--param" => {
                 asked.params = true;
                 asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
             }
             "--select" => asked.select = true,
+            "--pvars" => asked.pvars = true,
+            "--events" => asked.events = true,
+            "--categories" => asked.categories = true,
             "--missing" => asked.missing = true,
             "--json" => asked.json = true,
             other => {
-                let known = ["--all", "--params", "--param", "--select", "--missing", "--json", "--help"];
+                let known = [
+                    "--all",
+                    "--params",
+                    "--param",
+                    "--select",
+                    "--pvars",
+                    "--events",
+                    "--categories",
+                    "--missing",
+                    "--json",
+                    "--help",
+                ];
                 let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));
                 let hint = hint.unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));
             }
         }
     }
-    if !(asked.basic || asked.params || asked.select || asked.missing) {
+    if asked.nothing() {
         asked.basic = true;
         if asked.json {
-            (asked.params, asked.select, asked.missing) = (true, true, true);
+            asked = asked.everything();
         }
     }
     Ok(asked)
@@ -144,13 +185,15 @@ mod tests {
 
     #[test]
     fn the_words_add_up() {
-        let all = Asked { basic: true, params: true, select: true, missing: true, only: None, json: false };
+        let all = Asked::default().everything();
         assert_eq!(asked("").unwrap(), Asked { basic: true, ..Asked::default() });
         assert_eq!(asked("--all").unwrap(), all);
         assert_eq!(asked("--json").unwrap(), Asked { json: true, ..all.clone() });
         assert_eq!(asked("--json --all").unwrap(), Asked { json: true, ..all });
         let only = Asked { params: true, only: Some("rpi".into()), ..Asked::default() };
         assert_eq!(asked("--param rpi").unwrap(), only);
+        assert_eq!(asked("--pvars").unwrap(), Asked { pvars: true, ..Asked::default() });
+        assert!(asked("--event").unwrap_err().contains("did you mean '--events'"));
         assert!(asked("--parms").unwrap_err().contains("did you mean '--params'"));
         assert!(asked("--param").unwrap_err().contains("needs a name"));
     }

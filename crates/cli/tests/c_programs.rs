@@ -187,6 +187,15 @@ programs! {
     intercomm_dup_split
     intercomm_merge
     intercomm_p2p
+    mpit_categories
+    mpit_cvars
+    mpit_effects
+    mpit_events
+    mpit_init
+    mpit_other_thread
+    mpit_pvars
+    mpit_threads
+    mpit_traffic
     names
     neighbor_cart
     neighbor_dist_graph

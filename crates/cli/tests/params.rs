@@ -45,6 +45,35 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
+fn info_lists_what_tools_can_see() {
+    let home = Home::new("tools", "");
+    let (code, out, err) = home.run(&["info", "--pvars", "--events", "--categories", "--json"], &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let facts = json(&out);
+    let one = |list: &str, name: &str| {
+        facts[list].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone()
+    };
+    let sent = one("pvars", "tcp_messages_sent");
+    assert_eq!((&sent["class"], &sent["category"]), (&"counter".into(), &"tcp".into()));
+    assert_eq!(one("pvars", "transport")["states"], serde_json::json!(["shm", "tcp"]));
+    assert_eq!(one("pvars", "comm_posted_queue_length")["bind"], "a communicator");
+    assert_eq!(one("events", "connection_remade")["source"], "sockets");
+    assert_eq!(one("categories", "transports")["categories"], serde_json::json!(["shm", "tcp"]));
+    assert!(one("categories", "waiting")["parameters"].as_array().unwrap().contains(&"wait_spin_us".into()));
+    assert!(facts["parameters"].is_null());
+
+    for (word, text) in [
+        ("--pvars", "unexpected_queue_length\n      level of the process; category messages\n"),
+        ("--events", "rendezvous_begun\n      of the process; source messages; tells dest, tag, bytes\n"),
+        ("--categories", "      events: connection_made, connection_remade\n"),
+        ("--params", "a program may change it at any time"),
+    ] {
+        let (code, out, _) = home.run(&["info", word], &[]);
+        assert!(code == 0 && out.contains(text), "{word}: {out}");
+    }
+}
+
+#[test]
 fn info_says_value_source_type_and_level_of_each_parameter() {
     let home = Home::new("info", "wait_yields = 3\nrpi_ssi_tcp_short = 16k\n");
     let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_btl", "^openib")];
@@ -67,7 +96,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
         (&param("single_copy")["source"], &param("single_copy")["where"]),
         (&"default".into(), &Value::Null)
     );
-    for key in ["type", "default", "accepted", "level", "help"] {
+    for key in ["type", "default", "accepted", "level", "change", "help"] {
         assert!(!param("rpi_tcp_sockbuf")[key].is_null(), "{key}");
     }
     assert_eq!(facts["transport"]["chosen"], "tcp");

@@ -6,7 +6,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
 use oxmpi_mem::memory::{Scratch, ScratchError};
-use oxmpi_plan::{Action, After, AnyPlan, Generator, Place, Span, Step, Unit};
+use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, Place, Span, Step, Unit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -151,6 +151,11 @@ impl Run {
     /// The team whose collective this is.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
+    }
+
+    /// The algorithm of its plan, if it is one of the table, and what the call counts.
+    pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
+        self.plan.algorithm()
     }
 
     /// Goes on as far as it can without waiting.

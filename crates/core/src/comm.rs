@@ -208,6 +208,12 @@ impl Communicator {
         (tag as i32, drawn >= u64::from(PERSISTENT - 1))
     }
 
+    /// Collectives started on it so far.
+    pub(crate) fn collectives_started(&self) -> u64 {
+        let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
+        tags[0] + tags[1] + self.control.as_ref().map_or(0, Control::operations)
+    }
+
     /// The process that has this rank, as the other side of a message.
     ///
     /// # Errors

@@ -35,11 +35,24 @@ pub(crate) struct Control {
     section: OnceLock<Option<ControlSection>>,
     /// The last operation this rank took part in.
     generation: AtomicU64,
+    /// The one before its first.
+    first: u64,
 }
 
 impl Control {
     pub(crate) fn new(leader: u32, index: u32, generation: u64) -> Control {
-        Control { leader, index, section: OnceLock::new(), generation: AtomicU64::new(generation) }
+        Control {
+            leader,
+            index,
+            section: OnceLock::new(),
+            generation: AtomicU64::new(generation),
+            first: generation,
+        }
+    }
+
+    /// Operations that this rank took part in.
+    pub(crate) fn operations(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed).wrapping_sub(self.first)
     }
 }
 
@@ -106,6 +119,7 @@ impl<F: Fabric> Process<F> {
             return Err(of_fault(Fault::Revoked));
         }
         let generation = control.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        self.tool.calls.count_small(small.kernel.is_some(), self.is_threaded());
         let mut packed = [0u8; CELL_BYTES];
         let contribution = match small.contribution.as_contiguous() {
             Some(bytes) => bytes.slice(0, small.len),

@@ -23,6 +23,7 @@
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
+//! | [`tool`] | what tools can measure and hear of: performance variables, events, categories |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
@@ -45,6 +46,7 @@ pub mod session;
 pub mod sim;
 pub mod start;
 mod task;
+pub mod tool;
 pub mod topology;
 pub mod world;
 

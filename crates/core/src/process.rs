@@ -8,6 +8,7 @@ use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
 use crate::task::{Stand, Task};
+use crate::tool::{Calls, Notes, Peaks, Tool};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Run, UserReduction};
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, StartFault, Team};
@@ -47,6 +48,8 @@ pub struct Process<F> {
     pub(crate) meeting: Communicator,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
+    /// What a tool has to do with it.
+    pub(crate) tool: Tool,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
 }
@@ -76,6 +79,12 @@ pub(crate) struct Domain<F> {
     pub(crate) attached: AttachedBuffers,
     /// What follows from processes that fail.
     pub(crate) failures: Failures<F>,
+    /// How many collectives were started, by algorithm.
+    calls: Arc<Calls>,
+    /// Collectives of which a tool shall hear.
+    pub(crate) notes: Notes,
+    /// High-water marks of tools.
+    pub(crate) peaks: Peaks,
 }
 
 struct Active<F> {
@@ -113,6 +122,8 @@ impl<F: Fabric> Domain<F> {
     /// Adds a collective.
     pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
         let request = self.lane.open_external();
+        self.calls.count(&run);
+        self.notes.collective(&run);
         self.runs.push(Active {
             request,
             task: Task::Once(Box::new(run)),
@@ -258,6 +269,7 @@ impl<F: Fabric> Domain<F> {
                 if self.attached.forget(team.point_to_point) {
                     lane.set_own_buffer(team.point_to_point, None);
                 }
+                self.peaks.forget(team.id);
                 lane.close_team(team);
             }
             busy
@@ -304,6 +316,7 @@ impl<F: Fabric> Process<F> {
             comm.set_name(name.as_bytes());
         }
         let (world, own) = (Arc::new(world), Arc::new(own));
+        let calls = Arc::<Calls>::default();
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
@@ -313,6 +326,9 @@ impl<F: Fabric> Process<F> {
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
             failures: Failures::default(),
+            calls: calls.clone(),
+            notes: Notes::default(),
+            peaks: Peaks::default(),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -329,6 +345,7 @@ impl<F: Fabric> Process<F> {
             own,
             meeting,
             heap: None,
+            tool: Tool::new(calls),
             node: 0,
         }
     }
@@ -443,12 +460,31 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        let wake = self.threaded.load(Ordering::Relaxed) && domain.lane.take_news();
+        // A process that is observed has threads (`observe`), so that the others ask one question only.
+        if !self.threaded.load(Ordering::Relaxed) {
+            return result;
+        }
+        let wake = domain.lane.take_news();
+        let seen = self.tool.collect(&mut domain);
         drop(domain);
         if wake && let Some(door) = &self.door {
             door.ring_own();
         }
+        if let Some(seen) = seen {
+            self.tool.tell(seen);
+        }
         result
+    }
+
+    /// Whether several threads may be in.
+    #[inline]
+    pub(crate) fn is_threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Lets several threads in, if only one may come so far.
+    pub(crate) fn take_threads(&self) -> Result<()> {
+        if self.threaded.load(Ordering::Relaxed) { Ok(()) } else { self.set_threaded() }
     }
 
     /// The place of the error handler that counts for a failed operation: that of its communicator.

@@ -6,6 +6,7 @@ use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
+use oxmpi_os::lock::LockError;
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
@@ -51,7 +52,18 @@ impl std::error::Error for StartError {}
 /// # Errors
 /// See [`StartError`].
 pub fn start() -> Result<Started, StartError> {
-    let params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
+    start_changed(&[])
+}
+
+/// As [`start`], with parameters that the program has changed: names and values.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> {
+    let mut params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
+    for (name, value) in changes {
+        params.set(name, value).map_err(StartError::Param)?;
+    }
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
         None => Client::singleton(&params).map_err(StartError::Boot)?,
@@ -82,6 +94,23 @@ pub fn start() -> Result<Started, StartError> {
         process = process.with_heap(heap);
     }
     Ok(Started { process, client })
+}
+
+impl Process<Ways> {
+    /// Takes over the parameters that may be changed at any time.
+    ///
+    /// # Errors
+    /// If the lane is this thread's already, or another thread's.
+    pub fn retune(&self, params: &Params) -> Result<(), LockError> {
+        let mut domain = self.domain.try_enter()?;
+        domain.lane.fabric_mut().retune(settings(params), params.rpi_tcp_short());
+        drop(domain);
+        if let Some(door) = &self.door {
+            // Whether there are more ranks than cores is no parameter.
+            door.retune(&policy(params, false));
+        }
+        Ok(())
+    }
 }
 
 /// The way over sockets, of a job whose launcher has made some.

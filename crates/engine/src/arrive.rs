@@ -1,6 +1,8 @@
 //! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
 
+use crate::counts::Tally;
 use crate::matching::{Contexts, Message, Unexpected, WORLD, is_notice};
+use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
@@ -55,6 +57,10 @@ pub(crate) struct State {
     pub(crate) notices: VecDeque<u32>,
     /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
     pub(crate) alarm: bool,
+    /// What is counted where nobody hurries.
+    pub(crate) tally: Tally,
+    /// What a tool wants to hear of.
+    pub(crate) notes: Notes,
 }
 
 /// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
@@ -160,7 +166,7 @@ impl State {
         if !self.requests.complete_plain(receive, message, received) {
             return false;
         }
-        peer.expected = peer.expected.wrapping_add(1);
+        peer.count_in(message.len() as u64);
         context.remove_oldest_posted();
         true
     }
@@ -171,7 +177,7 @@ impl State {
         let peer = self.peer(from);
         match peer.turn(sequence) {
             Turn::Now => {
-                peer.expected = peer.expected.wrapping_add(1);
+                peer.count_in(arrival.length());
                 let some_are_early = !peer.early.is_empty();
                 self.arrive(from, envelope, arrival);
                 if some_are_early {
@@ -204,6 +210,7 @@ impl State {
     #[cold]
     fn catch_up(&mut self, from: u32) {
         while let Some(Early { envelope, kind }) = self.peer(from).take_early() {
+            self.peer(from).count_in(kind.length());
             match kind {
                 EarlyKind::Eager { data, total, sync } => {
                     self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) });
@@ -225,6 +232,13 @@ impl State {
         work.length = length;
         work.expected = usize::try_from(length).unwrap_or(usize::MAX).min(work.buffer.packed_len());
         work.expected
+    }
+
+    /// Counts an announced message that was matched, and notes it for a tool.
+    pub(crate) fn note_rendezvous(&mut self, receive: RequestId, from: u32, tag: i32, bytes: u64) {
+        self.tally.rendezvous_received += 1;
+        let context = self.requests.context(receive);
+        self.notes.push(Note::RendezvousReceived { context, from, tag, bytes });
     }
 
     /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit, and completes the
@@ -277,6 +291,7 @@ impl State {
         self.lost.push(process);
         self.alarm = true;
         self.requests.note_news();
+        self.notes.push(Note::PeerLost { process });
         // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
         // receive behind them gets a message that was theirs.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
@@ -364,6 +379,8 @@ trait Arrival {
     fn early(self, spare: &mut Spare) -> EarlyKind;
     /// Whether parts of its body are still to come.
     fn more_comes(&self) -> bool;
+    /// Length of the whole message, bytes.
+    fn length(&self) -> u64;
 }
 
 struct EagerArrival<'a> {
@@ -412,6 +429,11 @@ impl Arrival for EagerArrival<'_> {
     fn more_comes(&self) -> bool {
         self.first.len() < self.total
     }
+
+    #[inline]
+    fn length(&self) -> u64 {
+        self.total as u64
+    }
 }
 
 struct RendezvousArrival {
@@ -423,6 +445,7 @@ struct RendezvousArrival {
 impl Arrival for RendezvousArrival {
     fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
         let wanted = state.note_match(receive, from, tag, self.length);
+        state.note_rendezvous(receive, from, tag, self.length);
         state.todo.push_back(Todo::Fetch(Fetch {
             receive,
             from,
@@ -442,6 +465,10 @@ impl Arrival for RendezvousArrival {
 
     fn more_comes(&self) -> bool {
         false
+    }
+
+    fn length(&self) -> u64 {
+        self.length
     }
 }
 

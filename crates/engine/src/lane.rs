@@ -8,7 +8,9 @@ mod share;
 
 use self::share::{SHARED_PIECE, Share, pieces_of};
 use crate::arrive::{Fetch, Spare, State, Todo};
+use crate::counts::Tally;
 use crate::matching::Contexts;
+use crate::notes::Notes;
 use crate::request::{Completion, Fault, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
 pub use failure::Notice;
@@ -87,6 +89,8 @@ impl<F: Fabric> Lane<F> {
             shared_came: None,
             notices: VecDeque::new(),
             alarm: false,
+            tally: Tally::default(),
+            notes: Notes::default(),
         };
         Lane {
             fabric,

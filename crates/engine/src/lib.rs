@@ -20,15 +20,19 @@
 
 mod arrive;
 mod compound;
+mod counts;
 mod lane;
 mod list;
 mod matching;
+mod notes;
 mod peer;
 mod request;
 mod team;
 
 pub use compound::{Operation, StartFault};
+pub use counts::{Counts, QueueCounts};
 pub use lane::{Lane, Notice, Now, Posted, Rest};
 pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
+pub use notes::Note;
 pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

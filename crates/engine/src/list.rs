@@ -9,7 +9,13 @@ pub(crate) struct List<T> {
     first: u32,
     last: u32,
     free: u32,
-    len: usize,
+    /// Free nodes that are used only when there are no others: those left from before [`List::restart_peak`].
+    reserve: u32,
+    /// Nodes that are not in reserve.
+    given: usize,
+    /// Elements appended so far, and elements taken out: differences of these counts are what a tool reads.
+    pushed: u64,
+    removed: u64,
 }
 
 #[derive(Debug)]
@@ -21,7 +27,16 @@ struct Node<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        List { nodes: Vec::new(), first: NONE, last: NONE, free: NONE, len: 0 }
+        List {
+            nodes: Vec::new(),
+            first: NONE,
+            last: NONE,
+            free: NONE,
+            reserve: NONE,
+            given: 0,
+            pushed: 0,
+            removed: 0,
+        }
     }
 }
 
@@ -48,7 +63,7 @@ impl<T> List<T> {
             None => self.first = key,
         }
         self.last = key;
-        self.len += 1;
+        self.pushed += 1;
         key
     }
 
@@ -56,8 +71,44 @@ impl<T> List<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
+        self.given += 1;
+        if let Some(node) = self.nodes.get_mut(self.reserve as usize) {
+            (self.free, self.reserve) = (self.reserve, node.after);
+            node.after = NONE;
+            return;
+        }
         self.nodes.push(Node { value: None, before: NONE, after: NONE });
         self.free = (self.nodes.len() - 1) as u32;
+    }
+
+    /// Elements in the list.
+    pub(crate) fn len(&self) -> usize {
+        (self.pushed - self.removed) as usize
+    }
+
+    /// Elements appended so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Elements taken out so far.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// The most elements that were in the list at a time, since [`List::restart_peak`]. It costs nothing to know: a node is
+    /// made, or taken from the reserve, only when all others are in use.
+    pub(crate) fn peak(&self) -> usize {
+        self.given
+    }
+
+    /// From now on [`List::peak`] starts at the number of elements that are in the list.
+    pub(crate) fn restart_peak(&mut self) {
+        while let Some(node) = self.nodes.get_mut(self.free as usize) {
+            let after = std::mem::replace(&mut node.after, self.reserve);
+            self.reserve = std::mem::replace(&mut self.free, after);
+            self.given -= 1;
+        }
     }
 
     /// The first element.
@@ -116,7 +167,7 @@ impl<T> List<T> {
             Some(node) => node.before = NONE,
             None => self.last = NONE,
         }
-        self.len -= 1;
+        self.removed += 1;
     }
 
     /// Takes a node out of the chain and makes it free.
@@ -135,12 +186,12 @@ impl<T> List<T> {
             Some(node) => node.before = before,
             None => self.last = before,
         }
-        self.len -= 1;
+        self.removed += 1;
     }
 
     /// Takes all elements out, in order.
     pub(crate) fn drain(&mut self) -> Vec<T> {
-        let mut out = Vec::with_capacity(self.len);
+        let mut out = Vec::with_capacity(self.len());
         while self.first != NONE {
             out.extend(self.remove(self.first));
         }
@@ -162,7 +213,7 @@ mod tests {
         assert_eq!(list.remove(keys[4]), Some(4));
         let again = list.push(7);
         assert_eq!(list.find(|v| *v > 3), Some(again));
-        assert_eq!(list.len, 3);
+        assert_eq!((list.len(), list.pushed(), list.removed()), (3, 6, 3));
         list.forget_first();
         assert_eq!(list.first(), Some(&3));
         assert_eq!(list.drain(), [3, 7]);
@@ -173,5 +224,27 @@ mod tests {
         assert!(list.is_empty());
         assert_eq!(list.push(10), only);
         assert_eq!(list.drain(), [10]);
+    }
+
+    #[test]
+    fn the_peak_is_that_since_its_restart() {
+        let mut list = List::default();
+        (0..5).for_each(|v| _ = list.push(v));
+        (0..3).for_each(|_| list.forget_first());
+        assert_eq!((list.len(), list.peak()), (2, 5));
+        list.restart_peak();
+        assert_eq!(list.peak(), 2);
+        list.push(5);
+        list.forget_first();
+        list.push(6);
+        assert_eq!((list.len(), list.peak()), (3, 3));
+        (0..4).for_each(|v| _ = list.push(v));
+        assert_eq!((list.len(), list.peak()), (7, 7));
+        assert_eq!(list.drain(), [4, 5, 6, 0, 1, 2, 3]);
+        list.restart_peak();
+        list.restart_peak();
+        assert_eq!((list.len(), list.peak()), (0, 0));
+        list.push(8);
+        assert_eq!((list.drain(), list.peak()), (vec![8], 1));
     }
 }

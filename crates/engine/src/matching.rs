@@ -309,6 +309,30 @@ pub(crate) struct Contexts {
     is_world_open: bool,
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
+    /// What went through the unexpected messages of contexts that are closed.
+    before: Traffic,
+}
+
+/// What went through a queue of unexpected messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    /// Messages that came before their receive.
+    pub(crate) came: u64,
+    /// Those of them that were matched.
+    pub(crate) matched: u64,
+}
+
+impl Traffic {
+    fn of(queue: &List<Unexpected>) -> Traffic {
+        Traffic { came: queue.pushed(), matched: queue.removed() }
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, more: Traffic) {
+        self.came += more.came;
+        self.matched += more.matched;
+    }
 }
 
 impl Default for Contexts {
@@ -319,6 +343,7 @@ impl Default for Contexts {
             is_world_open: false,
             by_id: HashMap::new(),
             retired: VecDeque::new(),
+            before: Traffic::default(),
         }
     }
 }
@@ -373,6 +398,9 @@ impl Contexts {
 
     /// Forgets a context with all that is in it. The world's is emptied and stays.
     pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
+        if let Some(context) = self.get(index) {
+            self.before += Traffic::of(&context.unexpected);
+        }
         let Some(other) = index.checked_sub(1) else {
             let id = self.world.id;
             return Some(std::mem::replace(&mut self.world, Context::new(id)));
@@ -381,6 +409,19 @@ impl Contexts {
         self.by_id.remove(&context.id);
         self.retired.push_back(index);
         Some(context)
+    }
+
+    /// All that are open.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> {
+        std::iter::once(&self.world).chain(self.others.iter().flatten())
+    }
+
+    /// What went through all queues of unexpected messages so far.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.iter().fold(self.before, |mut all, context| {
+            all += Traffic::of(&context.unexpected);
+            all
+        })
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Context> {

@@ -7,16 +7,20 @@ use std::collections::{BTreeMap, VecDeque};
 /// One peer.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// Number of the next message that matches, to it.
-    pub(crate) next_send: u32,
-    /// Number of the next message that matches, from it.
-    pub(crate) expected: u32,
+    /// Number of the next message that matches, to it: how many were sent to it so far.
+    pub(crate) next_send: u64,
+    /// Number of the next message that matches, from it: how many have come in their turn so far.
+    pub(crate) expected: u64,
+    /// Bytes of the messages sent to it so far.
+    pub(crate) bytes_sent: u64,
+    /// Bytes of the messages that have come from it, or were announced, in their turn so far.
+    pub(crate) bytes_received: u64,
     /// What could not leave yet, in order.
     pub(crate) waiting: VecDeque<Waiting>,
     /// Announced messages whose data are being sent.
     pub(crate) streams: VecDeque<RequestId>,
     /// Messages that came before their turn, by their number.
-    pub(crate) early: BTreeMap<u32, Early>,
+    pub(crate) early: BTreeMap<u64, Early>,
     /// Where the next parts of a long body go.
     pub(crate) body: Option<BodyTarget>,
     /// Nothing more comes from it and nothing goes to it.
@@ -56,7 +60,7 @@ pub(crate) enum BodyTarget {
     /// Into a message that was matched by a probe.
     Message(RequestId),
     /// Into a message that came before its turn, with this number.
-    Early(u32),
+    Early(u64),
     /// Nowhere: nobody wants it.
     Nowhere,
 }
@@ -83,12 +87,29 @@ pub(crate) enum Turn {
     /// Now.
     Now,
     /// Too early; this is its full number.
-    Early(u32),
+    Early(u64),
     /// It has come before.
     Again,
 }
 
+impl EarlyKind {
+    /// Length of the whole message, bytes.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            EarlyKind::Eager { total, .. } => *total as u64,
+            EarlyKind::Rendezvous { length, .. } => *length,
+        }
+    }
+}
+
 impl Peer {
+    /// A message of so many bytes has come from it in its turn.
+    #[inline(always)]
+    pub(crate) fn count_in(&mut self, bytes: u64) {
+        self.expected = self.expected.wrapping_add(1);
+        self.bytes_received = self.bytes_received.wrapping_add(bytes);
+    }
+
     /// Judges a message by its number modulo 256. At most 127 are under way, so its distance from the expected one
     /// fits a signed byte.
     #[inline]
@@ -96,7 +117,7 @@ impl Peer {
         let ahead = sequence.wrapping_sub(self.expected as u8) as i8;
         match ahead {
             0 => Turn::Now,
-            1.. => Turn::Early(self.expected.wrapping_add(ahead as u32)),
+            1.. => Turn::Early(self.expected.wrapping_add(ahead as u64)),
             _ => Turn::Again,
         }
     }
@@ -106,7 +127,7 @@ impl Peer {
         !self.waiting.is_empty() || !self.streams.is_empty()
     }
 
-    /// The next message whose turn has come, if it is whole.
+    /// The next message whose turn has come, if it is whole. The caller counts it ([`Peer::count_in`]).
     pub(crate) fn take_early(&mut self) -> Option<Early> {
         let due = self.early.get(&self.expected)?;
         if let EarlyKind::Eager { data, total, .. } = &due.kind
@@ -114,9 +135,7 @@ impl Peer {
         {
             return None;
         }
-        let due = self.early.remove(&self.expected);
-        self.expected = self.expected.wrapping_add(1);
-        due
+        self.early.remove(&self.expected)
     }
 }
 
@@ -130,7 +149,7 @@ mod tests {
         assert_eq!(p.turn(254), Turn::Now);
         assert_eq!(p.turn(1), Turn::Early(257));
         assert_eq!(p.turn(253), Turn::Again);
-        p.expected = u32::MAX;
+        p.expected = u64::MAX;
         assert_eq!(p.turn(0), Turn::Early(0));
     }
 }

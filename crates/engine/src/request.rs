@@ -769,6 +769,17 @@ impl Requests {
         self.buffered.get(&owner).copied().unwrap_or(0)
     }
 
+    /// Packed bytes that are kept for all buffered sends.
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered.values().map(|bytes| *bytes as u64).sum()
+    }
+
+    /// How many requests there are.
+    pub(crate) fn alive(&self) -> u64 {
+        // The first stands for those that were complete from the start.
+        self.slots.iter().skip(1).filter(|slot| slot.state != State::Free).count() as u64
+    }
+
     /// The work of a request that goes on.
     pub(crate) fn work_mut(&mut self, id: RequestId) -> Option<&mut Work> {
         match self.slot_mut(id) {

@@ -20,10 +20,13 @@
 //! for a virtual network with a seed.
 #![forbid(unsafe_code)]
 
+mod counts;
 pub mod shm;
 pub mod sim;
 pub mod tcp;
 pub mod ways;
+
+pub use counts::{Connected, Counts};
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -298,6 +301,20 @@ pub trait Fabric {
     /// [`Fabric::leave`] everything can go on later.
     fn rest(&mut self) -> bool {
         true
+    }
+
+    /// What this path can say of itself in numbers, for tools.
+    fn counts(&mut self) -> Counts {
+        Counts::default()
+    }
+
+    /// From now on connections that are made are noted for [`Fabric::take_connections`], or no longer.
+    fn watch_connections(&mut self, _watch: bool) {}
+
+    /// Takes the connections that were made since the last time, the oldest first, and how many were not noted because
+    /// too many waited already.
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        (Vec::new(), 0)
     }
 
     /// Wakes a peer that may sleep.

@@ -29,7 +29,7 @@ use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::sections::Sections;
 use self::shares::Shares;
-use crate::{Body, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
+use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -107,6 +107,8 @@ pub struct Shm {
     sections: Sections,
     /// The copies that we share with senders.
     shares: Shares,
+    /// Bytes copied from peers' heaps.
+    heap_bytes: u64,
 }
 
 /// What is kept about one peer.
@@ -168,7 +170,16 @@ impl Shm {
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
             shares: Shares::default(),
+            heap_bytes: 0,
         }
+    }
+
+    /// Changes how this process uses shared memory from now on. What slow copies are stays as it was.
+    pub fn retune(&mut self, settings: Settings) {
+        self.inline_limit = settings.eager_limit.min(INLINE_MAX);
+        self.patience = clock::ticks_of_ns(settings.patience_ns);
+        let slow_copy_ns_per_kib = self.settings.slow_copy_ns_per_kib;
+        self.settings = Settings { slow_copy_ns_per_kib, ..settings };
     }
 
     #[inline]
@@ -513,10 +524,11 @@ impl Fabric for Shm {
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
-        let Some(out) = self.out(peer) else {
+        let Some(out) = out_of(&mut self.links, peer) else {
             return Err(Unreachable { peer, why: "no contact was made yet".into() });
         };
         if let Some(bytes) = out.segment.heap_bytes(address, into.len()) {
+            self.heap_bytes += bytes.len() as u64;
             bytes.copy_to(into);
             return Ok(());
         }
@@ -557,6 +569,21 @@ impl Fabric for Shm {
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
         self.sections.release(index, team);
+    }
+
+    fn counts(&mut self) -> Counts {
+        let (pool_bytes, pool_used) = match &mut self.pool {
+            Some(pool) => (pool.shape().bytes as usize, pool.shape().bytes as usize - pool.free_bytes()),
+            None => (0, 0),
+        };
+        Counts {
+            rings: self.granted.len() as u64,
+            inbox_frames: self.links.iter().flatten().map(|link| link.cells_in).sum(),
+            pool_bytes: pool_bytes as u64,
+            pool_used: pool_used as u64,
+            heap_bytes: self.heap_bytes,
+            ..Counts::default()
+        }
     }
 
     fn wake(&mut self, peer: u32) {

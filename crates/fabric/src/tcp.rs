@@ -33,6 +33,7 @@ mod peer;
 mod record;
 mod settings;
 mod trouble;
+mod watch;
 
 pub use error::RecordError;
 pub use greeting::{
@@ -45,7 +46,8 @@ pub use settings::{Address, Find, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
 use self::peer::{Failure, Peer, Way};
-use crate::{Body, Fabric, Message, Sent, Sink, Unreachable};
+use self::watch::Watch;
+use crate::{Body, Connected, Counts, Fabric, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::net::{Listener, Refusal, Socket};
 use oxmpi_os::poller::{CLOCK, Poller, Ready};
@@ -92,6 +94,8 @@ pub struct Tcp {
     news: Vec<u32>,
     /// When the process began to say goodbye.
     leaving: Option<Duration>,
+    /// Who has asked for connections, and what was noted.
+    watch: Watch,
 }
 
 impl fmt::Debug for Tcp {
@@ -139,7 +143,13 @@ impl Tcp {
             alarm: None,
             news: Vec::new(),
             leaving: None,
+            watch: Watch::default(),
         })
+    }
+
+    /// Changes the longest eager message from now on, bytes.
+    pub fn set_eager_limit(&mut self, bytes: usize) {
+        self.settings.eager_limit = bytes;
     }
 
     fn now(&self) -> Duration {
@@ -443,6 +453,25 @@ impl Fabric for Tcp {
         self.ready = ready;
         self.tell_news(sink);
         any
+    }
+
+    fn counts(&mut self) -> Counts {
+        let peers = self.peers.iter().flatten();
+        let mut counts = Counts { is_tcp: true, ..Counts::default() };
+        for peer in peers {
+            counts.connections += u64::from(matches!(peer.way, Way::Up(_)));
+            counts.connections_made += u64::from(peer.connections);
+            counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
+        }
+        counts
+    }
+
+    fn watch_connections(&mut self, watch: bool) {
+        self.watch = Watch::new(watch);
+    }
+
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        self.watch.take()
     }
 
     fn announce_waiting(&mut self, _peer: u32) -> bool {

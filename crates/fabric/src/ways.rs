@@ -3,9 +3,9 @@
 //! One type has both, so that there is one library. In a job over sockets no ring is ever granted, so the fast ways may
 //! ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
 
-use crate::shm::Shm;
+use crate::shm::{self, Shm};
 use crate::tcp::Tcp;
-use crate::{Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
@@ -93,6 +93,15 @@ impl Ways {
             }
         }
         dead.into_iter().for_each(|peer| sink.lost(peer));
+    }
+
+    /// Changes how the ways are used from now on: that through shared memory, and the longest eager message over sockets in
+    /// bytes.
+    pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
+        self.shm.retune(shm);
+        if let Some(tcp) = &mut self.tcp {
+            tcp.set_eager_limit(tcp_eager_limit);
+        }
     }
 }
 
@@ -263,6 +272,27 @@ impl Fabric for Ways {
         match &mut self.tcp {
             None => self.shm.rest(),
             Some(tcp) => tcp.rest(),
+        }
+    }
+
+    fn counts(&mut self) -> Counts {
+        match &mut self.tcp {
+            None => self.shm.counts(),
+            // The inbox, rings and pool are there, and nobody uses them.
+            Some(tcp) => tcp.counts(),
+        }
+    }
+
+    fn watch_connections(&mut self, watch: bool) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.watch_connections(watch);
+        }
+    }
+
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        match &mut self.tcp {
+            None => self.shm.take_connections(),
+            Some(tcp) => tcp.take_connections(),
         }
     }
 

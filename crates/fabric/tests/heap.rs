@@ -86,3 +86,17 @@ fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
         assert_eq!(into, block[HEAP - 5..], "nothing else was read");
     }
 }
+
+#[test]
+fn settings_may_be_changed_at_any_time() {
+    let fd = created(1, false);
+    let (mut shm, _) = receiver(&fd, false);
+    // The first share on the first line.
+    let share = 1 << 32 | 1;
+    shm.retune(Settings { patience_ns: 1 << 60, eager_limit: 1000, ..Settings::default() });
+    shm.is_stalled(share, true);
+    assert!(!shm.is_stalled(share, false), "for years there is no reason");
+    shm.retune(Settings { patience_ns: 0, eager_limit: 10, ..Settings::default() });
+    while !shm.is_stalled(share, false) {}
+    assert_eq!(shm.eager_limit(1), 10);
+}

@@ -197,6 +197,16 @@ impl Alarm {
 #[derive(Debug, Default)]
 pub struct Sleepers {
     inside: Mutex<Inside>,
+    #[cfg(not(loom))]
+    slept: Slept,
+}
+
+/// How often and how long the threads of a process have slept at its door: for tools, no part of the protocol.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+struct Slept {
+    times: crate::sync::AtomicU64,
+    ticks: crate::sync::AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -313,9 +323,16 @@ impl Sleepy<'_> {
             BarrierKind::Unregistered => Some(timeout.map_or(MISSED_RING, |t| t.min(MISSED_RING))),
             _ => timeout,
         };
+        #[cfg(not(loom))]
+        let (slept, started) = (&self.sleepers.slept, crate::clock::ticks());
         match self.alarm {
             Some(alarm) => alarm.wait(timeout),
             None => self.word.futex_wait(self.announced, timeout),
+        }
+        #[cfg(not(loom))]
+        {
+            slept.times.fetch_add(1, Ordering::Relaxed);
+            slept.ticks.fetch_add(crate::clock::ticks().wrapping_sub(started), Ordering::Relaxed);
         }
     }
 }

@@ -104,6 +104,11 @@ impl Heap {
         true
     }
 
+    /// Bytes of the heap, and how many of them are taken now.
+    pub fn usage(&self) -> (usize, usize) {
+        (self.segment.boot().config.heap_len(), self.ranges().taken())
+    }
+
     /// Takes `len` bytes as a value, all of which can be read. `None`: as [`Heap::allocate`].
     pub fn block(self: &Arc<Self>, len: usize) -> Option<Block> {
         let at = self.allocate(len, 1)?;

@@ -41,7 +41,7 @@ mod source;
 
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, Unit};
-pub use registry::{InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
+pub use registry::{Change, InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
 pub use select::{Candidate, Selection};
 pub use source::{Place, Source};
 

@@ -16,6 +16,28 @@ pub enum Level {
     Develop,
 }
 
+/// When a program can change a parameter by itself (MPI_T_cvar_write).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Never: the launcher, or the other ranks, have built on it.
+    Never,
+    /// As long as MPI is not initialised.
+    BeforeInit,
+    /// At any time.
+    Always,
+}
+
+impl Change {
+    /// When that is, in words.
+    pub const fn when(self) -> &'static str {
+        match self {
+            Change::Never => "fixed when the job starts",
+            Change::BeforeInit => "a program may change it before MPI_Init",
+            Change::Always => "a program may change it at any time",
+        }
+    }
+}
+
 /// The definition of one parameter.
 #[derive(Debug)]
 pub struct Param {
@@ -35,6 +57,8 @@ pub struct Param {
     pub power_of_two: bool,
     /// Who should touch it.
     pub level: Level,
+    /// When a program can change it by itself, for its own rank.
+    pub change: Change,
     /// What it does, in a sentence or two.
     pub help: &'static str,
 }
@@ -296,23 +320,29 @@ macro_rules! parameters {
     };
     (@param $name:ident {
         unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
-        aliases: $aliases:expr, level: $level:ident, help: $help:expr $(,)?
+        aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
             name: stringify!($name), aliases: &$aliases, unit: $unit, default: $default, min: $min, max: $max,
-            power_of_two: $pow, level: Level::$level, help: $help,
+            power_of_two: $pow, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
         }
     };
     (@param $name:ident {
-        default: $default:literal, aliases: $aliases:expr, level: $level:ident, help: $help:expr $(,)?
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
             name: stringify!($name), aliases: &$aliases, unit: Unit::Text { default: $default },
-            default: 0, min: 0, max: 0, power_of_two: false, level: Level::$level, help: $help,
+            default: 0, min: 0, max: 0, power_of_two: false, level: Level::$level, change: parameters!(@change $($change)?),
+            help: $help,
         }
     };
+    (@change) => { Change::Never };
+    (@change $change:ident) => { Change::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
-    (@getter $name:ident, text, { default: $default:literal, aliases: $aliases:expr, level: $level:ident, help: $help:expr $(,)? }) => {
+    (@getter $name:ident, text, {
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
+        help: $help:expr $(,)?
+    }) => {
         #[doc = $help]
         #[inline]
         pub fn $name(&self) -> &str {
@@ -321,7 +351,7 @@ macro_rules! parameters {
     };
     (@getter $name:ident, $type:ident, {
         unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
-        aliases: $aliases:expr, level: $level:ident, help: $help:expr $(,)?
+        aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         #[doc = $help]
         #[inline]
@@ -341,7 +371,7 @@ parameters! {
     }
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 0..=524288, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent through shared memory before its receive is known to be \
                posted. Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes \
                (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
@@ -355,12 +385,12 @@ parameters! {
     }
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 512, limits: 57..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
         unit: Unit::Count, default: 67, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into the pool that takes more nanoseconds per KiB, and 180 more, is slow: cores that share no cache. \
                The next ones then go past the caches.",
     }
@@ -390,7 +420,7 @@ parameters! {
     }
     shm_ring_after: u32 {
         unit: Unit::Count, default: 2, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "Messages that a peer sends through the inbox before it is granted a ring of its own.",
     }
     shm_inbox_cells: usize {
@@ -400,43 +430,43 @@ parameters! {
     }
     single_copy: by_hand {
         unit: Unit::Choice(&["auto", "off"]), default: 0, limits: 0..=1, power_of_two: false,
-        aliases: ["shm_single_copy"], level: User,
+        aliases: ["shm_single_copy"], level: User, change: Always,
         help: "Whether long messages are copied straight from one process to the other (process_vm_readv). \
                'auto' tries it between each pair and uses shared memory where it is forbidden.",
     }
     single_copy_patience_us: u64 {
         unit: Unit::Micros, default: 10, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "How long a receiver waits for a part of a long message before it reads one from the sender's \
                memory itself, instead of waiting for the sender to send it.",
     }
     wait_spin_us: u64 {
         unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "How long a waiting rank looks for messages without giving up its core, when there is a core for \
                every rank.",
     }
     wait_yield_us: u64 {
         unit: Unit::Micros, default: 1000, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "How long a waiting rank then looks while it offers its core to others, before it sleeps, when \
                there is a core for every rank.",
     }
     wait_slow_yield_us: u64 {
         unit: Unit::Micros, default: 500, limits: 1..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "With more ranks than cores: an offer of the core that takes longer than this means that a \
                stranger computes there, and waiting ranks sleep at once for a while (wait_sleeping).",
     }
     wait_sleeping: u32 {
         unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "How many waits sleep at once after a slow offer of the core (wait_slow_yield_us). So many at most: 32 \
                the first time, and twice as many each time that there is another one soon.",
     }
     wait_yields: u32 {
         unit: Unit::Count, default: 32, limits: 0..=1000000, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "With more ranks than cores: how often a waiting rank offers its core to others before it \
                sleeps.",
     }
@@ -447,7 +477,7 @@ parameters! {
     }
     rpi_tcp_short: usize {
         unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
-        aliases: [], level: Tune,
+        aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent over a socket before its receive is known to be posted. Longer ones \
                wait for the receiver (rendezvous).",
     }

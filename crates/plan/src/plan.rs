@@ -5,6 +5,7 @@ use crate::algorithms::{
 };
 use crate::burst::Burst;
 use crate::ir::{Generator, Step, Unit};
+use crate::table::AlgorithmId;
 
 macro_rules! machines {
     ($($variant:ident($algorithm:ty)),* $(,)?) => {
@@ -129,6 +130,8 @@ pub struct AnyPlan {
     temporaries: [usize; 4],
     temporaries_len: usize,
     window: usize,
+    /// The algorithm, and what the call counts.
+    made_by: Option<(AlgorithmId, usize)>,
 }
 
 impl AnyPlan {
@@ -141,7 +144,19 @@ impl AnyPlan {
             temporaries: draft.temporaries,
             temporaries_len: draft.temporaries_len,
             window: draft.window,
+            made_by: None,
         }
+    }
+
+    /// The plan, made by this algorithm for a call of `count`.
+    pub(crate) fn made_by(self, algorithm: AlgorithmId, count: usize) -> Self {
+        Self { made_by: Some((algorithm, count)), ..self }
+    }
+
+    /// The algorithm that made it, if it is one of the table, and the call's [`Call::count`](crate::Call::count).
+    #[must_use]
+    pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
+        self.made_by
     }
 
     /// The plan of a call that moves nothing.
@@ -154,6 +169,7 @@ impl AnyPlan {
             temporaries: [0; 4],
             temporaries_len: 0,
             window: 1,
+            made_by: None,
         }
     }
 }

@@ -75,6 +75,12 @@ pub struct Algorithm {
 pub struct AlgorithmId(u8);
 
 impl AlgorithmId {
+    /// Its place in the table.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
     /// The row.
     #[must_use]
     pub fn algorithm(self) -> &'static Algorithm {
@@ -208,7 +214,7 @@ pub fn make(
     check_blocks(me, call)?;
     let unit = unit(row.collective);
     if count == 0 && Collective::REGULAR.contains(&row.collective) && row.collective != Collective::Barrier {
-        return Ok(AnyPlan::empty(unit));
+        return Ok(AnyPlan::empty(unit).made_by(algorithm, count));
     }
     let setting = Setting {
         me,
@@ -222,7 +228,7 @@ pub fn make(
         segment: parameters.segment,
         window: parameters.window,
     };
-    Ok(AnyPlan::new(unit, (row.draft)(&setting)))
+    Ok(AnyPlan::new(unit, (row.draft)(&setting)).made_by(algorithm, count))
 }
 
 /// What this rank alone can see of blocks that do not fit together.

@@ -1,10 +1,14 @@
 //! The facts as JSON for programs.
 
+use oxmpi_core::tool::Pvar;
+use oxmpi_core::tool::categories::Category;
+use oxmpi_core::tool::enums;
+use oxmpi_core::tool::events::{EventType, Source};
 use oxmpi_param::registry::{Level, Param};
-use oxmpi_param::{Params, Unit, Value};
+use oxmpi_param::{Change, Params, Unit, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Asked, Facts, MISSING};
+use super::{Asked, Facts, MISSING, tools};
 
 pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
     let params = &facts.found.params;
@@ -42,10 +46,73 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         let errors: Vec<Json> = facts.found.errors.iter().map(|e| e.to_string().into()).collect();
         out.insert("errors".into(), errors.into());
     }
+    if asked.pvars {
+        out.insert("pvars".into(), tools::pvars().iter().map(pvar).collect());
+    }
+    if asked.events {
+        out.insert("events".into(), tools::events().iter().map(event).collect());
+        let sources =
+            Source::ALL.iter().map(|source| json!({ "name": source.name(), "help": source.help() }));
+        out.insert("sources".into(), sources.collect());
+    }
+    if asked.categories {
+        out.insert("categories".into(), Category::ALL.iter().map(|one| category(*one)).collect());
+    }
     if asked.missing {
         out.insert("missing".into(), json!(MISSING));
     }
     format!("{:#}\n", Json::Object(out))
+}
+
+fn pvar(pvar: &Pvar) -> Json {
+    let states = pvar.states.and_then(|place| enums::all().get(place));
+    let states = states.map(|all| all.items.iter().map(|(_, name)| name).collect::<Vec<_>>());
+    json!({
+        "name": pvar.name,
+        "class": pvar.class.name(),
+        "bind": tools::bound_to(pvar.bind),
+        "continuous": pvar.class.is_continuous(),
+        "category": pvar.category.name(),
+        "states": states,
+        "level": level(pvar.level),
+        "help": pvar.help,
+    })
+}
+
+fn event(event: &EventType) -> Json {
+    let elements: Vec<Json> = event
+        .elements
+        .iter()
+        .map(|element| json!({ "name": element.name, "type": tools::type_name(element.kind) }))
+        .collect();
+    json!({
+        "name": event.name,
+        "source": event.source.name(),
+        "bind": tools::bound_to(event.bind),
+        "elements": elements,
+        "help": event.help,
+    })
+}
+
+fn category(one: Category) -> Json {
+    let [params, pvars, events] = tools::members(one);
+    let inside: Vec<&str> = one.categories().iter().map(|inside| inside.name()).collect();
+    json!({
+        "name": one.name(),
+        "help": one.help(),
+        "categories": inside,
+        "parameters": params,
+        "pvars": pvars,
+        "events": events,
+    })
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::User => "user",
+        Level::Tune => "tune",
+        Level::Develop => "develop",
+    }
 }
 
 fn one(params: &Params, param: &Param) -> Json {
@@ -63,10 +130,11 @@ fn one(params: &Params, param: &Param) -> Json {
         "default": value(&param.default_value()),
         "source": source.kind(),
         "accepted": param.wanted(),
-        "level": match param.level {
-            Level::User => "user",
-            Level::Tune => "tune",
-            Level::Develop => "develop",
+        "level": level(param.level),
+        "change": match param.change {
+            Change::Never => "never",
+            Change::BeforeInit => "before MPI_Init",
+            Change::Always => "always",
         },
         "help": param.help,
     });

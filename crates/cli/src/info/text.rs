@@ -1,9 +1,13 @@
 //! The facts as text for people.
 
+use oxmpi_core::tool::Pvar;
+use oxmpi_core::tool::categories::Category;
+use oxmpi_core::tool::enums;
+use oxmpi_core::tool::events::EventType;
 use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::{Params, foreign};
 
-use super::{Asked, Facts, MISSING};
+use super::{Asked, Facts, MISSING, tools};
 
 pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
     let mut out = String::new();
@@ -31,12 +35,64 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
             out += &ignored(facts);
         }
     }
+    if asked.pvars {
+        out += "performance variables (MPI_T_pvar_*):\n";
+        tools::pvars().iter().for_each(|one| out += &pvar(one));
+    }
+    if asked.events {
+        out += "events (MPI_T_event_*):\n";
+        tools::events().iter().for_each(|one| out += &event(one));
+    }
+    if asked.categories {
+        out += "categories (MPI_T_category_*):\n";
+        Category::ALL.iter().for_each(|one| out += &category(*one));
+    }
     if asked.missing {
         out += &format!(
             "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
             MISSING.len()
         );
         MISSING.iter().for_each(|name| out += &format!("  {name}\n"));
+    }
+    out
+}
+
+fn pvar(pvar: &Pvar) -> String {
+    let states = pvar.states.and_then(|place| enums::all().get(place));
+    let states = states.map(|all| {
+        let names: Vec<&str> = all.items.iter().map(|(_, name)| name.as_str()).collect();
+        format!("; one of {}", names.join(", "))
+    });
+    format!(
+        "  {}\n      {} of {}{}; category {}\n      {}\n",
+        pvar.name,
+        pvar.class.name(),
+        tools::bound_to(pvar.bind),
+        states.unwrap_or_default(),
+        pvar.category.name(),
+        pvar.help
+    )
+}
+
+fn event(event: &EventType) -> String {
+    let elements: Vec<&str> = event.elements.iter().map(|element| element.name).collect();
+    format!(
+        "  {}\n      of {}; source {}; tells {}\n      {}\n",
+        event.name,
+        tools::bound_to(event.bind),
+        event.source.name(),
+        elements.join(", "),
+        event.help
+    )
+}
+
+fn category(one: Category) -> String {
+    let mut out = format!("  {}\n      {}\n", one.name(), one.help());
+    let inside: Vec<String> = one.categories().iter().map(|inside| inside.name().to_string()).collect();
+    let [params, pvars, events] = tools::members(one);
+    let all = [("categories", inside), ("parameters", params), ("pvars", pvars), ("events", events)];
+    for (what, names) in all.into_iter().filter(|(_, names)| !names.is_empty()) {
+        out += &format!("      {what}: {}\n", names.join(", "));
     }
     out
 }
@@ -65,12 +121,13 @@ fn one(params: &Params, param: &Param) -> String {
         names => format!("; also named {}", names.join(", ")),
     };
     format!(
-        "  {} = {}\n      from: {}; default {}; {}; {level}{aliases}\n      {}\n",
+        "  {} = {}\n      from: {}; default {}; {}; {level}; {}{aliases}\n      {}\n",
         param.name,
         quoted(params.value(param)),
         params.source(param),
         quoted(param.default_value()),
         param.wanted(),
+        param.change.when(),
         param.help,
     )
 }

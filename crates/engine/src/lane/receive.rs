@@ -4,6 +4,7 @@ use super::share::Share;
 use super::{Lane, Now, Posted};
 use crate::arrive::{Fetch, State, Todo};
 use crate::matching::{Message as Waits, Unexpected, WORLD, Wanted};
+use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{
     Completion, Fault, MatchedMessage, ReceiveWork, Received, RequestId, Source, Started, TagMatch, Work,
@@ -31,7 +32,7 @@ impl<F: Fabric> Lane<F> {
         let Taken::Message { tag, len } = self.fabric.receive_short_now(from, WORLD, tags, into) else {
             return None;
         };
-        peer.expected = peer.expected.wrapping_add(1);
+        peer.count_in(len as u64);
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }
 
@@ -55,6 +56,10 @@ impl<F: Fabric> Lane<F> {
             return Now::NeverSo;
         };
         if !own.is_quiet() {
+            if self.state.notes.is_wanted() {
+                // The way on which matches are noted.
+                return Now::NeverSo;
+            }
             return match self.receive_unexpected_now(context, (from, source), tags, into) {
                 Some(received) => Now::Received(received),
                 None => Now::NeverSo,
@@ -65,11 +70,11 @@ impl<F: Fabric> Lane<F> {
         }
         match self.fabric.receive_now(from, context, tags, into.bytes_mut()) {
             Taken::Message { tag, len } => {
-                peer.expected = peer.expected.wrapping_add(1);
+                peer.count_in(len as u64);
                 Now::Received(Received { source, tag, bytes: len as u64 })
             }
             Taken::Begun { tag, total, stored } => {
-                peer.expected = peer.expected.wrapping_add(1);
+                peer.count_in(total as u64);
                 let mut work = ReceiveWork::new((*into).into(), context, Some(from));
                 (work.tag, work.length, work.expected, work.stored) = (tag, total as u64, total, stored);
                 let request = requests.insert(Work::Receive(work));
@@ -159,7 +164,7 @@ impl<F: Fabric> Lane<F> {
             && let Taken::Message { tag, len } =
                 self.fabric.receive_short_now(from, context, tags, into.bytes_mut())
         {
-            peer.expected = peer.expected.wrapping_add(1);
+            peer.count_in(len as u64);
             return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
         }
         let (request, key) = requests.insert_posted(into, context, from);
@@ -219,6 +224,7 @@ impl<F: Fabric> Lane<F> {
         else {
             return;
         };
+        self.state.note_unexpected_match(context, &message);
         self.give(message, BodyTarget::Unexpected { context, key }, receive);
     }
 
@@ -243,7 +249,8 @@ impl<F: Fabric> Lane<F> {
                     state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
             }
-            Waits::Rendezvous { request, address, .. } => {
+            Waits::Rendezvous { request, address, length } => {
+                state.note_rendezvous(receive, from, tag, length);
                 state.todo.push_back(Todo::Fetch(Fetch { receive, from, request, address, wanted }))
             }
             Waits::Own { request, .. } => {
@@ -275,6 +282,7 @@ impl<F: Fabric> Lane<F> {
         let Some(own) = state.contexts.get_mut(context) else { return Ok(None) };
         let Some(key) = own.find_unexpected(Wanted::new(source, tag)) else { return Ok(None) };
         let Some(message) = own.unexpected.remove(key) else { return Ok(None) };
+        state.note_unexpected_match(context, &message);
         let from = message.from;
         let request = state.requests.insert(Work::Message(MatchedMessage { context, message }));
         let peer = state.peer(from);
@@ -347,6 +355,7 @@ impl<F: Fabric> Lane<F> {
             && self.fabric.read(from, address, into.slice(0, wanted)).is_ok()
         {
             work.stored = wanted;
+            self.state.tally.read_bytes += wanted as u64;
             self.state.finish_receive(receive);
             return self.answer(from, Frame::Fin { request });
         }
@@ -374,6 +383,12 @@ impl<F: Fabric> Lane<F> {
 }
 
 impl State {
+    /// Notes for a tool that a message was matched which had waited for its receive.
+    fn note_unexpected_match(&mut self, context: u32, Unexpected { from, tag, what }: &Unexpected) {
+        let bytes = what.length();
+        self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
+    }
+
     /// The process because of which no message of this source will come any more, if there is one.
     fn lost_source(&self, context: u32, source: Source) -> Option<u32> {
         match source {

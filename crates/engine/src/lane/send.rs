@@ -3,6 +3,7 @@
 use super::{Lane, SHARED_PIECE, pieces_of};
 use crate::arrive::State;
 use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice};
+use crate::notes::Note;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
@@ -25,6 +26,7 @@ impl<F: Fabric> Lane<F> {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);
+        peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
         true
     }
 
@@ -42,6 +44,7 @@ impl<F: Fabric> Lane<F> {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);
+        peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
         true
     }
 
@@ -150,7 +153,13 @@ impl<F: Fabric> Lane<F> {
         match self.fabric.send(to, &message) {
             Ok(sent) => {
                 if sent != Sent::Full && message.frame.matches() {
-                    self.state.peer(to).next_send = sequence.wrapping_add(1);
+                    let peer = self.state.peer(to);
+                    peer.next_send = sequence.wrapping_add(1);
+                    let length = match message.frame {
+                        Frame::Rendezvous { length, .. } => length,
+                        _ => message.body.len() as u64,
+                    };
+                    peer.bytes_sent = peer.bytes_sent.wrapping_add(length);
                 }
                 Ok(sent)
             }
@@ -234,6 +243,10 @@ impl<F: Fabric> Lane<F> {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
         let sent = self.offer(to, frame, body, raw)?;
+        if sent != Sent::Full && phase == Phase::Announced {
+            self.state.tally.rendezvous_sent += 1;
+            self.state.notes.push(Note::RendezvousSent { context, to, tag, bytes: len as u64 });
+        }
         if sent != Sent::Full
             && let Some(work) = self.state.requests.send_mut(request)
         {
@@ -351,6 +364,8 @@ impl<F: Fabric> Lane<F> {
     fn send_to_self(&mut self, context: u32, mode: Mode, buffer: UserBuf, tag: i32) -> Started {
         let me = self.state.me;
         let len = buffer.packed_len();
+        self.state.tally.own_messages += 1;
+        self.state.tally.own_bytes += len as u64;
         let Some(own) = self.state.contexts.get_mut(context) else {
             return Started::Complete(Completion::EMPTY);
         };

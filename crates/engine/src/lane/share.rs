@@ -92,6 +92,7 @@ impl<F: Fabric> Lane<F> {
         match self.fabric.read(from, address + start as u64, into.slice(start, len)) {
             Ok(()) => {
                 work.stored += len;
+                self.state.tally.read_bytes += len as u64;
                 if work.stored == work.expected {
                     self.state.finish_receive(receive);
                     self.work();

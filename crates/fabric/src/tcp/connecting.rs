@@ -4,6 +4,7 @@ use super::greeting::{Acceptor, Initiator};
 use super::peer::{Failure, Way};
 use super::record::Point;
 use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
+use crate::Connected;
 use oxmpi_os::net::{Socket, fill_random};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -149,12 +150,15 @@ impl Tcp {
         let peer = self.peer(at);
         peer.way = Way::Up(socket);
         peer.up_since = now;
+        let before = peer.connections;
+        peer.connections = before.saturating_add(1);
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         if let Err(error) = peer.link.resume(point) {
             return self.cut(at, &error.into());
         }
         self.news.push(at);
+        self.watch.note(Connected { peer: at, before });
         self.write(at);
     }
 

@@ -85,6 +85,8 @@ pub(super) struct Peer {
     pub(super) incarnation: Option<u64>,
     /// Attempts to connect.
     pub(super) attempts: u32,
+    /// Connections that were made.
+    pub(super) connections: u32,
     /// When the connection was made.
     pub(super) up_since: Duration,
     /// Where it was last tried.

@@ -9,8 +9,9 @@ use crate::{
 };
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
+use std::time::Duration;
 
 /// How a process waits. All times are real time in nanoseconds.
 ///
@@ -62,10 +63,12 @@ pub struct Door {
     segment: Arc<Segment>,
     sleepers: Sleepers,
     kind: BarrierKind,
-    policy: Policy,
-    spin: u64,
-    until_sleep: u64,
-    slow_yield: u64,
+    oversubscribed: bool,
+    /// Times are in ticks. They may be changed at any time ([`Door::retune`]), which the waits notice sooner or later.
+    spin: AtomicU64,
+    until_sleep: AtomicU64,
+    slow_yield: AtomicU64,
+    yields: AtomicU32,
     gap: u64,
     strangers: Strangers,
     /// Of a process that sleeps on descriptors.
@@ -82,10 +85,11 @@ impl Door {
             segment,
             sleepers: Sleepers::default(),
             kind,
-            policy,
-            spin: if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) },
-            until_sleep: clock::ticks_of_ns(policy.yield_ns),
-            slow_yield: clock::ticks_of_ns(policy.slow_yield_ns),
+            oversubscribed: policy.oversubscribed,
+            spin: AtomicU64::new(spin_ticks(&policy)),
+            until_sleep: AtomicU64::new(clock::ticks_of_ns(policy.yield_ns)),
+            slow_yield: AtomicU64::new(clock::ticks_of_ns(policy.slow_yield_ns)),
+            yields: AtomicU32::new(policy.yields_before_sleep),
             gap: clock::ticks_of_ns(policy.poll_gap_ns),
             strangers: Strangers::new(policy.sleeping_waits),
             alarm: None,
@@ -95,6 +99,23 @@ impl Door {
     /// The door of a process that sleeps on these descriptors (rule 6).
     pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
         Door { alarm: Some(Alarm::new(poller)), ..self }
+    }
+
+    /// Changes how the process waits from now on. Whether it is oversubscribed, and the distance of two looks, stay.
+    pub fn retune(&self, policy: &Policy) {
+        let policy = Policy { oversubscribed: self.oversubscribed, ..*policy };
+        self.spin.store(spin_ticks(&policy), Ordering::Relaxed);
+        self.until_sleep.store(clock::ticks_of_ns(policy.yield_ns), Ordering::Relaxed);
+        self.slow_yield.store(clock::ticks_of_ns(policy.slow_yield_ns), Ordering::Relaxed);
+        self.yields.store(policy.yields_before_sleep, Ordering::Relaxed);
+        self.strangers.set_most(policy.sleeping_waits);
+    }
+
+    /// How often the threads of this process have slept here so far, and for how long in all.
+    pub fn slept(&self) -> (u64, Duration) {
+        let slept = &self.sleepers.slept;
+        let ns = clock::ns_of_ticks(slept.ticks.load(Ordering::Relaxed));
+        (slept.times.load(Ordering::Relaxed), Duration::from_nanos(ns))
     }
 
     /// The barriers this process uses, for its rings and bells.
@@ -182,7 +203,7 @@ impl Wait<'_> {
     pub fn spin(&mut self) -> bool {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
-        if self.phase != Phase::Spin || now.wrapping_sub(started) >= self.door.spin {
+        if self.phase != Phase::Spin || now.wrapping_sub(started) >= self.door.spin.load(Ordering::Relaxed) {
             return false;
         }
         while clock::ticks().wrapping_sub(now) < self.door.gap {
@@ -208,7 +229,7 @@ impl Wait<'_> {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
         if self.phase == Phase::Spin {
-            if now.wrapping_sub(started) < door.spin {
+            if now.wrapping_sub(started) < door.spin.load(Ordering::Relaxed) {
                 while clock::ticks().wrapping_sub(now) < door.gap {
                     std::hint::spin_loop();
                 }
@@ -217,10 +238,10 @@ impl Wait<'_> {
             self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
         }
         if self.phase == Phase::Yield {
-            let over = if door.policy.oversubscribed {
-                self.yields >= door.policy.yields_before_sleep
+            let over = if door.oversubscribed {
+                self.yields >= door.yields.load(Ordering::Relaxed)
             } else {
-                now.wrapping_sub(started) >= door.until_sleep
+                now.wrapping_sub(started) >= door.until_sleep.load(Ordering::Relaxed)
             };
             if !over {
                 self.yields += 1;
@@ -240,10 +261,14 @@ impl Wait<'_> {
 impl Door {
     fn yield_once(&self, now: u64) {
         std::thread::yield_now();
-        if clock::ticks().wrapping_sub(now) > self.slow_yield {
+        if clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed) {
             self.strangers.met_one();
         }
     }
+}
+
+fn spin_ticks(policy: &Policy) -> u64 {
+    if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) }
 }
 
 /// What is known of strangers on our processors: how many waits shall sleep at once. Threads may lose each other's
@@ -251,7 +276,7 @@ impl Door {
 #[derive(Debug)]
 struct Strangers {
     /// Waits that sleep because of one of them, at most.
-    most: u32,
+    most: AtomicU32,
     /// Waits that sleep because of the last one.
     sleeping: AtomicU32,
     /// How many of these are still to come.
@@ -266,7 +291,13 @@ const FIRST_SLEEPING: u32 = 32;
 impl Strangers {
     fn new(most: u32) -> Strangers {
         let zero = || AtomicU32::new(0);
-        Strangers { most, sleeping: zero(), left: zero(), yielding: zero() }
+        Strangers { most: AtomicU32::new(most), sleeping: zero(), left: zero(), yielding: zero() }
+    }
+
+    /// Changes how many waits sleep at most; those that were to sleep already are no more than that either.
+    fn set_most(&self, most: u32) {
+        self.most.store(most, Ordering::Relaxed);
+        self.left.fetch_min(most, Ordering::Relaxed);
     }
 
     /// A yield was slow. If that comes sooner than the time we slept for the last one, it is the same that stays.
@@ -274,7 +305,7 @@ impl Strangers {
         let before = self.sleeping.load(Ordering::Relaxed);
         let stays = self.yielding.load(Ordering::Relaxed) <= before;
         let sleeping = if stays { before.saturating_mul(2) } else { 0 };
-        let sleeping = sleeping.max(FIRST_SLEEPING).min(self.most);
+        let sleeping = sleeping.max(FIRST_SLEEPING).min(self.most.load(Ordering::Relaxed));
         self.sleeping.store(sleeping, Ordering::Relaxed);
         self.left.store(sleeping, Ordering::Relaxed);
         self.yielding.store(0, Ordering::Relaxed);
@@ -336,9 +367,48 @@ mod tests {
     }
 
     #[test]
+    fn the_policy_may_be_changed_at_any_time() {
+        let boot = crate::segment::Boot {
+            job_id: 1,
+            rank: 0,
+            size: 1,
+            local_rank: 0,
+            local_size: 1,
+            app: 0,
+            oversubscribed: false,
+            asymmetric: false,
+            sockets: false,
+            config: crate::segment::SegmentConfig::default(),
+        };
+        let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+        let hour = 3_600_000_000_000;
+        let door = Door::new(segment, Policy { spin_ns: hour, ..Policy::new(false) });
+        let mut wait = door.begin();
+        assert!((0..10).all(|_| wait.spin()), "it spins for an hour");
+        let policy =
+            Policy { spin_ns: 0, yield_ns: 0, slow_yield_ns: 7_000, sleeping_waits: 3, ..Policy::new(true) };
+        door.retune(&policy);
+        assert!(!wait.spin());
+        assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
+        assert_eq!(door.slow_yield.load(Ordering::Relaxed), clock::ticks_of_ns(7_000));
+        assert_eq!(door.strangers.most.load(Ordering::Relaxed), 3);
+        assert!(!door.oversubscribed, "what the machine is like stays");
+        assert_eq!(door.slept().0, 0, "nobody has slept yet");
+        if let Next::Sleep(sleepy) = door.begin().next() {
+            sleepy.sleep(Some(Duration::from_millis(1)));
+        }
+        assert_eq!(door.slept().0, 1);
+        assert!(door.slept().1 > Duration::ZERO);
+    }
+
+    #[test]
     fn no_wait_sleeps_if_none_shall() {
         let strangers = Strangers::new(0);
         assert_eq!([0, 1, 100].map(|yielding| sleep_after(&strangers, yielding)), [0; 3]);
         assert_eq!(sleep_after(&Strangers::new(5), 0), 5);
+        let strangers = Strangers::new(5);
+        strangers.met_one();
+        strangers.set_most(2);
+        assert_eq!((0..).find(|_| !strangers.shall_sleep()), Some(2));
     }
 }

@@ -19,6 +19,11 @@ impl Ranges {
         Ranges { free, taken: BTreeMap::new() }
     }
 
+    /// Bytes that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.values().sum()
+    }
+
     /// Takes `len` bytes (not none) at a multiple of `align`, a power of two. Their offset, if there are so many.
     pub(super) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         debug_assert!(len > 0 && align.is_power_of_two());

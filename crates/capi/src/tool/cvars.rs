@@ -1,0 +1,244 @@
+//! Control variables (MPI-5.0 section 15.3.6): the parameters, of which some can be changed by the program.
+
+use super::handles::Handles;
+use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
+use super::{Result, at, call, enums, measured};
+use crate::library::{is_finalized, is_initialized};
+use crate::objects::locked;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Datatype, TCvarHandle, TEnum};
+use oxmpi_param::{Change, Found, Param, Params, Unit, Value};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{LazyLock, Mutex};
+
+/// The most handles at a time.
+const MOST: usize = 1 << 20;
+
+/// Handles, each with the place of its parameter.
+static HANDLES: LazyLock<Handles<usize>> =
+    LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
+
+/// The parameters as they are, and those that the program has changed.
+struct Current {
+    params: Params,
+    changes: Vec<(&'static str, String)>,
+}
+
+/// What is wrong in the environment is reported by MPI_Init.
+static CURRENT: LazyLock<Mutex<Current>> = LazyLock::new(|| {
+    let found = Found::gather(std::env::vars_os(), oxmpi_os::library::prefix().as_deref());
+    Mutex::new(Current { params: found.params, changes: Vec::new() })
+});
+
+/// The parameters that the program has changed before MPI_Init, with their values.
+pub(crate) fn changes() -> Vec<(&'static str, String)> {
+    locked(&CURRENT).changes.clone()
+}
+
+/// Frees all handles.
+pub(super) fn free_all() {
+    for handle in HANDLES.all() {
+        // Somebody else may be faster.
+        let _ = HANDLES.free(handle);
+    }
+}
+
+/// The type in which a parameter is read and written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Int,
+    Unsigned64,
+    Count,
+    Text,
+}
+
+impl Kind {
+    fn of(param: &Param) -> Kind {
+        const INT: std::ops::RangeInclusive<i64> = c_int::MIN as i64..=c_int::MAX as i64;
+        match param.unit {
+            Unit::Text { .. } => Kind::Text,
+            _ if INT.contains(&param.min) && INT.contains(&param.max) => Kind::Int,
+            _ if param.min >= 0 => Kind::Unsigned64,
+            _ => Kind::Count,
+        }
+    }
+
+    const fn datatype(self) -> Datatype {
+        match self {
+            Kind::Int => abi::MPI_INT,
+            Kind::Unsigned64 => abi::MPI_UNSIGNED_LONG_LONG,
+            Kind::Count => abi::MPI_COUNT,
+            Kind::Text => abi::MPI_CHAR,
+        }
+    }
+}
+
+fn value_of(param: &Param) -> Value {
+    locked(&CURRENT).params.value(param)
+}
+
+/// Whether a parameter can be changed now.
+fn check_change(param: &Param) -> Result<()> {
+    let is_now = match param.change {
+        Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
+        Change::BeforeInit => !is_initialized(),
+        Change::Always => !is_finalized(),
+    };
+    if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
+}
+
+/// Changes a parameter, for good or not at all.
+fn change(param: &'static Param, text: String) -> Result<()> {
+    check_change(param)?;
+    let library = measured().map_err(|_| abi::MPI_T_ERR_CVAR_SET_NOT_NOW)?;
+    let mut current = locked(&CURRENT);
+    let mut params = current.params.clone();
+    params.set(param.name, &text).map_err(|_| abi::MPI_T_ERR_INVALID)?;
+    if let Some(library) = library {
+        library.process.retune(&params).map_err(|_| abi::MPI_T_ERR_CVAR_SET_NOT_NOW)?;
+    }
+    current.params = params;
+    current.changes.retain(|(name, _)| *name != param.name);
+    current.changes.push((param.name, text));
+    Ok(())
+}
+
+/// The parameter of a handle.
+fn param_of(handle: TCvarHandle) -> Result<&'static Param> {
+    let place = *HANDLES.get(handle)?;
+    Param::all().get(place).ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
+}
+
+mpi! {
+    /// MPI-5.0 section 15.3.6. Test: tests/c/mpit_cvars.c, like all of this module.
+    fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+        // SAFETY: the C program passes a place for an integer.
+        call(|| unsafe { put(num_cvar, Param::all().len() as c_int) })
+    }
+
+    /// MPI-5.0 section 15.3.6.
+    fn MPI_T_cvar_get_info(
+        cvar_index: c_int,
+        name: *mut c_char,
+        name_len: *mut c_int,
+        verbosity: *mut c_int,
+        datatype: *mut Datatype,
+        enumtype: *mut TEnum,
+        desc: *mut c_char,
+        desc_len: *mut c_int,
+        bind: *mut c_int,
+        scope: *mut c_int,
+    ) -> c_int {
+        call(|| {
+            let param = at(Param::all(), cvar_index)?;
+            let choice = matches!(param.unit, Unit::Choice(_));
+            let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
+            let reach = match param.change {
+                Change::Never => abi::MPI_T_SCOPE_CONSTANT,
+                Change::BeforeInit | Change::Always => abi::MPI_T_SCOPE_LOCAL,
+            };
+            // SAFETY: the C program passes places, or null where it wants nothing.
+            unsafe {
+                put_string(param.name, name, name_len);
+                put_wanted(verbosity, self::verbosity(param.level));
+                put_wanted(datatype, Kind::of(param).datatype());
+                put_wanted(enumtype, enums::handle(items));
+                put_string(param.help, desc, desc_len);
+                put_wanted(bind, abi::MPI_T_BIND_NO_OBJECT);
+                put_wanted(scope, reach);
+            }
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 section 15.3.6. Older names of a parameter are understood.
+    fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
+        call(|| {
+            // SAFETY: the C program passes a string.
+            let name = unsafe { self::name(name) }?;
+            let param = Param::find(name).ok_or(abi::MPI_T_ERR_INVALID_NAME)?;
+            let place = Param::all().iter().position(|one| one.name == param.name);
+            let place = place.ok_or(abi::MPI_T_ERR_INVALID_NAME)?;
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(cvar_index, place as c_int) }
+        })
+    }
+
+    /// MPI-5.0 section 15.3.6. No variable is bound to an object, so `obj_handle` is not looked at.
+    fn MPI_T_cvar_handle_alloc(
+        cvar_index: c_int,
+        _obj_handle: *mut c_void,
+        handle: *mut TCvarHandle,
+        count: *mut c_int,
+    ) -> c_int {
+        call(|| {
+            let param = at(Param::all(), cvar_index)?;
+            if handle.is_null() || count.is_null() {
+                return Err(abi::MPI_T_ERR_INVALID);
+            }
+            let elements = match value_of(param) {
+                Value::Text(text) => text.len() as c_int + 1,
+                Value::Number(_) => 1,
+            };
+            let made = HANDLES.insert(cvar_index as usize)?;
+            // SAFETY: the C program passes places for both.
+            unsafe { put(count, elements).and_then(|()| put(handle, made)) }
+        })
+    }
+
+    /// MPI-5.0 section 15.3.6.
+    fn MPI_T_cvar_handle_free(handle: *mut TCvarHandle) -> c_int {
+        call(|| {
+            // SAFETY: the C program passes a place with a handle.
+            HANDLES.free(unsafe { fetch(handle) }?)?;
+            // SAFETY: as above.
+            unsafe { put(handle, abi::MPI_T_CVAR_HANDLE_NULL) }
+        })
+    }
+
+    /// MPI-5.0 section 15.3.6.
+    fn MPI_T_cvar_read(handle: TCvarHandle, buf: *mut c_void) -> c_int {
+        call(|| {
+            let param = param_of(handle)?;
+            // SAFETY: the C program passes room for as many elements as MPI_T_cvar_handle_alloc said, of the type that
+            // MPI_T_cvar_get_info said.
+            unsafe {
+                match (value_of(param), Kind::of(param)) {
+                    (Value::Number(n), Kind::Int) => put(buf.cast(), n as c_int),
+                    (Value::Number(n), _) => put(buf.cast(), n),
+                    // No text can be changed, so it is as long as it was.
+                    (Value::Text(text), _) => {
+                        put_string(&text, buf.cast(), &mut (text.len() as c_int + 1));
+                        if buf.is_null() { Err(abi::MPI_T_ERR_INVALID) } else { Ok(()) }
+                    }
+                }
+            }
+        })
+    }
+
+    /// MPI-5.0 section 15.3.6.
+    fn MPI_T_cvar_write(handle: TCvarHandle, buf: *const c_void) -> c_int {
+        call(|| {
+            let param = param_of(handle)?;
+            check_change(param)?;
+            // SAFETY: as for MPI_T_cvar_read.
+            let value = unsafe {
+                match Kind::of(param) {
+                    Kind::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),
+                    Kind::Unsigned64 => {
+                        let number = fetch(buf.cast::<u64>())?;
+                        Value::Number(number.try_into().map_err(|_| abi::MPI_T_ERR_INVALID)?)
+                    }
+                    Kind::Count => Value::Number(fetch(buf.cast::<i64>())?),
+                    Kind::Text => Value::Text(name(buf.cast())?.into()),
+                }
+            };
+            if let (Unit::Choice(words), Value::Number(n)) = (param.unit, &value)
+                && usize::try_from(*n).map_or(true, |n| n >= words.len())
+            {
+                return Err(abi::MPI_T_ERR_INVALID);
+            }
+            change(param, param.show(&value))
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! Categories: which parameters, performance variables and events belong together (MPI-5.0 section 15.3.9).
+//!
+//! They never change while a program runs.
+
+use super::{events, pvars};
+use oxmpi_param::Param;
+
+/// A category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Category {
+    /// What belongs nowhere else.
+    General,
+    /// How messages get to other processes.
+    Transports,
+    /// Shared memory.
+    Shm,
+    /// Sockets.
+    Tcp,
+    /// Point-to-point messages.
+    Messages,
+    /// Collectives.
+    Collectives,
+    /// Memory.
+    Memory,
+    /// Waiting.
+    Waiting,
+}
+
+use Category::{Collectives, General, Memory, Messages, Shm, Tcp, Transports, Waiting};
+
+/// The prefixes of the names of parameters, and where these belong.
+const PARAMS: &[(&str, Category)] = &[
+    ("shm_heap_", Memory),
+    ("shm_", Shm),
+    ("single_copy", Shm),
+    ("rpi_tcp_", Tcp),
+    ("btl_tcp_", Tcp),
+    ("rpi", Transports),
+    ("wait_", Waiting),
+    ("coll_", Collectives),
+];
+
+impl Category {
+    /// All of them, in the order of their indices.
+    pub const ALL: [Category; 8] = [General, Transports, Shm, Tcp, Messages, Collectives, Memory, Waiting];
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            General => "general",
+            Transports => "transports",
+            Shm => "shm",
+            Tcp => "tcp",
+            Messages => "messages",
+            Collectives => "collectives",
+            Memory => "memory",
+            Waiting => "waiting",
+        }
+    }
+
+    /// What is in it, in a sentence.
+    pub const fn help(self) -> &'static str {
+        match self {
+            General => "What belongs nowhere else.",
+            Transports => "The ways of messages between processes.",
+            Shm => "Shared memory within a host.",
+            Tcp => "Sockets.",
+            Messages => "Point-to-point messages: protocols, queues, requests.",
+            Collectives => "Collectives and their algorithms.",
+            Memory => "Memory from MPI_Alloc_mem.",
+            Waiting => "How processes wait.",
+        }
+    }
+
+    /// The categories in it.
+    pub const fn categories(self) -> &'static [Category] {
+        match self {
+            Transports => &[Shm, Tcp],
+            _ => &[],
+        }
+    }
+
+    /// The category of a parameter.
+    pub fn of_param(param: &Param) -> Category {
+        let found = PARAMS.iter().find(|(prefix, _)| param.name.starts_with(prefix));
+        found.map_or(General, |(_, category)| *category)
+    }
+
+    /// The category of a type of event.
+    pub const fn of_event(event: &events::EventType) -> Category {
+        match event.source {
+            events::Source::Messages => Messages,
+            events::Source::Sockets => Tcp,
+            events::Source::Collectives => Collectives,
+        }
+    }
+
+    /// The indices of its parameters.
+    pub fn params(self) -> Vec<usize> {
+        places(Param::all().iter().map(|param| Category::of_param(param) == self))
+    }
+
+    /// The indices of its performance variables.
+    pub fn pvars(self) -> Vec<usize> {
+        places(pvars::all().iter().map(|pvar| pvar.category == self))
+    }
+
+    /// The indices of its types of events.
+    pub fn events(self) -> Vec<usize> {
+        places(events::all().iter().map(|event| Category::of_event(event) == self))
+    }
+}
+
+fn places(is_in: impl Iterator<Item = bool>) -> Vec<usize> {
+    is_in.enumerate().filter_map(|(at, is_in)| is_in.then_some(at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_in_one_category() {
+        let all = |of: fn(Category) -> Vec<usize>| {
+            let mut all: Vec<_> = Category::ALL.into_iter().flat_map(of).collect();
+            all.sort_unstable();
+            all
+        };
+        assert!(all(Category::params).into_iter().eq(0..Param::all().len()));
+        assert!(all(Category::pvars).into_iter().eq(0..pvars::all().len()));
+        assert!(all(Category::events).into_iter().eq(0..events::all().len()));
+        for (at, category) in Category::ALL.into_iter().enumerate() {
+            assert_eq!(category as usize, at);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The one table of event types: what a tool can be told of when it happens (MPI-5.0 section 15.3.8).
+
+use super::pvars::Bind;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum EventKind {
+    /// A receive or matched probe took a message that had come before it.
+    UnexpectedMatched,
+    /// The same, of the messages of one communicator.
+    CommUnexpectedMatched,
+    /// A long message was announced.
+    RendezvousSent,
+    /// The receive of an announced message was found.
+    RendezvousReceived,
+    /// A process is lost.
+    PeerLost,
+    /// A connection was made.
+    Connected,
+    /// A connection was made again.
+    Reconnected,
+    /// A collective was started.
+    Collective,
+}
+
+/// What an element of an event is, as the tool gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementType {
+    /// MPI_INT, 4 bytes.
+    Int,
+    /// MPI_UNSIGNED_LONG_LONG, 8 bytes.
+    Unsigned64,
+}
+
+impl ElementType {
+    /// Its size and alignment, bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            ElementType::Int => 4,
+            ElementType::Unsigned64 => 8,
+        }
+    }
+}
+
+/// One element of an event type.
+#[derive(Debug)]
+pub struct Element {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: ElementType,
+}
+
+/// Where events come from. Those of one source are told in the order in which they happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Source {
+    /// Matching and the protocols of messages.
+    Messages,
+    /// Connections.
+    Sockets,
+    /// Collectives.
+    Collectives,
+}
+
+impl Source {
+    /// All of them, in the order of their indices.
+    pub const ALL: [Source; 3] = [Source::Messages, Source::Sockets, Source::Collectives];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Messages => "messages",
+            Source::Sockets => "sockets",
+            Source::Collectives => "collectives",
+        }
+    }
+
+    /// What comes from it, in a sentence.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Source::Messages => "Matching and the protocols of point-to-point messages.",
+            Source::Sockets => "Connections to other processes over sockets.",
+            Source::Collectives => "Collectives, when they are started.",
+        }
+    }
+}
+
+/// One type of event.
+#[derive(Debug)]
+pub struct EventType {
+    /// What it is.
+    pub kind: EventKind,
+    /// Its name.
+    pub name: &'static str,
+    /// What a handle of it is bound to.
+    pub bind: Bind,
+    /// Where it comes from.
+    pub source: Source,
+    /// What an instance has.
+    pub elements: &'static [Element],
+    /// What happened, in a sentence.
+    pub help: &'static str,
+}
+
+impl EventType {
+    /// Where each element lies in an instance, bytes, and how long that is: as in a structure of C.
+    pub fn layout(&self) -> (Vec<usize>, usize) {
+        let mut at = 0_usize;
+        let places = self.elements.iter().map(|element| {
+            let start = at.next_multiple_of(element.kind.size());
+            at = start + element.kind.size();
+            start
+        });
+        (places.collect(), at)
+    }
+}
+
+/// An event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// When the process noticed it: nanoseconds of [`oxmpi_os::clock::now_ns`].
+    pub time_ns: u64,
+    /// The index of the context it happened in, if it did in one.
+    pub context: Option<u32>,
+    /// Its elements, in their order; the others are 0.
+    pub elements: [i64; 4],
+}
+
+const fn int(name: &'static str) -> Element {
+    Element { name, kind: ElementType::Int }
+}
+
+const fn bytes(name: &'static str) -> Element {
+    Element { name, kind: ElementType::Unsigned64 }
+}
+
+/// All event types, in the order of [`EventKind`].
+pub const fn all() -> &'static [EventType] {
+    TABLE
+}
+
+const TABLE: &[EventType] = &[
+    EventType {
+        kind: EventKind::UnexpectedMatched,
+        name: "unexpected_message_matched",
+        bind: Bind::Nothing,
+        source: Source::Messages,
+        elements: &[int("source"), int("tag"), bytes("bytes")],
+        help: "A receive or a matched probe took a message that had come before it. The source is a rank of \
+               MPI_COMM_WORLD. Messages of collectives are among them.",
+    },
+    EventType {
+        kind: EventKind::CommUnexpectedMatched,
+        name: "comm_unexpected_message_matched",
+        bind: Bind::Communicator,
+        source: Source::Messages,
+        elements: &[int("source"), int("tag"), bytes("bytes")],
+        help: "A receive or a matched probe took a message of the communicator that had come before it. The source is a \
+               rank of the communicator.",
+    },
+    EventType {
+        kind: EventKind::RendezvousSent,
+        name: "rendezvous_begun",
+        bind: Bind::Nothing,
+        source: Source::Messages,
+        elements: &[int("dest"), int("tag"), bytes("bytes")],
+        help: "A long message was announced to its receiver, a rank of MPI_COMM_WORLD: its data leave when the \
+               receive is known.",
+    },
+    EventType {
+        kind: EventKind::RendezvousReceived,
+        name: "rendezvous_matched",
+        bind: Bind::Nothing,
+        source: Source::Messages,
+        elements: &[int("source"), int("tag"), bytes("bytes")],
+        help: "The receive of an announced message was found, and its data are got from now on. The source is a rank of \
+               MPI_COMM_WORLD.",
+    },
+    EventType {
+        kind: EventKind::PeerLost,
+        name: "process_lost",
+        bind: Bind::Nothing,
+        source: Source::Messages,
+        elements: &[int("rank")],
+        help: "A process is lost: nothing more comes from it, and nothing goes to it.",
+    },
+    EventType {
+        kind: EventKind::Connected,
+        name: "connection_made",
+        bind: Bind::Nothing,
+        source: Source::Sockets,
+        elements: &[int("rank")],
+        help: "The first connection to a process was made.",
+    },
+    EventType {
+        kind: EventKind::Reconnected,
+        name: "connection_remade",
+        bind: Bind::Nothing,
+        source: Source::Sockets,
+        elements: &[int("rank"), int("before")],
+        help: "A connection to a process was made again; so many there had been before.",
+    },
+    EventType {
+        kind: EventKind::Collective,
+        name: "collective_started",
+        bind: Bind::Nothing,
+        source: Source::Collectives,
+        elements: &[int("collective"), int("algorithm"), int("ranks"), bytes("count")],
+        help: "A collective was started: its place among the variables coll_*_algorithm, the number of its \
+               algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those in a \
+               control section are not among them.",
+    },
+];
+
+/// The type of this kind of event.
+pub const fn of(kind: EventKind) -> &'static EventType {
+    &TABLE[kind as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        for (at, event) in all().iter().enumerate() {
+            assert_eq!(event.kind as usize, at, "{}", event.name);
+            assert!(event.help.ends_with('.') && event.elements.len() <= 4, "{}", event.name);
+            assert!(!all()[..at].iter().any(|other| other.name == event.name), "{}", event.name);
+        }
+    }
+
+    #[test]
+    fn elements_lie_as_in_c() {
+        assert_eq!(of(EventKind::UnexpectedMatched).layout(), (vec![0, 4, 8], 16));
+        assert_eq!(of(EventKind::Collective).layout(), (vec![0, 4, 8, 16], 24));
+        assert_eq!(of(EventKind::PeerLost).layout(), (vec![0], 4));
+    }
+}

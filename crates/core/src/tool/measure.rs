@@ -1,0 +1,183 @@
+//! Where the numbers of the performance variables come from.
+
+use super::enums::CONTROL_SECTION;
+use super::pvars::{Class, Pvar, Quantity, Value, Way};
+use crate::comm::Communicator;
+use crate::process::Process;
+use oxmpi_coll::Run;
+use oxmpi_engine::Counts;
+use oxmpi_fabric::Fabric;
+use oxmpi_plan::{ALGORITHMS, Collective};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// How many collectives were started, by algorithm, and which was the last one.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    by_algorithm: Box<[AtomicU64]>,
+    /// Barriers and allreduces that took place in a control section.
+    small: [AtomicU64; 2],
+    /// The number of the last algorithm of each collective.
+    last: [AtomicU8; Collective::ALL.len()],
+}
+
+impl Default for Calls {
+    fn default() -> Calls {
+        Calls {
+            by_algorithm: ALGORITHMS.iter().map(|_| AtomicU64::new(0)).collect(),
+            small: Default::default(),
+            last: Default::default(),
+        }
+    }
+}
+
+impl Calls {
+    /// Counts a collective that is started, with the lane locked.
+    pub(crate) fn count(&self, run: &Run) {
+        let Some((id, _)) = run.algorithm() else { return };
+        let row = id.algorithm();
+        if let Some(count) = self.by_algorithm.get(id.index()) {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
+    }
+
+    /// Counts a collective in a control section: an allreduce, or else a barrier. The lane is not locked; `threaded`: other
+    /// threads may do the same.
+    #[inline]
+    pub(crate) fn count_small(&self, is_allreduce: bool, threaded: bool) {
+        let count = &self.small[usize::from(is_allreduce)];
+        if threaded {
+            count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let collective = if is_allreduce { Collective::Allreduce } else { Collective::Barrier };
+        self.last[collective as usize].store(CONTROL_SECTION, Ordering::Relaxed);
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// What a variable says now, counted from the start of the process. `comm` is what it is bound to; `mark` is the interval
+    /// of a high-water mark ([`Process::begin_mark`]), which others do not need. `None`: the lane is this thread's already, or
+    /// another thread's, or the communicator is closed, or there is none and one is needed.
+    pub fn measure(&self, pvar: &Pvar, comm: Option<&Communicator>, mark: u64) -> Option<Value> {
+        match pvar.quantity {
+            Quantity::CommUnexpected | Quantity::CommUnexpectedPeak | Quantity::CommPosted => {
+                return self.measure_queue(pvar.quantity, comm?, mark);
+            }
+            Quantity::CommCollectives => return Some(Value::Count(comm?.collectives_started())),
+            _ => {}
+        }
+        Some(match pvar.class {
+            Class::State => Value::State(self.state(pvar.quantity)?),
+            Class::Percentage | Class::Timer => Value::Real(self.real(pvar.quantity)?),
+            _ => Value::Count(self.count(pvar.quantity)?),
+        })
+    }
+
+    fn state(&self, quantity: Quantity) -> Option<i32> {
+        Some(match quantity {
+            Quantity::LastAlgorithm(collective) => {
+                i32::from(self.tool.calls.last[collective as usize].load(Ordering::Relaxed))
+            }
+            _ => i32::from(self.fabric_counts()?.is_tcp),
+        })
+    }
+
+    fn real(&self, quantity: Quantity) -> Option<f64> {
+        Some(match quantity {
+            Quantity::Asleep => self.door.as_ref().map_or(0.0, |door| door.slept().1.as_secs_f64()),
+            _ => {
+                let fabric = self.fabric_counts()?;
+                fabric.pool_used as f64 / fabric.pool_bytes.max(1) as f64
+            }
+        })
+    }
+
+    fn count(&self, quantity: Quantity) -> Option<u64> {
+        let heap = || self.heap().map_or((0, 0), |heap| heap.usage());
+        Some(match quantity {
+            Quantity::Sleeps => self.door.as_ref().map_or(0, |door| door.slept().0),
+            Quantity::HeapSize => heap().0 as u64,
+            Quantity::HeapUsed => heap().1 as u64,
+            Quantity::Small(is_allreduce) => {
+                self.tool.calls.small[usize::from(is_allreduce)].load(Ordering::Relaxed)
+            }
+            Quantity::Calls(id) => self.tool.calls.by_algorithm.get(id.index())?.load(Ordering::Relaxed),
+            _ => {
+                let mut domain = self.domain.try_enter().ok()?;
+                let lane = domain.lane.counts();
+                counted(quantity, &lane, &domain.lane.fabric_mut().counts())
+            }
+        })
+    }
+
+    fn fabric_counts(&self) -> Option<oxmpi_fabric::Counts> {
+        Some(self.domain.try_enter().ok()?.lane.fabric_mut().counts())
+    }
+
+    fn measure_queue(&self, quantity: Quantity, comm: &Communicator, mark: u64) -> Option<Value> {
+        let domain = self.domain.try_enter().ok()?;
+        let queue = domain.lane.queue_counts(&comm.team)?;
+        Some(Value::Count(match quantity {
+            Quantity::CommUnexpected => queue.unexpected,
+            Quantity::CommPosted => queue.posted,
+            _ => domain.peaks.since(comm.team.id, mark, queue.peak),
+        }))
+    }
+
+    /// Begins a new interval for the high-water mark of a communicator's unexpected messages. `None` as for
+    /// [`Process::measure`].
+    pub fn begin_mark(&self, comm: &Communicator) -> Option<u64> {
+        let mut domain = self.domain.try_enter().ok()?;
+        let peak = domain.lane.queue_counts(&comm.team)?.peak;
+        domain.lane.restart_peak(&comm.team);
+        Some(domain.peaks.begin(comm.team.id, peak))
+    }
+}
+
+/// What the lane and its fabric know.
+fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
+    let by = |way, count| if (way == Way::Tcp) == fabric.is_tcp { count } else { 0 };
+    match quantity {
+        Quantity::MessagesSent(way) => by(way, lane.messages_sent),
+        Quantity::BytesSent(way) => by(way, lane.bytes_sent),
+        Quantity::MessagesReceived(way) => by(way, lane.messages_received),
+        Quantity::BytesReceived(way) => by(way, lane.bytes_received),
+        Quantity::OwnMessages => lane.own_messages,
+        Quantity::OwnBytes => lane.own_bytes,
+        Quantity::EagerSent => lane.messages_sent - lane.rendezvous_sent,
+        Quantity::RendezvousSent => lane.rendezvous_sent,
+        Quantity::RendezvousReceived => lane.rendezvous_received,
+        Quantity::Unexpected => lane.unexpected,
+        Quantity::UnexpectedMatched => lane.unexpected_matched,
+        Quantity::UnexpectedNow => lane.unexpected_now,
+        Quantity::PostedNow => lane.posted_now,
+        Quantity::RequestsNow => lane.requests_now,
+        Quantity::BufferedNow => lane.buffered_now,
+        Quantity::Nonsense => lane.nonsense,
+        Quantity::Rings => fabric.rings,
+        Quantity::InboxFrames => fabric.inbox_frames,
+        Quantity::PoolSize => fabric.pool_bytes,
+        Quantity::PoolUsed => fabric.pool_used,
+        Quantity::SingleCopyBytes => lane.read_bytes.saturating_sub(fabric.heap_bytes),
+        Quantity::HeapCopyBytes => fabric.heap_bytes,
+        Quantity::Connections => fabric.connections,
+        Quantity::ConnectionsMade => fabric.connections_made,
+        Quantity::ConnectionsRemade => fabric.connections_remade,
+        // The others are measured elsewhere.
+        Quantity::CommUnexpected
+        | Quantity::CommUnexpectedPeak
+        | Quantity::CommPosted
+        | Quantity::CommCollectives
+        | Quantity::PoolPart
+        | Quantity::HeapSize
+        | Quantity::HeapUsed
+        | Quantity::Sleeps
+        | Quantity::Asleep
+        | Quantity::Transport
+        | Quantity::Small(_)
+        | Quantity::Calls(_)
+        | Quantity::LastAlgorithm(_) => 0,
+    }
+}

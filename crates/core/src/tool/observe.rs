@@ -1,0 +1,186 @@
+//! How a tool hears of events: they are collected while the lane is locked, and told when nothing is.
+
+use super::events::{Event, EventKind};
+use super::measure::Calls;
+use crate::process::{Domain, Process};
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::Run;
+use oxmpi_engine::{Lane, Note};
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::clock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What has happened since a process told it last.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Events, the oldest first of each source.
+    pub events: Vec<Event>,
+    /// How many more there were of a kind than were kept.
+    pub dropped: Vec<(EventKind, u64)>,
+}
+
+/// Who hears of events. It is called with nothing locked, in the thread that has found them, and says whether it wants to be
+/// called again soon, for what it has not done yet.
+pub type Observer = Box<dyn Fn(Seen) -> bool + Send + Sync>;
+
+/// What a tool has to do with a process.
+#[derive(Default)]
+pub(crate) struct Tool {
+    pub(crate) calls: Arc<Calls>,
+    observer: OnceLock<Observer>,
+    is_observed: AtomicBool,
+    /// The observer wants to be called again.
+    is_due: AtomicBool,
+}
+
+/// The most events of collectives that wait at a time.
+const MOST: usize = 1024;
+
+/// Events of collectives that wait to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    is_wanted: bool,
+    waiting: Vec<Event>,
+    dropped: u64,
+}
+
+impl Notes {
+    /// A collective is started.
+    pub(crate) fn collective(&mut self, run: &Run) {
+        let (true, Some((id, count))) = (self.is_wanted, run.algorithm()) else { return };
+        if self.waiting.len() == MOST {
+            self.dropped += 1;
+            return;
+        }
+        let row = id.algorithm();
+        let (collective, number) = (row.collective as i64, i64::from(row.number));
+        self.waiting.push(Event {
+            kind: EventKind::Collective,
+            time_ns: clock::now_ns(),
+            context: Some(run.team().collective),
+            elements: [collective, number, i64::from(run.team().size()), count as i64],
+        });
+    }
+}
+
+impl Tool {
+    pub(crate) fn new(calls: Arc<Calls>) -> Tool {
+        Tool { calls, ..Tool::default() }
+    }
+
+    /// Takes what has happened, if anybody wants to know.
+    #[inline]
+    pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<Seen> {
+        if !self.is_observed.load(Ordering::Relaxed) {
+            return None;
+        }
+        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(Seen::default))
+    }
+
+    /// Tells it. Nothing may be locked.
+    #[cold]
+    pub(crate) fn tell(&self, seen: Seen) {
+        if let Some(observer) = self.observer.get() {
+            let is_due = observer(seen);
+            self.is_due.store(is_due, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cold]
+fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<Seen> {
+    let mut seen = Seen::default();
+    let time_ns = clock::now_ns();
+    if domain.lane.has_notes() {
+        let (notes, dropped) = domain.lane.take_notes();
+        for note in notes {
+            add(&mut seen.events, note, &domain.lane, time_ns);
+        }
+        for (kind, count) in dropped.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            seen.dropped.extend(kinds(kind).iter().map(|kind| (*kind, count)));
+        }
+    }
+    let (connections, dropped) = domain.lane.fabric_mut().take_connections();
+    for one in connections {
+        let (rank, before) = (i64::from(one.peer), i64::from(one.before));
+        let kind = if before == 0 { EventKind::Connected } else { EventKind::Reconnected };
+        seen.events.push(Event { kind, time_ns, context: None, elements: [rank, before, 0, 0] });
+    }
+    if dropped > 0 {
+        // Which of the two they were is not known.
+        seen.dropped.extend([(EventKind::Connected, dropped), (EventKind::Reconnected, dropped)]);
+    }
+    seen.events.append(&mut domain.notes.waiting);
+    let dropped = std::mem::take(&mut domain.notes.dropped);
+    if dropped > 0 {
+        seen.dropped.push((EventKind::Collective, dropped));
+    }
+    (!seen.events.is_empty() || !seen.dropped.is_empty()).then_some(seen)
+}
+
+/// The kinds of events that a kind of note becomes.
+const fn kinds(note: usize) -> &'static [EventKind] {
+    match note {
+        0 => &[EventKind::UnexpectedMatched, EventKind::CommUnexpectedMatched],
+        1 => &[EventKind::RendezvousSent],
+        2 => &[EventKind::RendezvousReceived],
+        _ => &[EventKind::PeerLost],
+    }
+}
+
+/// Makes events of a note.
+fn add<F>(events: &mut Vec<Event>, note: Note, lane: &Lane<F>, time_ns: u64) {
+    let mut add = |kind, context, elements| events.push(Event { kind, time_ns, context, elements });
+    match note {
+        Note::UnexpectedMatched { context, from, tag, bytes } => {
+            let of = |rank: i64| [rank, i64::from(tag), bytes as i64, 0];
+            add(EventKind::UnexpectedMatched, Some(context), of(i64::from(from)));
+            if let Some(rank) = lane.rank_in(context, from) {
+                add(EventKind::CommUnexpectedMatched, Some(context), of(i64::from(rank)));
+            }
+        }
+        Note::RendezvousSent { context, to: peer, tag, bytes }
+        | Note::RendezvousReceived { context, from: peer, tag, bytes } => {
+            let kind = match note {
+                Note::RendezvousSent { .. } => EventKind::RendezvousSent,
+                _ => EventKind::RendezvousReceived,
+            };
+            add(kind, Some(context), [i64::from(peer), i64::from(tag), bytes as i64, 0]);
+        }
+        Note::PeerLost { process } => add(EventKind::PeerLost, None, [i64::from(process), 0, 0, 0]),
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// From now on `observer` hears of events; if there was one before, that one does. Messages take the ways on which
+    /// events are kept: those of a process with threads.
+    ///
+    /// # Errors
+    /// If another thread uses the process, which was started for one; or this thread is inside already.
+    pub fn observe(&self, observer: Observer) -> Result<()> {
+        self.take_threads()?;
+        self.tool.observer.get_or_init(|| observer);
+        self.watch(true)
+    }
+
+    /// Nobody wants to hear of events any more.
+    ///
+    /// # Errors
+    /// As [`Process::observe`].
+    pub fn unobserve(&self) -> Result<()> {
+        if self.tool.is_observed.load(Ordering::Relaxed) { self.watch(false) } else { Ok(()) }
+    }
+
+    fn watch(&self, watch: bool) -> Result<()> {
+        let mut domain =
+            self.domain.try_enter().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        if self.tool.is_observed.swap(watch, Ordering::Relaxed) != watch {
+            domain.lane.want_notes(watch);
+            domain.lane.fabric_mut().watch_connections(watch);
+            domain.notes = Notes { is_wanted: watch, ..Notes::default() };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! High-water marks of several handles over one queue that knows one mark only.
+//!
+//! Each start or reset of a handle begins a new interval for all: the queue's mark is noted and counts anew. The mark of
+//! a handle is the highest of its intervals.
+
+use oxmpi_wire::ContextId;
+use std::collections::HashMap;
+
+/// The noted marks of each context's queue.
+#[derive(Debug, Default)]
+pub(crate) struct Peaks {
+    by_context: HashMap<ContextId, Marks>,
+}
+
+/// The noted marks of one queue.
+#[derive(Debug, Default)]
+struct Marks {
+    /// The number of the interval that goes on.
+    current: u64,
+    /// Intervals that are over, with their marks. A mark that is followed by a higher one says nothing to anybody, so they
+    /// fall.
+    over: Vec<(u64, u64)>,
+}
+
+impl Peaks {
+    /// Ends an interval, whose mark is `peak`; the number of the new one.
+    pub(crate) fn begin(&mut self, context: ContextId, peak: u64) -> u64 {
+        let marks = self.by_context.entry(context).or_default();
+        while marks.over.pop_if(|(_, mark)| *mark <= peak).is_some() {}
+        marks.over.push((marks.current, peak));
+        marks.current += 1;
+        marks.current
+    }
+
+    /// The highest mark since the interval with the number `from`, if that of the current one is `peak`.
+    pub(crate) fn since(&self, context: ContextId, from: u64, peak: u64) -> u64 {
+        let over = self.by_context.get(&context).map(|marks| &marks.over);
+        let first = over.and_then(|over| over.iter().find(|(interval, _)| *interval >= from));
+        first.map_or(peak, |(_, mark)| peak.max(*mark))
+    }
+
+    /// The communicator is closed.
+    pub(crate) fn forget(&mut self, context: ContextId) {
+        self.by_context.remove(&context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_handle_has_the_highest_mark_of_its_intervals() {
+        let (mut peaks, context) = (Peaks::default(), ContextId::new(0, 0));
+        let first = peaks.begin(context, 100);
+        let second = peaks.begin(context, 7);
+        let third = peaks.begin(context, 5);
+        let fourth = peaks.begin(context, 6);
+        assert_eq!(peaks.since(context, first, 2), 7);
+        assert_eq!(peaks.since(context, second, 2), 6);
+        assert_eq!(peaks.since(context, third, 2), 6);
+        assert_eq!(peaks.since(context, fourth, 2), 2);
+        assert_eq!(peaks.since(context, second, 9), 9);
+        assert_eq!(peaks.since(ContextId::new(5, 5), 0, 3), 3);
+    }
+}

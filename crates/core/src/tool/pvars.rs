@@ -1,0 +1,335 @@
+//! The one table of performance variables (MPI-5.0 section 15.3.7).
+
+use super::categories::Category;
+use super::enums;
+use oxmpi_param::Level;
+use oxmpi_plan::{AlgorithmId, Collective, table};
+use std::sync::LazyLock;
+
+/// The class of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// One of a few states.
+    State,
+    /// How much of something is in use.
+    Level,
+    /// How much of something there is.
+    Size,
+    /// How much of something is in use, from 0 to 1.
+    Percentage,
+    /// The highest level.
+    HighWatermark,
+    /// How often something has happened.
+    Counter,
+    /// The sum of something over all times it has happened.
+    Aggregate,
+    /// How long something has taken in all, seconds.
+    Timer,
+}
+
+impl Class {
+    /// Whether handles are started for ever: there is nothing to count.
+    pub const fn is_continuous(self) -> bool {
+        matches!(self, Class::State | Class::Level | Class::Size | Class::Percentage)
+    }
+
+    /// Whether handles show a mark.
+    pub const fn is_mark(self) -> bool {
+        matches!(self, Class::HighWatermark)
+    }
+
+    /// The value of nothing.
+    pub const fn zero(self) -> Value {
+        match self {
+            Class::State => Value::State(0),
+            Class::Percentage | Class::Timer => Value::Real(0.0),
+            _ => Value::Count(0),
+        }
+    }
+
+    /// The name in one word, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::State => "state",
+            Class::Level => "level",
+            Class::Size => "size",
+            Class::Percentage => "percentage",
+            Class::HighWatermark => "highwatermark",
+            Class::Counter => "counter",
+            Class::Aggregate => "aggregate",
+            Class::Timer => "timer",
+        }
+    }
+}
+
+/// The value of a variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A number of things or bytes.
+    Count(u64),
+    /// Seconds, or a part of 1.
+    Real(f64),
+    /// One of an enumeration.
+    State(i32),
+}
+
+impl Value {
+    /// The sum of two values of one kind.
+    pub(super) fn plus(self, other: Value) -> Value {
+        match (self, other) {
+            (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_add(b)),
+            (Value::Real(a), Value::Real(b)) => Value::Real(a + b),
+            _ => self,
+        }
+    }
+
+    /// The difference of two values of one kind.
+    pub(super) fn minus(self, other: Value) -> Value {
+        match (self, other) {
+            (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_sub(b)),
+            (Value::Real(a), Value::Real(b)) => Value::Real(a - b),
+            _ => self,
+        }
+    }
+
+    /// The higher one of two counts.
+    pub(super) fn max(self, other: Value) -> Value {
+        match (self, other) {
+            (Value::Count(a), Value::Count(b)) => Value::Count(a.max(b)),
+            _ => self,
+        }
+    }
+}
+
+/// What a handle is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bind {
+    /// Nothing: it is of the whole process.
+    Nothing,
+    /// A communicator.
+    Communicator,
+}
+
+/// The way of messages between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Shm,
+    Tcp,
+}
+
+/// What a variable measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Quantity {
+    MessagesSent(Way),
+    BytesSent(Way),
+    MessagesReceived(Way),
+    BytesReceived(Way),
+    OwnMessages,
+    OwnBytes,
+    EagerSent,
+    RendezvousSent,
+    RendezvousReceived,
+    Unexpected,
+    UnexpectedMatched,
+    UnexpectedNow,
+    PostedNow,
+    RequestsNow,
+    BufferedNow,
+    Nonsense,
+    CommUnexpected,
+    CommUnexpectedPeak,
+    CommPosted,
+    CommCollectives,
+    Rings,
+    InboxFrames,
+    PoolSize,
+    PoolUsed,
+    PoolPart,
+    SingleCopyBytes,
+    HeapCopyBytes,
+    HeapSize,
+    HeapUsed,
+    Connections,
+    ConnectionsMade,
+    ConnectionsRemade,
+    Sleeps,
+    Asleep,
+    Transport,
+    Small(bool),
+    Calls(AlgorithmId),
+    LastAlgorithm(Collective),
+}
+
+/// One performance variable.
+#[derive(Debug)]
+pub struct Pvar {
+    /// Its name, unique in its class and beyond.
+    pub name: String,
+    /// Its class.
+    pub class: Class,
+    /// What a handle is bound to.
+    pub bind: Bind,
+    /// Who should look at it.
+    pub level: Level,
+    /// Where it belongs.
+    pub category: Category,
+    /// What it says, in a sentence.
+    pub help: String,
+    /// The place of the enumeration of its states.
+    pub states: Option<usize>,
+    pub(super) quantity: Quantity,
+}
+
+/// All performance variables.
+pub fn all() -> &'static [Pvar] {
+    static ALL: LazyLock<Vec<Pvar>> = LazyLock::new(|| {
+        let mut all: Vec<Pvar> = TABLE.iter().map(Row::pvar).collect();
+        for collective in Collective::ALL {
+            let states = enums::find(&enums::of_collective(collective));
+            all.push(Pvar {
+                name: enums::of_collective(collective),
+                class: Class::State,
+                bind: Bind::Nothing,
+                level: Level::Tune,
+                category: Category::Collectives,
+                help: format!(
+                    "The algorithm of the last collective of the kind {collective} that was started."
+                ),
+                states,
+                quantity: Quantity::LastAlgorithm(collective),
+            });
+            for id in table::algorithms(collective) {
+                let row = id.algorithm();
+                all.push(Pvar {
+                    name: format!("coll_{collective}_{}_calls", row.name),
+                    class: Class::Counter,
+                    bind: Bind::Nothing,
+                    level: Level::Tune,
+                    category: Category::Collectives,
+                    help: format!("Collectives by the algorithm {id}: {}.", row.description),
+                    states: None,
+                    quantity: Quantity::Calls(id),
+                });
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// One row of the table.
+struct Row(&'static str, Class, Bind, Level, Category, Quantity, &'static str);
+
+impl Row {
+    fn pvar(&self) -> Pvar {
+        let Row(name, class, bind, level, category, quantity, help) = *self;
+        let states =
+            matches!(quantity, Quantity::Transport).then(|| enums::find(enums::TRANSPORTS)).flatten();
+        Pvar { name: name.into(), class, bind, level, category, help: help.into(), states, quantity }
+    }
+}
+
+use Bind::{Communicator, Nothing};
+use Class::{Aggregate, Counter, HighWatermark, Level as InUse, Percentage, Size, State, Timer};
+use Level::{Develop, Tune, User};
+
+#[rustfmt::skip] // a table
+const TABLE: &[Row] = &[
+    Row("transport", State, Nothing, User, Category::Messages, Quantity::Transport,
+        "The way that messages between processes take."),
+    Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Way::Shm),
+        "Messages sent through shared memory, those of collectives included."),
+    Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Way::Shm),
+        "Bytes of the messages sent through shared memory."),
+    Row("shm_messages_received", Counter, Nothing, User, Category::Shm, Quantity::MessagesReceived(Way::Shm),
+        "Messages that have come through shared memory, or were announced, whether they were received yet or not."),
+    Row("shm_bytes_received", Aggregate, Nothing, User, Category::Shm, Quantity::BytesReceived(Way::Shm),
+        "Bytes of the messages that have come through shared memory, or were announced."),
+    Row("shm_rings_granted", InUse, Nothing, Tune, Category::Shm, Quantity::Rings,
+        "Rings that this process has granted to peers, of shm_max_rings."),
+    Row("shm_inbox_frames", Counter, Nothing, Tune, Category::Shm, Quantity::InboxFrames,
+        "Frames that have come through the inbox, which all peers without a ring share."),
+    Row("shm_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PoolSize,
+        "Bytes of this process's pool, through which its longer messages go."),
+    Row("shm_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PoolUsed,
+        "Bytes of the pool that wait for their receivers."),
+    Row("shm_pool_utilization", Percentage, Nothing, Tune, Category::Shm, Quantity::PoolPart,
+        "How much of the pool waits for receivers, from 0 to 1."),
+    Row("shm_single_copy_bytes", Aggregate, Nothing, User, Category::Shm, Quantity::SingleCopyBytes,
+        "Bytes that this process has read straight from the memory of its peers."),
+    Row("shm_heap_copy_bytes", Aggregate, Nothing, User, Category::Shm, Quantity::HeapCopyBytes,
+        "Bytes that this process has copied from what its peers have from MPI_Alloc_mem."),
+    Row("tcp_messages_sent", Counter, Nothing, User, Category::Tcp, Quantity::MessagesSent(Way::Tcp),
+        "Messages sent over sockets, those of collectives included."),
+    Row("tcp_bytes_sent", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesSent(Way::Tcp),
+        "Bytes of the messages sent over sockets."),
+    Row("tcp_messages_received", Counter, Nothing, User, Category::Tcp, Quantity::MessagesReceived(Way::Tcp),
+        "Messages that have come over sockets, or were announced, whether they were received yet or not."),
+    Row("tcp_bytes_received", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesReceived(Way::Tcp),
+        "Bytes of the messages that have come over sockets, or were announced."),
+    Row("tcp_connections", InUse, Nothing, User, Category::Tcp, Quantity::Connections,
+        "Connections to other processes."),
+    Row("tcp_connections_made", Counter, Nothing, User, Category::Tcp, Quantity::ConnectionsMade,
+        "Connections that were made, those that were made again included."),
+    Row("tcp_connections_remade", Counter, Nothing, User, Category::Tcp, Quantity::ConnectionsRemade,
+        "Connections that broke and were made again."),
+    Row("self_messages", Counter, Nothing, User, Category::Messages, Quantity::OwnMessages,
+        "Messages of this process to itself."),
+    Row("self_bytes", Aggregate, Nothing, User, Category::Messages, Quantity::OwnBytes,
+        "Bytes of the messages of this process to itself."),
+    Row("eager_messages_sent", Counter, Nothing, User, Category::Messages, Quantity::EagerSent,
+        "Messages to other processes whose data left with their envelope."),
+    Row("rendezvous_messages_sent", Counter, Nothing, User, Category::Messages, Quantity::RendezvousSent,
+        "Messages to other processes that were announced, their data following when the receive was known."),
+    Row("rendezvous_messages_received", Counter, Nothing, User, Category::Messages, Quantity::RendezvousReceived,
+        "Announced messages whose receive was found."),
+    Row("unexpected_messages", Counter, Nothing, User, Category::Messages, Quantity::Unexpected,
+        "Messages that came before their receive."),
+    Row("unexpected_messages_matched", Counter, Nothing, User, Category::Messages, Quantity::UnexpectedMatched,
+        "Messages that came before their receive and were matched."),
+    Row("unexpected_queue_length", InUse, Nothing, User, Category::Messages, Quantity::UnexpectedNow,
+        "Messages that wait for their receive."),
+    Row("posted_queue_length", InUse, Nothing, User, Category::Messages, Quantity::PostedNow,
+        "Receives that wait for their message."),
+    Row("comm_unexpected_queue_length", InUse, Communicator, User, Category::Messages, Quantity::CommUnexpected,
+        "Messages of the communicator, without those of collectives, that wait for their receive."),
+    Row("comm_unexpected_queue_peak", HighWatermark, Communicator, User, Category::Messages,
+        Quantity::CommUnexpectedPeak,
+        "The most messages of the communicator, without those of collectives, that waited for their receive at a time."),
+    Row("comm_posted_queue_length", InUse, Communicator, User, Category::Messages, Quantity::CommPosted,
+        "Receives on the communicator that wait for their message."),
+    Row("comm_collectives", Counter, Communicator, User, Category::Collectives, Quantity::CommCollectives,
+        "Collectives started on the communicator."),
+    Row("requests", InUse, Nothing, User, Category::Messages, Quantity::RequestsNow,
+        "Requests that exist: active ones, persistent ones, and complete ones for which nobody has asked."),
+    Row("buffered_bytes", InUse, Nothing, User, Category::Messages, Quantity::BufferedNow,
+        "Bytes that are kept for buffered sends."),
+    Row("frames_without_sense", Counter, Nothing, Develop, Category::Messages, Quantity::Nonsense,
+        "Frames that made no sense: a defect of a peer, or messages for a communicator that was freed."),
+    Row("alloc_mem_size", Size, Nothing, User, Category::Memory, Quantity::HeapSize,
+        "Bytes of memory that peers can copy from, which MPI_Alloc_mem gives."),
+    Row("alloc_mem_used", InUse, Nothing, User, Category::Memory, Quantity::HeapUsed,
+        "Bytes of memory that peers can copy from that are in use."),
+    Row("sleeps", Counter, Nothing, Tune, Category::Waiting, Quantity::Sleeps,
+        "How often a thread of this process has slept because it waited."),
+    Row("time_asleep", Timer, Nothing, Tune, Category::Waiting, Quantity::Asleep,
+        "For how long the threads of this process have slept because they waited, seconds."),
+    Row("coll_barrier_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(false),
+        "Barriers in a control section of shared memory, past all algorithms."),
+    Row("coll_allreduce_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(true),
+        "Allreduces of a few bytes in a control section of shared memory, past all algorithms."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_is_well_defined() {
+        for (at, pvar) in all().iter().enumerate() {
+            assert!(pvar.help.ends_with('.') && !pvar.help.contains("  "), "{}: {}", pvar.name, pvar.help);
+            assert!(!all()[..at].iter().any(|other| other.name == pvar.name), "{} twice", pvar.name);
+            assert_eq!(pvar.states.is_some(), pvar.class == Class::State, "{}", pvar.name);
+        }
+    }
+}

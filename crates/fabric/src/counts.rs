@@ -1,0 +1,33 @@
+//! What a way to the peers can say of itself in numbers, for tools.
+
+/// Everything since the way was made, and what there is now. What a path does not have is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Whether messages go over sockets; else through shared memory.
+    pub is_tcp: bool,
+    /// Peers that have a ring of their own in this process's segment now.
+    pub rings: u64,
+    /// Frames that have come through this process's inbox.
+    pub inbox_frames: u64,
+    /// Bytes of this process's pool.
+    pub pool_bytes: u64,
+    /// Bytes of it that are taken now.
+    pub pool_used: u64,
+    /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
+    pub heap_bytes: u64,
+    /// Connections over which messages can go now.
+    pub connections: u64,
+    /// Connections that were made.
+    pub connections_made: u64,
+    /// Those of them that were made again, to a peer to which there had been one.
+    pub connections_remade: u64,
+}
+
+/// A connection that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// To this process.
+    pub peer: u32,
+    /// How many there were to it before.
+    pub before: u32,
+}
