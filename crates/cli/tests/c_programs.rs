@@ -224,6 +224,7 @@ programs! {
     persistent_vector
     request_get_status
     thread_multiple
+    thread_queued
     thread_stress
     thread_wake
     types_bottom
