@@ -245,6 +245,7 @@ programs! {
     session_threads
     session_upgrade
     thread_multiple
+    thread_queued
     thread_stress
     thread_wake
     types_bottom

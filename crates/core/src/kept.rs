@@ -8,6 +8,7 @@ use oxmpi_coll::Run;
 use oxmpi_engine::{Completion, Lane, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::AnyPlan;
+use std::ops::Range;
 
 /// What one persistent request keeps.
 pub(crate) enum Kept {
@@ -145,10 +146,10 @@ impl Shelf {
         })
     }
 
-    /// Whether a partitioned send in this context has this channel.
-    pub(crate) fn has_channel(&self, context: u32, number: u32) -> bool {
+    /// Whether a partitioned send in this context uses one of these numbers of channels.
+    pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
         self.places.iter().flatten().any(|kept| match kept {
-            Kept::Send(sending) => sending.has_channel(context, number),
+            Kept::Send(sending) => sending.uses_channels(context, numbers),
             Kept::Collective(_) | Kept::Receive(_) => false,
         })
     }

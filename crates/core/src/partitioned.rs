@@ -7,11 +7,13 @@
 //! 2. Whatever gets ready is announced by a *note* on the channel: which partitions these are. Few data go with the
 //!    note, more follow as a message of their own. Messages of a channel keep their order, so the k-th note that is followed
 //!    by data says where the k-th data message goes, and the notes of one start come before those of the next.
+//!    A message of few and long partitions needs no notes: each partition has a tag of its own, and receives for all of
+//!    them are posted at the start, so that data go where they belong at once.
 //! 3. A receiver takes notes from its start on until it has those of all of the sender's partitions. The two sides may cut
 //!    the message differently: the receiver counts what is missing of each partition of its own.
 //!
-//! Channels have negative tags, two each, which the messages of rule 1 never have. Their numbers go round after 2^30; the sender
-//! skips those that it still uses.
+//! Channels have negative tags, which the messages of rule 1 never have: two, or one for each partition. A number stands for two
+//! tags. Numbers go round after 2^30; the sender skips those that it still uses.
 
 mod receive;
 mod send;
@@ -21,7 +23,7 @@ pub(crate) use send::Sending;
 
 use crate::comm::Communicator;
 use crate::completion::stale;
-use crate::kept::Kept;
+use crate::kept::{Kept, Shelf};
 use crate::p2p::check_tag;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
@@ -83,6 +85,9 @@ const CHANNELS: u32 = 1 << 30;
 /// The most data that go with a note, bytes: about as many as cost no more to be copied twice than another message does.
 const WITH_NOTE: usize = 4080;
 
+/// The most partitions that have tags of their own. All of them are asked for at every look at a receive.
+const FEW: usize = 64;
+
 /// Bytes of a note before its data: the first partition and how many they are.
 const NOTE: usize = 16;
 
@@ -90,14 +95,29 @@ impl Channel {
     /// Length of the message that says it, bytes.
     const SAID: usize = 24;
 
+    /// Whether each partition has a tag of its own.
+    const fn is_direct(&self) -> bool {
+        self.partitions <= FEW && self.bytes > WITH_NOTE
+    }
+
+    /// The number after the last that it uses.
+    const fn end(&self) -> u32 {
+        self.number + if self.is_direct() { (self.partitions as u32).div_ceil(2) } else { 1 }
+    }
+
     /// The tag of notes.
-    const fn notes(number: u32) -> i32 {
-        !((number << 1) as i32)
+    const fn notes(&self) -> i32 {
+        !((self.number << 1) as i32)
     }
 
     /// The tag of data that do not go with their note.
-    const fn data(number: u32) -> i32 {
-        !((number << 1 | 1) as i32)
+    const fn data(&self) -> i32 {
+        !((self.number << 1 | 1) as i32)
+    }
+
+    /// The tag of a partition that has one of its own.
+    const fn of_partition(&self, partition: usize) -> i32 {
+        !(((self.number << 1) + partition as u32) as i32)
     }
 
     fn said(self) -> Vec<u8> {
@@ -110,7 +130,7 @@ impl Channel {
         let number = u32::try_from(number).ok().filter(|number| *number < CHANNELS)?;
         let (partitions, bytes) = (usize::try_from(partitions).ok()?, usize::try_from(bytes).ok()?);
         partitions.checked_mul(bytes)?;
-        Some(Channel { number, partitions, bytes })
+        Some(Channel { number, partitions, bytes }).filter(|channel| channel.end() <= CHANNELS)
     }
 }
 
@@ -128,15 +148,35 @@ pub(crate) struct Contexts {
 #[derive(Debug)]
 struct Place {
     context: u32,
-    /// Channels so far.
-    opened: u64,
+    /// Numbers of channels that were used so far, those that were skipped among them.
+    used: u64,
+}
+
+impl Place {
+    /// A channel whose numbers no send uses that still lives.
+    fn next_channel(&mut self, parts: &Parts, shelf: &Shelf) -> Channel {
+        const LAP: u64 = CHANNELS as u64;
+        let (partitions, bytes) = (parts.partitions, parts.bytes());
+        let from = |used: u64| Channel { number: (used % LAP) as u32, partitions, bytes };
+        loop {
+            if from(self.used).end() > CHANNELS {
+                self.used = self.used.next_multiple_of(LAP);
+            }
+            let (channel, is_again) = (from(self.used), self.used >= LAP);
+            let numbers = channel.number..channel.end();
+            self.used += numbers.len() as u64;
+            if !is_again || !shelf.uses_channels(self.context, &numbers) {
+                return channel;
+            }
+        }
+    }
 }
 
 impl Contexts {
     fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut Place {
         self.open
             .entry(team.point_to_point)
-            .or_insert_with(|| Place { context: lane.open_partitioned(team), opened: 0 })
+            .or_insert_with(|| Place { context: lane.open_partitioned(team), used: 0 })
     }
 
     /// Whether messages are still under way there.
@@ -193,15 +233,8 @@ impl<F: Fabric> Process<F> {
             let mut sending = Sending::new(parts, told).map_err(no_memory)?;
             if let Some(to) = to {
                 let place = partitioned.of(lane, &comm.team);
-                let number = loop {
-                    let is_again = place.opened >= u64::from(CHANNELS);
-                    let number = (place.opened % u64::from(CHANNELS)) as u32;
-                    place.opened += 1;
-                    if !(is_again && kept.has_channel(place.context, number)) {
-                        break number;
-                    }
-                };
-                sending.connect(lane, (place.context, number), (to, to == self.rank), tag);
+                let channel = place.next_channel(sending.parts(), kept);
+                sending.connect(lane, (place.context, channel), (to, to == self.rank), tag);
             }
             let key = kept.keep(Kept::Send(Box::new(sending)));
             Ok(lane.open_persistent(Operation::External { context: told, key }))
@@ -306,10 +339,10 @@ mod tests {
                 let send = p.psend_init(&comm, parts(word), peer, 3).unwrap();
                 requests.push((send, p.precv_init(&comm, parts(place), peer, 3).unwrap()));
                 let mut domain = p.domain.lock();
-                let opened = &mut domain.partitioned.open.get_mut(&told).unwrap().opened;
-                numbers.push((*opened - 1) % u64::from(CHANNELS));
+                let used = &mut domain.partitioned.open.get_mut(&told).unwrap().used;
+                numbers.push((*used - 1) % u64::from(CHANNELS));
                 if n == 3 {
-                    *opened = u64::from(CHANNELS) - 3;
+                    *used = u64::from(CHANNELS) - 3;
                 }
             }
             // 0 to 3, then three up to the end, then again from 0: the first four still live.
@@ -344,7 +377,39 @@ mod tests {
             nonsense[at] = wrong;
             assert!(Channel::understood(&nonsense).is_none(), "byte {at}");
         }
-        let tags = [0, 1, CHANNELS - 1].map(|n| (Channel::notes(n), Channel::data(n)));
+        let tags = [0, 1, CHANNELS - 1].map(|number| {
+            let channel = Channel { number, ..channel };
+            (channel.notes(), channel.data())
+        });
         assert_eq!(tags, [(-1, -2), (-3, -4), (i32::MIN + 1, i32::MIN)]);
+    }
+
+    /// A channel of long partitions has a tag for each, and does not reach beyond the numbers.
+    #[test]
+    fn long_partitions_have_tags_of_their_own() {
+        let shelf = Shelf::default();
+        let last = u64::from(CHANNELS);
+        let mut place = Place { context: 0, used: 0 };
+        let parts = |partitions: usize, bytes: usize| {
+            let memory = Owned::new(vec![0_u8; partitions * bytes]);
+            Parts { buffer: memory.buf(), partitions }
+        };
+        let mut next = |parts: &Parts| {
+            let channel = place.next_channel(parts, &shelf);
+            (channel.number, channel.end(), place.used)
+        };
+        assert_eq!(next(&parts(7, 5000)), (0, 4, 4));
+        assert_eq!(next(&parts(7, 100)), (4, 5, 5));
+        assert_eq!(next(&parts(FEW, 5000)), (5, 37, 37));
+        assert_eq!(next(&parts(FEW + 1, 5000)), (37, 38, 38));
+        place.used = last - 3;
+        let mut next = |parts: &Parts| {
+            let channel = place.next_channel(parts, &shelf);
+            (channel.number, channel.end(), place.used)
+        };
+        assert_eq!(next(&parts(4, 5000)), (CHANNELS - 3, CHANNELS - 1, last - 1));
+        assert_eq!(next(&parts(4, 5000)), (0, 2, last + 2));
+        let channel = Channel { number: CHANNELS - 1, partitions: 2, bytes: 5000 };
+        assert_eq!([0, 1].map(|p| channel.of_partition(p)), [i32::MIN + 1, i32::MIN]);
     }
 }

@@ -31,6 +31,8 @@ pub struct Lane<F> {
     busy: Vec<u32>,
     /// Whether something could leave now: others only had their turn first.
     restless: bool,
+    /// A peer was listed of which nobody who sleeps has announced that messages wait for it.
+    unannounced: bool,
     /// Messages that this process copies together with their senders.
     shares: Vec<Share>,
     /// Announced messages that were matched and wait until another share has ended.
@@ -97,6 +99,7 @@ impl<F: Fabric> Lane<F> {
             state,
             busy: Vec::new(),
             restless: false,
+            unannounced: false,
             shares: Vec::new(),
             deferred: VecDeque::new(),
             until_look: LOOK_EVERY,
@@ -209,10 +212,11 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Whether something happened, since the last such question, for which a sleeping thread may wait: a request was
-    /// completed, or a message came that a probe may want.
+    /// completed, a message came that a probe may want, or messages wait for room of which a thread that sleeps has not told the
+    /// peer: the one that left them may not come back.
     #[inline]
     pub fn take_news(&mut self) -> bool {
-        self.state.requests.take_news()
+        self.state.requests.take_news() | std::mem::take(&mut self.unannounced)
     }
 
     /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
@@ -271,10 +275,13 @@ impl<F: Fabric> Lane<F> {
             }
         }
         self.restless = false;
+        let unannounced = self.unannounced;
         for to in std::mem::take(&mut self.busy) {
             self.state.peer(to).listed = false;
             self.flush(to);
         }
+        // Those that stay listed are no news to a sleeper.
+        self.unannounced = unannounced;
     }
 
     /// Asks for a request: `None` if there is no such request (any more), `Some(None)` if it goes on, and its
@@ -478,6 +485,7 @@ impl<F: Fabric> Lane<F> {
                 rest = Rest::Short;
             }
         }
+        self.unannounced = false;
         rest
     }
 }

@@ -150,6 +150,12 @@ impl Receiving {
     /// The channel, if all has come.
     fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
         let Some(channel) = self.channel(lane)? else { return Ok(None) };
+        if channel.is_direct() && self.noted == 0 {
+            for partition in 0..channel.partitions {
+                self.expect(lane, &channel, partition..partition + 1, channel.of_partition(partition))?;
+            }
+            self.noted = channel.partitions;
+        }
         loop {
             self.collect(lane, &channel)?;
             if self.noted == channel.partitions {
@@ -166,8 +172,7 @@ impl Receiving {
                     None => return Err(Fault::Lost { peer: line.from }),
                 },
                 None => {
-                    let (from, tag) =
-                        (Source::Process(line.from), TagMatch::Is(Channel::notes(channel.number)));
+                    let (from, tag) = (Source::Process(line.from), TagMatch::Is(channel.notes()));
                     match lane.start_receive(line.context, line.note.clone(), from, tag)? {
                         Started::Complete(said) => said,
                         Started::Pending(note) => {
@@ -261,14 +266,32 @@ impl Receiving {
             return Err(Fault::Lost { peer: line.from });
         }
         self.noted += of.len();
-        let room = self.parts.buffer.packed_len();
-        let at = (of.start * channel.bytes).min(room);
-        let fits = bytes.min(room - at);
         if with_note {
+            let (at, fits) = self.place(channel, &of);
             self.parts.buffer.copy_from(at, &line.note, NOTE, fits);
             self.credit(channel, of);
             return Ok(());
         }
+        self.expect(lane, channel, of, channel.data())
+    }
+
+    /// Where partitions of the sender go: the packed byte, and how many there is room for.
+    fn place(&self, channel: &Channel, of: &Range<usize>) -> (usize, usize) {
+        let room = self.parts.buffer.packed_len();
+        let at = (of.start * channel.bytes).min(room);
+        (at, (of.len() * channel.bytes).min(room - at))
+    }
+
+    /// Posts a receive for partitions of the sender that come as one message.
+    fn expect<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        channel: &Channel,
+        of: Range<usize>,
+        tag: i32,
+    ) -> std::result::Result<(), Fault> {
+        let Some(line) = &self.line else { return Ok(()) };
+        let (at, fits) = self.place(channel, &of);
         let (buffer, staged) = match self.parts.buffer.packed_range(at, fits) {
             Some(piece) => (piece, None),
             None => {
@@ -276,7 +299,7 @@ impl Receiving {
                 (scratch.clone(), Some((scratch, at)))
             }
         };
-        let (from, tag) = (Source::Process(line.from), TagMatch::Is(Channel::data(channel.number)));
+        let (from, tag) = (Source::Process(line.from), TagMatch::Is(tag));
         match lane.start_receive(line.context, buffer, from, tag)? {
             Started::Complete(said) => {
                 self.settle(Some(said), staged)?;

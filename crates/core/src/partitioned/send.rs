@@ -38,7 +38,7 @@ struct Line {
     /// It is this process.
     is_own: bool,
     context: u32,
-    number: u32,
+    channel: Channel,
 }
 
 impl Sending {
@@ -60,12 +60,11 @@ impl Sending {
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        (context, number): (u32, u32),
+        (context, channel): (u32, Channel),
         (to, is_own): (u32, bool),
         tag: i32,
     ) {
-        self.line = Some(Line { to, is_own, context, number });
-        let channel = Channel { number, partitions: self.parts.partitions, bytes: self.parts.bytes() };
+        self.line = Some(Line { to, is_own, context, channel });
         let said = Owned::new(channel.said()).buf();
         match lane.start_send(context, Mode::Standard, said, to, tag) {
             // It leaves by itself. A receiver that is gone is noticed at each start.
@@ -74,9 +73,17 @@ impl Sending {
         }
     }
 
-    /// Whether it uses that channel.
-    pub(crate) fn has_channel(&self, context: u32, number: u32) -> bool {
-        self.line.is_some_and(|line| line.context == context && line.number == number)
+    /// The message.
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Whether it uses one of the numbers of channels.
+    pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
+        self.line.is_some_and(|line| {
+            let own = line.channel;
+            line.context == context && own.number < numbers.end && numbers.start < own.end()
+        })
     }
 
     /// Begins a round: nothing is ready.
@@ -151,8 +158,15 @@ impl Sending {
         if self.fault.is_some() {
             return;
         }
-        let (elements, bytes) = (self.parts.elements(), run.len() * self.parts.bytes());
-        let data = self.parts.buffer.elements(run.start * elements, run.len() * elements);
+        if line.channel.is_direct() {
+            let sent = run.into_iter().try_for_each(|partition| {
+                let data = self.data(partition..partition + 1);
+                self.send_buffer(lane, line, data, line.channel.of_partition(partition))
+            });
+            self.fault = sent.err();
+            return;
+        }
+        let (data, bytes) = (self.data(run.clone()), run.len() * line.channel.bytes);
         self.note.clear();
         for word in [run.start as u64, run.len() as u64] {
             self.note.extend_from_slice(&word.to_le_bytes());
@@ -165,13 +179,19 @@ impl Sending {
         }
         let sent = self.send_note(lane, line).and_then(|()| match with_note {
             true => Ok(()),
-            false => self.send_buffer(lane, line, data, Channel::data(line.number)),
+            false => self.send_buffer(lane, line, data, line.channel.data()),
         });
         self.fault = sent.err();
     }
 
+    /// The memory of some partitions in a row.
+    fn data(&self, run: Range<usize>) -> UserBuf {
+        let elements = self.parts.elements();
+        self.parts.buffer.elements(run.start * elements, run.len() * elements)
+    }
+
     fn send_note<F: Fabric>(&mut self, lane: &mut Lane<F>, line: Line) -> std::result::Result<(), Fault> {
-        let tag = Channel::notes(line.number);
+        let tag = line.channel.notes();
         let note = Bytes::from(&self.note[..]);
         if !line.is_own && lane.send_now(line.context, line.to, tag, note) {
             return Ok(());

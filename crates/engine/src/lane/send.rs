@@ -197,6 +197,7 @@ impl<F: Fabric> Lane<F> {
         let peer = self.state.peer(to);
         if !std::mem::replace(&mut peer.listed, true) {
             self.busy.push(to);
+            self.unannounced = true;
         }
     }
 
