@@ -3,6 +3,7 @@
 use crate::attributes::delete_attributes;
 use crate::errors::{end_job, end_jobs_through, on_none, outcome, put_string};
 use crate::export;
+use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::info;
 use crate::library::{self, Running, put, running};
@@ -58,6 +59,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         process,
         client,
         communicators,
+        files: Table::new(),
         groups,
         datatypes,
         predefined: Predefined::new(),
@@ -68,6 +70,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         attribute_values,
         main_thread: std::thread::current().id(),
         ordinary_memory: OrdinaryMemory::default(),
+        representations: Registered::default(),
     });
     let status = library.client.segment().status();
     export::note_calls_in(status.last_call_cell());

@@ -38,6 +38,7 @@ mod environment;
 mod errhandlers;
 mod errorcodes;
 mod errors;
+mod files;
 mod fortran_abi;
 mod fortran_types;
 mod grequests;

@@ -17,6 +17,7 @@
 //! | [`buffered`] | buffers for buffered sends |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
+//! | [`file`] | files |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -29,6 +30,7 @@ pub mod comm;
 pub mod completion;
 mod control;
 mod errors;
+pub mod file;
 mod generalized;
 pub mod handler;
 pub mod matched;

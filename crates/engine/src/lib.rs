@@ -30,5 +30,7 @@ mod team;
 pub use compound::{Operation, StartFault};
 pub use lane::{Lane, Now, Posted, Rest};
 pub use matching::{ANYBODY, WORLD};
-pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
+pub use request::{
+    Completion, Fault, FileFault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch,
+};
 pub use team::{RankMap, Team};

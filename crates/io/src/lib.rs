@@ -7,6 +7,7 @@
 //! - [`transfer`]: independent access: memory of a user and a view, with data sieving.
 //! - [`domain`], [`pieces`], [`window`]: what a collective access is made of: who does the input and output of which part
 //!   of the file, how the others tell what they want there, and how that is put together.
+//! - [`shared`]: the shared file pointer.
 //! - [`failure`]: an error of the system as an error class of MPI.
 //!
 //! All offsets and lengths are bytes, unless something else is said.
@@ -18,6 +19,7 @@ pub mod hints;
 pub mod mode;
 pub mod pieces;
 pub mod posix;
+pub mod shared;
 pub mod store;
 pub mod transfer;
 pub mod view;

@@ -78,6 +78,11 @@ impl PosixFile {
         Ok(Identity { device: facts.st_dev, inode: facts.st_ino })
     }
 
+    /// Its name from the root on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// How long the file is.
     ///
     /// # Errors

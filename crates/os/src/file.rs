@@ -91,12 +91,7 @@ fn set_lock(
 ///
 /// # Errors
 /// The kernel's: the file system has no locks, or the file is not open for what the lock is for.
-pub fn lock_range(
-    file: BorrowedFd<'_>,
-    kind: LockKind,
-    start: u64,
-    len: u64,
-) -> io::Result<RangeLock<'_>> {
+pub fn lock_range(file: BorrowedFd<'_>, kind: LockKind, start: u64, len: u64) -> io::Result<RangeLock<'_>> {
     let (start, len) = (place(start)?, place(len)?);
     let wanted = match kind {
         LockKind::Shared => libc::F_RDLCK,
