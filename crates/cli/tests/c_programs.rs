@@ -166,6 +166,14 @@ programs! {
     errhandler_user
     errors_added
     errors_args
+    file_basic
+    file_datarep
+    file_errors
+    file_nonblocking
+    file_seek
+    file_shared
+    file_split
+    file_view
     finalize_learn
     forked_child
     fortran_abi
