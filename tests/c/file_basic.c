@@ -3,6 +3,8 @@
  * counts at the end of the file; sizes; MPI_BOTTOM; info; delete on close. */
 #include "files.h"
 
+#include <sys/mman.h>
+
 enum { N = 100 };
 
 static void offsets(void)
@@ -203,6 +205,27 @@ static void atomic_mode(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
+/* More than the kernel takes at a time: the device takes all without looking at it. */
+static void large(void)
+{
+    MPI_Count bytes = 0x7ffff000 + (MPI_Count) 5000, got = -1;
+    MPI_Status status;
+    MPI_File fh = MPI_FILE_NULL;
+    check_where("large");
+    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(data != MAP_FAILED);
+    if (data == MAP_FAILED) return;
+    CHECK_OK(MPI_File_open(MPI_COMM_WORLD, "/dev/null", MPI_MODE_WRONLY, MPI_INFO_NULL, &fh));
+    CHECK_OK(MPI_File_write_at_c(fh, 0, data, bytes, MPI_BYTE, &status));
+    CHECK_OK(MPI_Get_count_c(&status, MPI_BYTE, &got));
+    CHECK_EQ(got, bytes);
+    CHECK_OK(MPI_File_write_at_all_c(fh, 0, data, bytes, MPI_BYTE, &status));
+    CHECK_OK(MPI_Get_count_c(&status, MPI_BYTE, &got));
+    CHECK_EQ(got, bytes);
+    CHECK_OK(MPI_File_close(&fh));
+    munmap(data, bytes);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -212,5 +235,6 @@ int main(int argc, char **argv)
     bottom();
     facts();
     atomic_mode();
+    large();
     return check_end();
 }

@@ -237,25 +237,23 @@ mpi! {
 
     /// MPI-5.0 section 9.3.3.
     fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
-        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), (|| {
-            of_file(file, |cell| {
-                cell.set(attach(errhandler, Kind::File)?);
-                Ok(())
-            })
-        })())
+        let set = of_file(file, |cell| {
+            cell.set(attach(errhandler, Kind::File)?);
+            Ok(())
+        });
+        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
     }
 
     /// MPI-5.0 section 9.3.3. The program gets a reference, which it must free.
     fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
-        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), (|| {
-            of_file(file, |cell| {
-                if errhandler.is_null() {
-                    return Err(null("errhandler"));
-                }
-                // SAFETY: the C program passes a place for a handle.
-                unsafe { put(errhandler, refer(cell), "errhandler") }
-            })
-        })())
+        let got = of_file(file, |cell| {
+            if errhandler.is_null() {
+                return Err(null("errhandler"));
+            }
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(errhandler, refer(cell), "errhandler") }
+        });
+        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), got)
     }
 
     /// MPI-5.0 section 9.5.

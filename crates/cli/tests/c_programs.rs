@@ -173,6 +173,7 @@ programs! {
     file_seek
     file_shared
     file_split
+    file_threads
     file_view
     finalize_learn
     forked_child

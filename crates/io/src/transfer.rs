@@ -120,8 +120,12 @@ fn outer(view: &View, at: u64, len: u64) -> (u64, u64) {
         return (0, 0);
     }
     let start = view.offset_of(at).unwrap_or(0);
-    // Of a view that overlaps itself the last byte need not be the farthest: a lock on a little more does no harm.
-    let end = view.ranges(at, len).map(|r| r.end()).max().unwrap_or(start);
+    // Of a view that overlaps itself the last byte need not be the farthest.
+    let end = if view.is_disjoint() {
+        view.offset_of(at + len - 1).map_or(start, |last| last.saturating_add(1))
+    } else {
+        view.ranges(at, len).map(|r| r.end()).max().unwrap_or(start)
+    };
     (start, end)
 }
 

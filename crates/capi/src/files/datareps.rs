@@ -31,7 +31,6 @@ enum Converter {
     Count(DatarepConversionFunctionC),
 }
 
-#[derive(Debug)]
 struct UserConversion {
     name: Box<[u8]>,
     read: Converter,
@@ -42,9 +41,11 @@ struct UserConversion {
     library: &'static Running,
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for UserConversion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
+        f.debug_struct("UserConversion")
+            .field("name", &String::from_utf8_lossy(&self.name))
+            .finish_non_exhaustive()
     }
 }
 

@@ -122,14 +122,14 @@ impl<F: Fabric + 'static> Process<F> {
         elements: Result<Elements>,
     ) -> Result<RequestId> {
         let (request, wrong) = self.launch_collective(file, direction, at.into(), elements);
-        if wrong {
-            // The error is returned here, and nobody asks again.
-            let error = self.wait(request).err();
-            return Err(
-                error.unwrap_or_else(|| MpiError::new(oxmpi_abi::constants::MPI_ERR_OTHER, "a call failed"))
-            );
+        match wrong {
+            None => Ok(request),
+            Some(error) => {
+                // It is told here; the others hear of it when they call.
+                self.enter(|domain| domain.lane.detach(request));
+                Err(error)
+            }
         }
-        Ok(request)
     }
 
     /// Reads or writes together with the other ranks (MPI_File_write_all and its kin).
@@ -147,25 +147,27 @@ impl<F: Fabric + 'static> Process<F> {
         self.wait(request)
     }
 
-    /// Starts a task. Also, whether its arguments were wrong.
+    /// Starts a task. Also, what is wrong with its arguments.
     pub(super) fn launch_collective(
         &self,
         file: &Arc<File>,
         direction: Direction,
         place: Place,
         elements: Result<Elements>,
-    ) -> (RequestId, bool) {
+    ) -> (RequestId, Option<MpiError>) {
         let tag = file.comm.next_immediate_tag();
         let shown = file.shown();
         let prepared = elements.and_then(|elements| file.prepare(&shown, direction, place, elements));
         let request = self.enter(|domain| domain.lane.open_external());
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (prepared, Ok(())),
-            Err(error) => {
-                (Prepared { start: 0, data: UserBuf::empty(), incoming: None, native: 0 }, Err(error))
-            }
+            Err(error) => (
+                Prepared { start: 0, data: UserBuf::empty(), incoming: None, native: 0 },
+                Err::<(), _>(error),
+            ),
         };
-        let wrong = outcome.is_err();
+        let wrong =
+            outcome.as_ref().err().map(|error| MpiError::new(error.class(), error.detail().to_owned()));
         let Prepared { start, data, incoming, native } = prepared;
         let file = Arc::clone(file);
         let task = Task {

@@ -87,7 +87,7 @@ impl<F: Fabric> Process<F> {
         let Open { name, amode, info, errhandler, byte } = open;
         let private = self.dup(comm)?.with_errhandler_cell(Arc::new(HandlerCell::new(errhandler)));
         self.domain.lock().note_handler(&private);
-        let text = String::from_utf8_lossy(*name.as_ref().unwrap_or(&&b"?"[..])).into_owned();
+        let text = String::from_utf8_lossy(name.as_ref().unwrap_or(&&b"?"[..])).into_owned();
         let opened = self.opened(&private, (name, &text), amode, info);
         match opened {
             Ok((store, mode, shared, facts)) => {
