@@ -4,7 +4,8 @@
 //! each `get`), and how many objects have it. It goes when both counts are zero, so it may be freed while a communicator has it.
 
 use crate::errors::{self, on_comm, outcome};
-use crate::library::{fetch, null, put};
+use crate::files;
+use crate::library::{fetch, library, null, put};
 use crate::objects::{locked, objects};
 use crate::unsupported::On;
 use oxmpi_abi::FuncId;
@@ -176,11 +177,11 @@ fn free(handle: Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// The place of the handler of a file. There are no files yet, but MPI_FILE_NULL has a handler, which new files get.
-fn of_file(file: File) -> Result<&'static HandlerCell> {
+/// Does something with the place of the handler of a file. MPI_FILE_NULL has one, which new files get.
+fn of_file<R>(file: File, ask: impl FnOnce(&HandlerCell) -> Result<R>) -> Result<R> {
     match file {
-        abi::MPI_FILE_NULL => Ok(&objects().file_handler),
-        _ => Err(MpiError::new(abi::MPI_ERR_FILE, format!("{file:#x} is no file"))),
+        abi::MPI_FILE_NULL => ask(&objects().file_handler),
+        _ => ask(files::file(library()?, file)?.errhandler_cell()),
     }
 }
 
@@ -230,7 +231,7 @@ mpi! {
 
     /// MPI-5.0 section 9.5.
     fn MPI_Comm_call_errhandler(comm: Comm, errorcode: c_int) -> c_int {
-        let checked = crate::library::library().and_then(|library| {
+        let checked = library().and_then(|library| {
             library.communicator(comm)?;
             errors::check_code(errorcode)
         });
@@ -242,27 +243,28 @@ mpi! {
 
     /// MPI-5.0 section 9.3.3.
     fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
-        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), (|| {
-            of_file(file)?.set(attach(errhandler, Kind::File)?);
+        let set = of_file(file, |cell| {
+            cell.set(attach(errhandler, Kind::File)?);
             Ok(())
-        })())
+        });
+        outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
     }
 
     /// MPI-5.0 section 9.3.3. The program gets a reference, which it must free.
     fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
-        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), (|| {
-            let cell = of_file(file)?;
+        let got = of_file(file, |cell| {
             if errhandler.is_null() {
                 return Err(null("errhandler"));
             }
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(errhandler, refer(cell), "errhandler") }
-        })())
+        });
+        outcome(FuncId::MPI_File_get_errhandler, Some(On::File(file)), got)
     }
 
     /// MPI-5.0 section 9.5.
     fn MPI_File_call_errhandler(fh: File, errorcode: c_int) -> c_int {
-        match of_file(fh).and_then(|_| errors::check_code(errorcode)) {
+        match of_file(fh, |_| errors::check_code(errorcode)) {
             Ok(()) => errors::call_handler(FuncId::MPI_File_call_errhandler, On::File(fh), errorcode),
             Err(error) => errors::raise(FuncId::MPI_File_call_errhandler, Some(On::File(fh)), error),
         }

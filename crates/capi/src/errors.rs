@@ -5,6 +5,7 @@
 //! are objects of module `errhandlers`.
 
 use crate::errhandlers::{self, Kind};
+use crate::files;
 use crate::library::{self, put, running};
 use crate::objects::{locked, objects};
 use crate::sessions;
@@ -122,6 +123,14 @@ impl Counting {
         Counting { handle: handler.handle, function: errhandlers::function_of(handler.handle, kind), object }
     }
 
+    /// The handler of an object of which only the place of its handler is known.
+    fn of_any(cell: &HandlerCell) -> Counting {
+        let handle = cell.get().handle;
+        let function =
+            [Kind::Comm, Kind::File].into_iter().find_map(|kind| errhandlers::function_of(handle, kind));
+        Counting { handle, function, object: cell.object() }
+    }
+
     /// Whether it is one of those after which there is nothing. MPI_ERRORS_ABORT ends the job as a whole, too: the launcher
     /// does not end some ranks and let the others go on.
     const fn ends_the_job(&self) -> bool {
@@ -145,7 +154,8 @@ impl Counting {
 /// that of MPI_COMM_SELF, and the initial one before MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3).
 fn counting(on: Option<On>) -> Counting {
     if let Some(On::File(file)) = on {
-        return Counting::of(&objects().file_handler, file, Kind::File);
+        let made = running().and_then(|library| files::handler_of(library, file));
+        return Counting::of(made.as_deref().unwrap_or(&objects().file_handler), file, Kind::File);
     }
     match on {
         Some(On::Session(session)) => {
@@ -174,7 +184,7 @@ fn counting(on: Option<On>) -> Counting {
         }
         Some(On::Failed(failed, _)) => {
             if let Some(cell) = library.process.errhandler_of(&failed) {
-                return Counting::of(&cell, cell.object(), Kind::Comm);
+                return Counting::of_any(&cell);
             }
         }
         _ => {}

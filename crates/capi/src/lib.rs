@@ -39,6 +39,7 @@ mod errhandlers;
 mod errorcodes;
 mod errors;
 mod failure;
+mod files;
 mod fortran_abi;
 mod fortran_types;
 mod grequests;

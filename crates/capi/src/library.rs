@@ -4,11 +4,13 @@
 //! a call finds it with one load; a null pointer means that the World Model is not initialised, or not any more, and that a
 //! second look is due: there may be sessions. It is never freed: threads may still be on their way out.
 
+use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
+use oxmpi_core::file::File;
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
@@ -30,6 +32,7 @@ pub(crate) struct Running {
     pub(crate) process: Process<Ways>,
     pub(crate) client: Arc<Client>,
     pub(crate) communicators: Table<Arc<Communicator>>,
+    pub(crate) files: Table<Arc<File>>,
     pub(crate) groups: Table<Arc<Group>>,
     pub(crate) datatypes: Table<Arc<Datatype>>,
     pub(crate) predefined: Predefined,
@@ -47,6 +50,8 @@ pub(crate) struct Running {
     pub(crate) attribute_values: Values,
     /// What MPI_Alloc_mem gave when the heap had no room.
     pub(crate) ordinary_memory: OrdinaryMemory,
+    /// Data representations of the program's.
+    pub(crate) representations: Registered,
     /// Sessions that were ever initialised.
     pub(crate) sessions: AtomicU64,
 }

@@ -4,6 +4,7 @@
 use crate::attributes::delete_attributes;
 use crate::errors::end_jobs_through;
 use crate::export;
+use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
@@ -106,6 +107,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         process,
         client,
         communicators,
+        files: Table::new(),
         groups,
         datatypes,
         predefined: Predefined::new(),
@@ -117,6 +119,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         first_thread: std::thread::current().id(),
         attribute_values,
         ordinary_memory: OrdinaryMemory::default(),
+        representations: Registered::default(),
         sessions: AtomicU64::new(0),
     }));
     export::note_calls_in(library.client.segment().status().last_call_cell());

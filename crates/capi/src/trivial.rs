@@ -173,7 +173,7 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_File_fromint(file: c_int) -> File {
-        from_int(file, none_yet)
+        from_int(file, |library, int| library.files.from_int(int).raw())
     }
 
     /// As [`MPI_Comm_toint`].

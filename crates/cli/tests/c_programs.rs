@@ -167,6 +167,15 @@ programs! {
     errhandler_user
     errors_added
     errors_args
+    file_basic
+    file_datarep
+    file_errors
+    file_nonblocking
+    file_seek
+    file_shared
+    file_split
+    file_threads
+    file_view
     finalize_learn
     finalize_stays
     forked_child

@@ -109,6 +109,32 @@ impl<F: Fabric> Process<F> {
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
+    /// Starts a collective that combines nothing, as one step of something longer: nobody asks for its request, and its first
+    /// messages leave at the next look.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub(crate) fn start_step(
+        &self,
+        (team, tag): (&Arc<Team>, i32),
+        call: Call,
+        buffers: Buffers,
+        then: Then<F>,
+    ) -> Result<()> {
+        let memory = buffers.into();
+        let plan = plan_of(team, &call, &memory)?;
+        let run = Run::new(plan, team.clone(), tag, memory, Combine::Nothing)
+            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
+        self.enter(|domain| {
+            let request = match check_alive(&domain.lane, team) {
+                Ok(()) => domain.start(run, None, Some(then)),
+                Err(fault) => domain.start_failed(fault, team, Some(then)),
+            };
+            domain.lane.detach(request);
+        });
+        Ok(())
+    }
+
     fn launch(
         &self,
         plan: AnyPlan,

@@ -165,6 +165,11 @@ impl Communicator {
         &self.errhandler
     }
 
+    /// The same communicator with another place for its error handler: it is part of an object that has its own.
+    pub(crate) fn with_errhandler_cell(self, errhandler: Arc<HandlerCell>) -> Communicator {
+        Communicator { errhandler, ..self }
+    }
+
     /// What the program promises about it (MPI_Comm_get_info).
     pub fn hints(&self) -> CommHints {
         CommHints::from_bits(self.hints.load(Ordering::Relaxed))

@@ -20,6 +20,7 @@
 //! | [`collective`] | collectives, blocking and not |
 //! | `failure` | going on after processes have failed |
 //! | [`session`] | the end of a session |
+//! | [`file`] | files |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -34,6 +35,7 @@ pub mod completion;
 mod control;
 mod errors;
 mod failure;
+pub mod file;
 mod generalized;
 pub mod handler;
 mod kept;

@@ -30,6 +30,10 @@ pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
 /// just before the request is complete: it must not wait, and runs nothing of the user's.
 pub(crate) type Then<F> = Box<dyn FnOnce(&mut Domain<F>, std::result::Result<(), Fault>) + Send>;
 
+/// What is due after a collective and takes longer than progress may: it runs with no lock held, on whatever thread has
+/// looked. It must not wait for other ranks.
+pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
+
 /// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
@@ -85,6 +89,17 @@ pub(crate) struct Domain<F> {
     pub(crate) notes: Notes,
     /// High-water marks of tools.
     pub(crate) peaks: Peaks,
+    /// What is due after collectives that have ended.
+    works: Works<F>,
+}
+
+/// Works to be carried out, in this order.
+struct Works<F>(Vec<Work<F>>);
+
+impl<F> std::fmt::Debug for Works<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Works").field(&self.0.len()).finish()
+    }
 }
 
 struct Active<F> {
@@ -104,18 +119,19 @@ impl<F> std::fmt::Debug for Active<F> {
     }
 }
 
-/// A user's function is due for a collective.
-struct Due {
-    request: RequestId,
-    call: UserCall,
-    reduction: UserReduction,
+/// What is due for a collective, with no lock held.
+enum Due<F> {
+    /// A user's function.
+    Call { request: RequestId, call: UserCall, reduction: UserReduction },
+    /// What follows from some that are over.
+    Works(Vec<Work<F>>),
 }
 
 /// What came of a look.
-enum Looked<R, Q> {
+enum Looked<F, R, Q> {
     Answered(R),
-    /// A user's function must be called first; the question is not asked yet.
-    Due(Due, Q),
+    /// Something must be done first; the question is not asked yet.
+    Due(Due<F>, Q),
 }
 
 impl<F: Fabric> Domain<F> {
@@ -157,8 +173,13 @@ impl<F: Fabric> Domain<F> {
         Ok(())
     }
 
+    /// Leaves something to be done with no lock held, before anybody's next question is answered. Only for [`Then`].
+    pub(crate) fn leave(&mut self, work: Work<F>) {
+        self.works.0.push(work);
+    }
+
     /// Lets all collectives go on, until one needs its user's function.
-    fn advance(&mut self) -> Option<Due> {
+    fn advance(&mut self) -> Option<Due<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
             if active.doom.is_some() && !active.in_call {
@@ -177,13 +198,14 @@ impl<F: Fabric> Domain<F> {
                 Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
                         active.in_call = true;
-                        return Some(Due { request: active.request, call: call.clone(), reduction });
+                        return Some(Due::Call { request: active.request, call: call.clone(), reduction });
                     }
                     None => active.task.callback_done(&mut self.kept),
                 },
             }
         }
-        None
+        let works = std::mem::take(&mut self.works.0);
+        if works.is_empty() { None } else { Some(Due::Works(works)) }
     }
 
     /// Collectives of these teams cannot come to their end.
@@ -329,6 +351,7 @@ impl<F: Fabric> Process<F> {
             calls: calls.clone(),
             notes: Notes::default(),
             peaks: Peaks::default(),
+            works: Works(Vec::new()),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -435,23 +458,29 @@ impl<F: Fabric> Process<F> {
 
     /// Looks until a user's function is due, or until the end; only then the question is asked.
     #[inline]
-    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<R, Q> {
+    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<F, R, Q> {
         self.enter(|domain| {
             let came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
             }
-            match if domain.runs.is_empty() { None } else { domain.advance() } {
+            let idle = domain.runs.is_empty() && domain.works.0.is_empty();
+            match if idle { None } else { domain.advance() } {
                 Some(due) => Looked::Due(due, question),
                 None => Looked::Answered(question(domain, came)),
             }
         })
     }
 
-    /// Calls a user's function. No lock is held, and this thread has announced nothing.
-    fn carry_out(&self, Due { request, call, reduction }: Due) {
-        call(&reduction);
-        self.domain.lock().callback_done(request);
+    /// Does what is due. No lock is held, and this thread has announced nothing.
+    fn carry_out(&self, due: Due<F>) {
+        match due {
+            Due::Call { request, call, reduction } => {
+                call(&reduction);
+                self.domain.lock().callback_done(request);
+            }
+            Due::Works(works) => works.into_iter().for_each(|work| work(self)),
+        }
     }
 
     /// Does something with the lane lock held. If anything has happened for which a thread of this process may sleep,

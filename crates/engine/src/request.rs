@@ -58,6 +58,9 @@ pub enum Fault {
     /// The operation of a reduction cannot work on the buffers given.
     #[error("the reduction operation does not fit the layout of the buffers")]
     Operation,
+    /// An operation on a file.
+    #[error("{}", .0.text)]
+    File(&'static FileFault),
     /// The peer is gone or was never reached.
     #[error("process {peer} has failed or cannot be reached")]
     Lost {
@@ -74,6 +77,16 @@ pub enum Fault {
     /// The communicator was revoked.
     #[error("the communicator was revoked")]
     Revoked,
+}
+
+/// What is known of a failed operation on a file, of which the engine itself knows nothing. It stays for ever, so that faults
+/// are plain values: whoever makes one keeps it for the next of its kind.
+#[derive(PartialEq, Eq, Debug)]
+pub struct FileFault {
+    /// The error class of MPI.
+    pub class: i32,
+    /// What happened, with the name of the file.
+    pub text: String,
 }
 
 /// What a complete operation has to say.

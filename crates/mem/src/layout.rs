@@ -234,6 +234,10 @@ impl Layout {
     pub(crate) fn program(&self) -> &Program {
         &self.program
     }
+
+    pub(crate) fn shared_program(&self) -> &Arc<Program> {
+        &self.program
+    }
 }
 
 /// The bounds of `count` copies of something with bounds `b`, `stride` apart, the first shifted by `offset`.

@@ -5,6 +5,7 @@
 //!
 //! - [`layout`]: a [`Layout`](layout::Layout) says where the bytes of one element of a datatype lie. It is kept as a
 //!   short copy program, so that a vector of a million doubles is one line and not a million.
+//! - [`blocks`]: the pieces of memory of a layout one by one.
 //! - [`buffer`]: a [`UserBuf`](buffer::UserBuf) is (address, count, layout). Its *packed* form is the bytes of all
 //!   elements in type-map order without gaps; it can pack or unpack any range of that.
 //! - [`element`]: which bytes of a Rust type are data; [`regions`]: slices and rectangles of matrices as buffers.
@@ -16,6 +17,7 @@
 //! This is one of the few crates with unsafe code. The promise all of it rests on is made once, by whoever calls
 //! [`UserBuf::new`](buffer::UserBuf::new): the memory is there as long as the `UserBuf` or any copy of it.
 
+pub mod blocks;
 pub mod buffer;
 mod copy;
 pub mod element;

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 mod array;
 mod construct;
 mod external;
+mod file;
 mod fortran;
 mod signature;
 

@@ -11,7 +11,7 @@
 //!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
-//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket),
+//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`file`],
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
 //! process), [`bytes`] (views of memory that somebody else may write).
@@ -41,6 +41,8 @@ pub mod clock;
 pub mod cpus;
 #[cfg(not(loom))]
 pub mod fdpass;
+#[cfg(not(loom))]
+pub mod file;
 #[cfg(not(loom))]
 pub mod hardware;
 #[cfg(not(loom))]

@@ -12,10 +12,8 @@ const fn left_out(module: &'static str, reason: &'static str) -> LeftOut {
 
 /// Whole chapters of the standard that OxMPI does not have yet. A row goes when its chapter comes. MPI_T needs none: mpi4py
 /// does not use it.
-pub(super) const LEFT_OUT: [LeftOut; 9] = [
+pub(super) const LEFT_OUT: [LeftOut; 7] = [
     left_out("test_dynproc", "ports: open_port, connect, accept, join"),
-    left_out("test_file", "files"),
-    left_out("test_io", "files"),
     left_out("test_rma", "windows"),
     left_out("test_rma_nb", "windows"),
     left_out("test_spawn", "spawning of processes"),

@@ -66,10 +66,21 @@ impl Datatype {
     /// If `from` has another length than [`external_size`](Self::external_size) says, or `to` is read-only.
     pub fn unpack_external(&self, from: Bytes<'_>, to: &UserBuf) {
         assert_eq!(Some(from.len()), self.external_size(to.count()), "bytes of external32");
+        self.unpack_external_part(from, to);
+    }
+
+    /// As [`unpack_external`](Self::unpack_external), of as many whole basic elements as are in `from`. How many bytes of the
+    /// packed form of `to` they are.
+    ///
+    /// # Panics
+    /// If `to` is read-only.
+    pub fn unpack_external_part(&self, from: Bytes<'_>, to: &UserBuf) -> usize {
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
-        let (mut cursor, mut done) = (Cursor::default(), 0);
+        let (mut cursor, mut done, mut at_end) = (Cursor::default(), 0, false);
         self.signature.visit(to.count(), &mut |elements, element| {
-            let mut left = elements;
+            let there = (from.len() - done) / element.external_size();
+            let mut left = if at_end { 0 } else { elements.min(there) };
+            at_end |= there < elements;
             while left > 0 {
                 let n = left.min(WINDOW / element.native_size());
                 let native = &mut native[..n * element.native_size()];
@@ -81,5 +92,6 @@ impl Datatype {
                 left -= n;
             }
         });
+        cursor.offset()
     }
 }

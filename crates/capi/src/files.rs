@@ -1,0 +1,159 @@
+//! Files (MPI-5.0, chapter "I/O").
+//!
+//! A collective call with wrong arguments takes part as far as it can, so that the others do not wait for it; that is decided
+//! in `core`, which gets the error instead of the argument.
+
+mod datareps;
+mod explicit;
+mod individual;
+mod manage;
+mod pointers;
+mod shared;
+mod split;
+mod views;
+
+pub(crate) use datareps::Registered;
+
+use crate::errors::outcome;
+use crate::library::{Running, library, null, put};
+use crate::statuses::put_status;
+use crate::unsupported::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Datatype as TypeHandle, File as FileHandle, Request, Status};
+use oxmpi_core::file::{At, Direction, Elements, File, SplitKind};
+use oxmpi_core::handler::HandlerCell;
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// What is moved: (address, count, datatype).
+type Named = (*const c_void, i64, TypeHandle);
+
+/// Which way, and where in the file.
+type Where = (Direction, At);
+
+/// The file with this handle.
+pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
+    if handle == abi::MPI_FILE_NULL {
+        return Err(MpiError::new(abi::MPI_ERR_FILE, "the file is MPI_FILE_NULL"));
+    }
+    match library.files.get(Handle::from_raw(handle as u64)) {
+        Ok(file) => Ok(Arc::clone(&*file)),
+        Err(bad) => Err(MpiError::new(abi::MPI_ERR_FILE, format!("the file {handle:#x}: {bad}"))),
+    }
+}
+
+/// The place of the error handler of a file, if there is such a file.
+pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<HandlerCell>> {
+    library.files.get(Handle::from_raw(handle as u64)).ok().map(|file| Arc::clone(file.errhandler_cell()))
+}
+
+/// Runs a call on a file.
+fn on_file(
+    function: FuncId,
+    handle: FileHandle,
+    call: impl FnOnce(&'static Running, &Arc<File>) -> Result<()>,
+) -> c_int {
+    let result = library().and_then(|library| call(library, &file(library, handle)?));
+    outcome(function, Some(On::File(handle)), result)
+}
+
+fn elements(library: &Running, (address, count, datatype): Named) -> Result<Elements> {
+    let buffer = library.buffer(address, count, datatype)?;
+    Ok(Elements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
+}
+
+/// Reads or writes.
+fn access(
+    function: FuncId,
+    fh: FileHandle,
+    (direction, at): Where,
+    named: Named,
+    status: *mut Status,
+) -> c_int {
+    on_file(function, fh, |library, file| {
+        let done = file.access(direction, at, elements(library, named)?)?;
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_status(status, &done) };
+        Ok(())
+    })
+}
+
+/// Starts to read or write.
+fn start(
+    function: FuncId,
+    fh: FileHandle,
+    (direction, at): Where,
+    named: Named,
+    request: *mut Request,
+) -> c_int {
+    on_file(function, fh, |library, file| {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        let elements = elements(library, named)?;
+        let started = library.process.start_file_access(file, direction, at, elements)?;
+        // SAFETY: the C program passes a place for a handle.
+        unsafe { put(request, started.raw() as Request, "request") }
+    })
+}
+
+/// Reads or writes together with the other ranks.
+fn collective(
+    function: FuncId,
+    fh: FileHandle,
+    (direction, at): Where,
+    named: Named,
+    status: *mut Status,
+) -> c_int {
+    on_file(function, fh, |library, file| {
+        let done = library.process.file_collective(file, direction, at, elements(library, named))?;
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_status(status, &done) };
+        Ok(())
+    })
+}
+
+/// Starts to read or write together with the other ranks.
+fn start_collective(
+    function: FuncId,
+    fh: FileHandle,
+    (direction, at): Where,
+    named: Named,
+    request: *mut Request,
+) -> c_int {
+    on_file(function, fh, |library, file| {
+        let elements = if request.is_null() { Err(null("request")) } else { elements(library, named) };
+        let started = library.process.start_file_collective(file, direction, at, elements)?;
+        // SAFETY: the C program passes a place for a handle.
+        unsafe { put(request, started.raw() as Request, "request") }
+    })
+}
+
+const fn kind(direction: Direction, name: &'static str) -> SplitKind {
+    SplitKind { direction, name }
+}
+
+/// Begins a split collective access.
+fn begin(function: FuncId, fh: FileHandle, kind: SplitKind, at: At, named: Named) -> c_int {
+    on_file(function, fh, |library, file| {
+        library.process.begin_split(file, kind, at, elements(library, named))
+    })
+}
+
+/// Ends a split collective access.
+fn end(
+    function: FuncId,
+    fh: FileHandle,
+    kind: SplitKind,
+    (buffer, status): (*const c_void, *mut Status),
+) -> c_int {
+    on_file(function, fh, |library, file| {
+        let done = library.process.end_split(file, kind, buffer as usize)?;
+        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { put_status(status, &done) };
+        Ok(())
+    })
+}

@@ -1,0 +1,223 @@
+//! Data representations of the program's own (MPI-5.0, "User-Defined Data Representations").
+
+use crate::errors::on_none;
+use crate::fortran_types::handle_of;
+use crate::library::{Running, null};
+use crate::objects::locked;
+use crate::strings::text;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{
+    Aint, Count, DatarepConversionFunction, DatarepConversionFunctionC, DatarepExtentFunction,
+};
+use oxmpi_core::file::{Conversion, Elements, Representation};
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::predefined::PredefinedType;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+/// The representations that the program has registered. They stay until the end.
+#[derive(Default)]
+pub(crate) struct Registered(Mutex<Vec<Arc<dyn Conversion>>>);
+
+/// A function that converts.
+#[derive(Clone, Copy, Debug)]
+enum Converter {
+    /// MPI_CONVERSION_FN_NULL: the data are in the file as in memory.
+    None,
+    Int(DatarepConversionFunction),
+    Count(DatarepConversionFunctionC),
+}
+
+struct UserConversion {
+    name: Box<[u8]>,
+    read: Converter,
+    write: Converter,
+    extent: DatarepExtentFunction,
+    /// The address that the program's functions get.
+    extra_state: usize,
+    library: &'static Running,
+}
+
+impl std::fmt::Debug for UserConversion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserConversion")
+            .field("name", &String::from_utf8_lossy(&self.name))
+            .finish_non_exhaustive()
+    }
+}
+
+impl UserConversion {
+    fn failed(&self, what: &str, code: c_int) -> MpiError {
+        let text = format!(
+            "{what} of the data representation \"{}\" returned {code}",
+            String::from_utf8_lossy(&self.name)
+        );
+        // What the program returns may be an error code of its own.
+        let class = if crate::errors::check_code(code).is_ok() { code } else { abi::MPI_ERR_CONVERSION };
+        MpiError::new(class, text)
+    }
+
+    /// Calls a function of the program's for the first `items` basic elements.
+    fn convert(
+        &self,
+        converter: Converter,
+        elements: &Elements,
+        file: *mut c_void,
+        items: usize,
+    ) -> Result<()> {
+        let handle = handle_of(self.library, &elements.datatype);
+        let (memory, extra) = (elements.buffer.as_ptr().cast(), self.extra_state as *mut c_void);
+        let mut done = 0;
+        let mut code = abi::MPI_SUCCESS;
+        match converter {
+            Converter::None => {}
+            Converter::Count(function) => {
+                // SAFETY: the program's function, with the program's buffer and one that holds so many elements of the file.
+                code = unsafe { function(memory, handle, items as Count, file, 0, extra) };
+            }
+            Converter::Int(function) => {
+                // More than an int can tell come in parts, which go on in the same file buffer.
+                while done < items && code == abi::MPI_SUCCESS {
+                    let n = (items - done).min(c_int::MAX as usize);
+                    // SAFETY: as above.
+                    code = unsafe { function(memory, handle, n as c_int, file, done as i64, extra) };
+                    done += n;
+                }
+            }
+        }
+        if !elements.datatype.is_predefined() {
+            // The handle was made for the function.
+            let _ = self.library.datatypes.free(Handle::from_raw(handle as u64));
+        }
+        if code == abi::MPI_SUCCESS { Ok(()) } else { Err(self.failed("the conversion function", code)) }
+    }
+
+    /// Data that are in the file as in memory must have the same length there.
+    fn check_plain(&self, file: usize, memory: usize) -> Result<()> {
+        if file == memory {
+            return Ok(());
+        }
+        let text = format!(
+            "the data representation \"{}\" has no conversion function, but {memory} bytes of memory are {file} bytes of the file",
+            String::from_utf8_lossy(&self.name)
+        );
+        Err(MpiError::new(abi::MPI_ERR_CONVERSION, text))
+    }
+}
+
+impl Conversion for UserConversion {
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    fn size_of(&self, facts: &'static PredefinedType) -> Result<usize> {
+        let mut extent: Aint = 0;
+        // SAFETY: the program's function, with a place for its result.
+        let code =
+            unsafe { (self.extent)(facts.handle.into(), &mut extent, self.extra_state as *mut c_void) };
+        if code != abi::MPI_SUCCESS {
+            return Err(self.failed("the extent function", code));
+        }
+        usize::try_from(extent)
+            .map_err(|_| self.failed("the extent function, by an extent,", extent as c_int))
+    }
+
+    fn write(&self, from: &Elements, mut to: BytesMut<'_>) -> Result<()> {
+        if let Converter::None = self.write {
+            self.check_plain(to.len(), from.buffer.packed_len())?;
+            from.buffer.pack(0, to);
+            return Ok(());
+        }
+        let items = from.buffer.count() * from.datatype.signature().elements();
+        self.convert(self.write, from, to.as_mut_ptr().cast(), items)
+    }
+
+    fn read(&self, from: Bytes<'_>, to: &Elements, items: usize) -> Result<()> {
+        if let Converter::None = self.read {
+            let bytes = to.datatype.signature().bytes_of(items).unwrap_or(0);
+            if bytes > from.len() {
+                self.check_plain(from.len(), bytes)?;
+            }
+            to.buffer.unpack(0, from.slice(0, bytes));
+            return Ok(());
+        }
+        // The function gets the address as one that may be written, but is not asked to.
+        self.convert(self.read, to, from.as_ptr().cast_mut().cast(), items)
+    }
+}
+
+/// The representation of this name.
+pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Representation> {
+    if let Some(known) = Representation::predefined(name) {
+        return Ok(known);
+    }
+    let registered = locked(&library.representations.0);
+    match registered.iter().find(|conversion| conversion.name() == name) {
+        Some(conversion) => Ok(Representation::Registered(Arc::clone(conversion))),
+        None => {
+            let text = format!("the data representation \"{}\" is not known", String::from_utf8_lossy(name));
+            Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
+        }
+    }
+}
+
+/// Registers a representation.
+///
+/// # Safety
+/// `name` must be null or a string.
+unsafe fn register(
+    library: &'static Running,
+    name: *const c_char,
+    [read, write]: [Converter; 2],
+    extent: Option<DatarepExtentFunction>,
+    extra_state: *mut c_void,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    let name = unsafe { text(name, "datarep") }?;
+    let limit = abi::MPI_MAX_DATAREP_STRING as usize;
+    if name.is_empty() || name.len() >= limit {
+        let text = format!("datarep has {} characters; it must have 1 to {}", name.len(), limit - 1);
+        return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+    }
+    let extent = extent.ok_or_else(|| null("dtype_file_extent_fn"))?;
+    let mut registered = locked(&library.representations.0);
+    let known =
+        Representation::predefined(name).is_some() || registered.iter().any(|known| known.name() == name);
+    if known {
+        let text = format!("the data representation \"{}\" is there already", String::from_utf8_lossy(name));
+        return Err(MpiError::new(abi::MPI_ERR_DUP_DATAREP, text));
+    }
+    let extra_state = extra_state as usize;
+    registered.push(Arc::new(UserConversion {
+        name: name.into(),
+        read,
+        write,
+        extent,
+        extra_state,
+        library,
+    }));
+    Ok(())
+}
+
+mpi! {
+    /// MPI-5.0, "User-Defined Data Representations". Test: tests/c/file_datarep.c.
+    fn MPI_Register_datarep(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunction>, write_conversion_fn: Option<DatarepConversionFunction>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
+        let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Int));
+        on_none(FuncId::MPI_Register_datarep, |library| {
+            // SAFETY: the C program passes a string.
+            unsafe { register(library, datarep, converters, dtype_file_extent_fn, extra_state) }
+        })
+    }
+
+    /// MPI-5.0, "User-Defined Data Representations".
+    fn MPI_Register_datarep_c(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunctionC>, write_conversion_fn: Option<DatarepConversionFunctionC>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
+        let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Count));
+        on_none(FuncId::MPI_Register_datarep_c, |library| {
+            // SAFETY: the C program passes a string.
+            unsafe { register(library, datarep, converters, dtype_file_extent_fn, extra_state) }
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Access by one rank (MPI-5.0, "Data Access with Explicit Offsets", "... Individual File Pointers", "... Shared File
+//! Pointers").
+//!
+//! A nonblocking access is made at once: its request is complete when the call returns.
+
+use super::representation::Elements;
+use super::{At, Direction, File, Shown};
+use crate::process::Process;
+use oxmpi_engine::{Completion, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_io::transfer;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+
+/// What a complete access says: bytes as they are in memory.
+pub(super) fn completion(bytes: u64) -> Completion {
+    Completion { bytes, ..Completion::EMPTY }
+}
+
+impl File {
+    /// Moves data between memory, where they are as in the file, and the file. How many bytes.
+    pub(super) fn transfer(
+        &self,
+        shown: &Shown,
+        direction: Direction,
+        start: u64,
+        data: &UserBuf,
+    ) -> Result<u64> {
+        let rules = self.rules(direction);
+        let (result, doing) = match direction {
+            Direction::Read => (transfer::read(&self.store, &shown.view, start, data, rules), "reading"),
+            Direction::Write => {
+                self.note_write();
+                (transfer::write(&self.store, &shown.view, start, data, rules), "writing")
+            }
+        };
+        result.map(|bytes| bytes as u64).map_err(|error| self.error(doing, error.into()))
+    }
+
+    /// Reads or writes (MPI_File_read_at, MPI_File_write and their kin).
+    ///
+    /// # Errors
+    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the file is not open for it. MPI_ERR_ARG: the offset is
+    /// negative or too large, or the data are no whole elementary types. The system's; the program's conversion.
+    pub fn access(&self, direction: Direction, at: At, elements: Elements) -> Result<Completion> {
+        self.check_access(direction, at)?;
+        let shown = self.shown();
+        match direction {
+            Direction::Read => {
+                let incoming = shown.incoming(elements)?;
+                let bytes = incoming.room.packed_len() as u64;
+                let start = self.claim(&shown, at, self.whole_etypes(&shown, bytes)?)?;
+                let came = self.transfer(&shown, direction, start, &incoming.room)?;
+                incoming.deliver(came).map(completion)
+            }
+            Direction::Write => {
+                let data = shown.outgoing(&elements)?;
+                let bytes = data.packed_len() as u64;
+                let start = self.claim(&shown, at, self.whole_etypes(&shown, bytes)?)?;
+                let went = self.transfer(&shown, direction, start, &data)?;
+                // A view without data takes nothing.
+                let all = went == bytes;
+                Ok(completion(if all { elements.buffer.packed_len() as u64 } else { 0 }))
+            }
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// As [`File::access`] with a request, which is complete (MPI_File_iread_at and its kin).
+    ///
+    /// # Errors
+    /// As [`File::access`]: all of them are known at once.
+    pub fn start_file_access(
+        &self,
+        file: &File,
+        direction: Direction,
+        at: At,
+        elements: Elements,
+    ) -> Result<RequestId> {
+        let completion = file.access(direction, at, elements)?;
+        Ok(self.enter(|domain| {
+            let request = domain.lane.open_external();
+            domain.lane.complete_external(request, completion);
+            request
+        }))
+    }
+}
+
+impl File {
+    /// What a failed access says.
+    pub(super) fn failed(&self, error: &MpiError) -> Completion {
+        Completion { context: self.comm.team.collective, ..Completion::failed(self.fault(error)) }
+    }
+}

@@ -1,0 +1,269 @@
+//! How files begin and end (MPI-5.0, "File Manipulation").
+
+use super::agree::{not_same, settle, verdict};
+use super::{File, Representation, Shown, error_of};
+use crate::comm::Communicator;
+use crate::handler::{ErrorHandler, HandlerCell};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_io::hints::{self, Hints};
+use oxmpi_io::mode::Mode;
+use oxmpi_io::posix::{self, Identity, PosixFile};
+use oxmpi_io::shared::{SharedPointer, Whereabouts};
+use oxmpi_io::view::View;
+use oxmpi_objects::datatype::Datatype;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::info::Info;
+use oxmpi_os::cpus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Open<'a> {
+    /// The name; an error if there is none.
+    pub name: Result<&'a [u8]>,
+    /// The access mode.
+    pub amode: i32,
+    /// The hints; an error if they are wrong.
+    pub info: Result<Info>,
+    /// The error handler of the new file.
+    pub errhandler: ErrorHandler,
+    /// MPI_BYTE, of which the first view is made.
+    pub byte: Arc<Datatype>,
+}
+
+/// What the first rank tells of the file that it has opened.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    class: u64,
+    size: u64,
+    node: u64,
+    identity: Identity,
+    pointer: Option<Whereabouts>,
+    hints: Hints,
+}
+
+const OPENED_WORDS: usize = 8 + hints::WORDS;
+
+impl Opened {
+    fn encode(&self) -> [u64; OPENED_WORDS] {
+        let mut words = [0; OPENED_WORDS];
+        let (process, descriptor, token) =
+            self.pointer.map_or((0, 0, 0), |p| (u64::from(p.process), u64::from(p.descriptor), p.token));
+        let Identity { device, inode } = self.identity;
+        words[..8]
+            .copy_from_slice(&[self.class, self.size, self.node, device, inode, process, descriptor, token]);
+        words[8..].copy_from_slice(&self.hints.encode());
+        words
+    }
+
+    fn decode(words: [u64; OPENED_WORDS]) -> Opened {
+        let mut hint_words = [0; hints::WORDS];
+        hint_words.copy_from_slice(&words[8..]);
+        let pointer = Whereabouts { process: words[5] as u32, descriptor: words[6] as u32, token: words[7] };
+        Opened {
+            class: words[0],
+            size: words[1],
+            node: words[2],
+            identity: Identity { device: words[3], inode: words[4] },
+            pointer: (words[5] != 0).then_some(pointer),
+            hints: Hints::decode(hint_words),
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Opens a file (MPI_File_open). Collective.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM of an intercommunicator; MPI_ERR_AMODE; MPI_ERR_NOT_SAME if the modes or the files differ; the system's.
+    pub fn open_file(&self, comm: &Communicator, open: Open<'_>) -> Result<Arc<File>> {
+        if comm.is_inter() {
+            let text = "a file is opened by one group, and the communicator is an intercommunicator";
+            return Err(MpiError::new(abi::MPI_ERR_COMM, text));
+        }
+        let Open { name, amode, info, errhandler, byte } = open;
+        let private = self.dup(comm)?.with_errhandler_cell(Arc::new(HandlerCell::new(errhandler)));
+        self.domain.lock().note_handler(&private);
+        let text = String::from_utf8_lossy(name.as_ref().unwrap_or(&&b"?"[..])).into_owned();
+        let opened = self.opened(&private, (name, &text), amode, info);
+        match opened {
+            Ok((store, mode, shared, facts)) => {
+                let first = if mode.appends() { facts.size } else { 0 };
+                let shown = Shown {
+                    view: View::BYTES,
+                    displacement: 0,
+                    etype: Arc::clone(&byte),
+                    filetype: byte,
+                    representation: Representation::Native,
+                };
+                Ok(Arc::new(File {
+                    comm: private,
+                    store,
+                    name: text,
+                    mode,
+                    hints: Mutex::new(facts.hints),
+                    shown: Mutex::new(Arc::new(shown)),
+                    position: Mutex::new(first),
+                    shared,
+                    atomic: AtomicBool::new(false),
+                    split: Mutex::default(),
+                    dirty: AtomicBool::new(false),
+                    faults: Mutex::default(),
+                }))
+            }
+            Err(error) => {
+                self.close(&private);
+                Err(error)
+            }
+        }
+    }
+
+    fn opened(
+        &self,
+        comm: &Communicator,
+        (name, text): (Result<&[u8]>, &str),
+        amode: i32,
+        info: Result<Info>,
+    ) -> Result<(PosixFile, Mode, SharedPointer, Opened)> {
+        let mine = name.and_then(|name| Ok((name, Mode::new(amode)?, info?)));
+        let all = self.tell_all(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
+        if all.iter().any(|one| one[0] != all[0][0]) {
+            return Err(not_same(text, "amode", &amode.to_string()));
+        }
+        let (name, mode, info) = settle(text, all.iter().map(|one| one[1]), mine)?;
+        // The first one makes the file, if it is to be made; the others find it there.
+        let mut first = None;
+        let mut mine = Ok(());
+        if comm.team.rank == 0 {
+            let ranks = comm.team.size();
+            let processors = u32::try_from(cpus::usable()).unwrap_or(u32::MAX);
+            let hints = Hints::new(ranks, processors).updated(&info, ranks);
+            match self.open_first(name, text, mode, ranks, hints) {
+                Ok(opened) => first = Some(opened),
+                Err(error) => mine = Err(error),
+            }
+        }
+        let nothing = Opened {
+            class: verdict(&mine),
+            size: 0,
+            node: 0,
+            identity: Identity { device: 0, inode: 0 },
+            pointer: None,
+            hints: Hints::new(1, 1),
+        };
+        let told = first.as_ref().map_or(nothing, |(_, _, facts)| *facts);
+        let facts = Opened::decode(self.first_tells(comm, told.encode())?);
+        settle(text, [facts.class], mine)?;
+        let found = match first {
+            Some((store, pointer, _)) => Ok((store, Some(pointer))),
+            None => self.open_next(name, text, mode, &facts),
+        };
+        let has_pointer = found.as_ref().is_ok_and(|(_, pointer)| pointer.is_some());
+        let all = self.tell_all(comm, [verdict(&found), u64::from(has_pointer)])?;
+        let (store, pointer) = settle(text, all.iter().map(|one| one[0]), found)?;
+        let pointer = match pointer {
+            Some(pointer) if all.iter().all(|one| one[1] != 0) => pointer,
+            _ => self.pointer_beside(comm, &store, if mode.appends() { facts.size } else { 0 })?,
+        };
+        Ok((store, mode, pointer, facts))
+    }
+
+    fn open_first(
+        &self,
+        name: &[u8],
+        text: &str,
+        mode: Mode,
+        ranks: u32,
+        hints: Hints,
+    ) -> Result<(PosixFile, SharedPointer, Opened)> {
+        let failed = |failure| error_of(text, "opening", failure);
+        let store = PosixFile::open(name, mode, true).map_err(failed)?;
+        let (size, identity) = (store.size().map_err(failed)?, store.identity().map_err(failed)?);
+        let start = if mode.appends() { size } else { 0 };
+        let (shared, pointer) = if ranks == 1 {
+            (SharedPointer::own(start), None)
+        } else {
+            let (shared, place) = SharedPointer::create(start).map_err(failed)?;
+            (shared, Some(place))
+        };
+        Ok((store, shared, Opened { class: 0, size, node: self.node, identity, pointer, hints }))
+    }
+
+    fn open_next(
+        &self,
+        name: &[u8],
+        text: &str,
+        mode: Mode,
+        facts: &Opened,
+    ) -> Result<(PosixFile, Option<SharedPointer>)> {
+        let failed = |failure| error_of(text, "opening", failure);
+        let store = PosixFile::open(name, mode, false).map_err(failed)?;
+        if self.node != facts.node {
+            return Ok((store, None));
+        }
+        if store.identity().map_err(failed)? != facts.identity {
+            let text = format!("\"{text}\" is another file here than at the first rank");
+            return Err(MpiError::new(abi::MPI_ERR_NOT_SAME, text));
+        }
+        Ok((store, facts.pointer.and_then(SharedPointer::attach)))
+    }
+
+    /// A shared pointer of ranks on several nodes. If they find no place for it, there is none, and its use is an error.
+    fn pointer_beside(&self, comm: &Communicator, store: &PosixFile, start: u64) -> Result<SharedPointer> {
+        let made = if comm.team.rank == 0 { SharedPointer::create_beside(store, start).ok() } else { None };
+        let told = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);
+        let [there, token] = self.first_tells(comm, told)?;
+        if there == 0 {
+            return Ok(SharedPointer::nowhere());
+        }
+        let pointer = match made {
+            Some((pointer, _)) => Some(pointer),
+            None => SharedPointer::attach_beside(store, token),
+        };
+        let all = self.tell_all(comm, [u64::from(pointer.is_some())]);
+        if comm.team.rank == 0 {
+            SharedPointer::forget_beside(store, token);
+        }
+        let found = all?.into_iter().flatten().all(|found| found != 0);
+        Ok(pointer.filter(|_| found).unwrap_or_else(SharedPointer::nowhere))
+    }
+
+    /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was closed all the same: the
+    /// system's, also of what was written before.
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if a split collective access has not ended; the file stays open.
+    pub fn close_file(&self, file: &Arc<File>) -> Result<Result<()>> {
+        let may = file.check_no_split();
+        // What is about to be deleted need not be on the device.
+        let written = may.is_ok() && !file.mode.deletes() && file.dirty.swap(false, Ordering::Relaxed);
+        let synced = match written {
+            true => file.store.sync().map_err(|failure| file.error("closing", failure)),
+            false => Ok(()),
+        };
+        let all = self.tell_all(&file.comm, [verdict(&may), verdict(&synced)])?;
+        settle(&file.name, all.iter().map(|one| one[0]), may)?;
+        let mut outcome = settle(&file.name, all.iter().map(|one| one[1]), synced);
+        if file.mode.deletes() {
+            let deleted = match file.rank() {
+                0 => file.store.delete().map_err(|failure| file.error("deleting", failure)),
+                _ => Ok(()),
+            };
+            outcome = outcome.and(self.one_decides(file, deleted));
+        }
+        self.close(&file.comm);
+        Ok(outcome)
+    }
+}
+
+/// Deletes a file (MPI_File_delete).
+///
+/// # Errors
+/// The system's: MPI_ERR_NO_SUCH_FILE, MPI_ERR_ACCESS and others.
+pub fn delete_file(name: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(name);
+    posix::delete(name).map_err(|failure| error_of(&text, "deleting", failure))
+}

@@ -1,0 +1,122 @@
+//! File pointers (MPI-5.0, "Seeking", "File Positions").
+
+use super::agree::{not_same, verdict};
+use super::{At, File, Shown, agree, locked};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+
+impl File {
+    /// The individual file pointer, elementary types (MPI_File_get_position).
+    ///
+    /// # Errors
+    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL.
+    pub fn position(&self) -> Result<u64> {
+        self.check_random(At::Individual)?;
+        Ok(*locked(&self.position))
+    }
+
+    /// The shared file pointer, elementary types (MPI_File_get_position_shared).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shared_position(&self) -> Result<u64> {
+        self.shared.get().map_err(|failure| self.error("asking for the shared pointer of", failure))
+    }
+
+    /// The offset in the file of an offset in the view (MPI_File_get_byte_offset).
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if it is negative or too large.
+    pub fn byte_offset(&self, offset: i64) -> Result<u64> {
+        self.check_random(At::Offset(offset))?;
+        let shown = self.shown();
+        let start = self.claim(&shown, At::Offset(offset), 0)?;
+        let too_large =
+            || self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}, more than there can be"));
+        shown.view.offset_of(start).ok_or_else(too_large)
+    }
+
+    /// Where the file ends, elementary types of the view.
+    fn end(&self, shown: &Shown) -> Result<u64> {
+        Ok(shown.view.data_before(self.size()?).div_ceil(shown.view.etype_size()))
+    }
+
+    /// What a seek means.
+    fn target(&self, offset: i64, whence: i32, here: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        let base = match whence {
+            abi::MPI_SEEK_SET => 0,
+            abi::MPI_SEEK_CUR => here()?,
+            abi::MPI_SEEK_END => self.end(&self.shown())?,
+            _ => {
+                let why =
+                    format!("whence is {whence}; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
+                return Err(self.refused(abi::MPI_ERR_ARG, &why));
+            }
+        };
+        base.checked_add_signed(offset).ok_or_else(|| {
+            let why = format!("offset is {offset} from {base} on: that is before the beginning of the view");
+            self.refused(abi::MPI_ERR_ARG, &why)
+        })
+    }
+
+    /// Moves the individual file pointer (MPI_File_seek).
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if it came before the beginning, or `whence` is none; the system's.
+    pub fn seek(&self, offset: i64, whence: i32) -> Result<()> {
+        self.check_random(At::Individual)?;
+        // Asked first: the end of the file is a question to the system.
+        let mut position = locked(&self.position);
+        let here = *position;
+        *position = self.target(offset, whence, || Ok(here))?;
+        Ok(())
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Moves the shared file pointer (MPI_File_seek_shared). Collective.
+    ///
+    /// # Errors
+    /// As [`File::seek`]; MPI_ERR_NOT_SAME if the ranks disagree.
+    pub fn seek_shared(&self, file: &File, offset: i64, whence: i32) -> Result<()> {
+        let all = self.tell_all(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
+        if all.iter().any(|one| one != &all[0]) {
+            let mine = format!("{offset} with whence {whence}");
+            return Err(not_same(&file.name, "offset", &mine));
+        }
+        // All are here, so nobody moves the pointer meanwhile; and nobody goes on before it is moved.
+        let moved = if file.rank() == 0 {
+            file.target(offset, whence, || file.shared_position()).and_then(|target| {
+                file.shared.set(target).map_err(|f| file.error("moving the shared pointer of", f))
+            })
+        } else {
+            Ok(())
+        };
+        self.one_decides(file, moved)
+    }
+
+    /// The first rank has done something: all hear how it went.
+    pub(super) fn one_decides(&self, file: &File, mine: Result<()>) -> Result<()> {
+        let [class] = self.first_tells(&file.comm, [verdict(&mine)])?;
+        agree::settle(&file.name, [class], mine)
+    }
+}
+
+impl File {
+    /// Puts the pointers to the beginning of a new view.
+    pub(super) fn rewind(&self) -> Result<(), MpiError> {
+        *locked(&self.position) = 0;
+        if self.rank() == 0 {
+            self.shared
+                .set(0)
+                .or_else(|failure| {
+                    // Without a place for the pointer there is nothing to be moved.
+                    if failure.class == abi::MPI_ERR_UNSUPPORTED_OPERATION { Ok(()) } else { Err(failure) }
+                })
+                .map_err(|failure| self.error("moving the shared pointer of", failure))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file has at most one at a time.
+
+use super::representation::Elements;
+use super::{At, Direction, File, locked};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+use std::sync::Arc;
+
+/// Which pair of functions it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitKind {
+    /// Which way data go.
+    pub direction: Direction,
+    /// The name of the functions without `_begin` and `_end`.
+    pub name: &'static str,
+}
+
+/// An access that has begun.
+#[derive(Debug)]
+pub(super) struct Split {
+    kind: SplitKind,
+    /// Where the program's data are, if there are any.
+    address: Option<usize>,
+    request: RequestId,
+}
+
+impl File {
+    fn split_error(&self, why: &str) -> MpiError {
+        self.refused(abi::MPI_ERR_OTHER, why)
+    }
+
+    /// While a split access goes on, some calls are wrong.
+    pub(super) fn check_no_split(&self) -> Result<()> {
+        match &*locked(&self.split) {
+            None => Ok(()),
+            Some(split) => {
+                Err(self.split_error(&format!("{}_begin was called, and not its _end", split.kind.name)))
+            }
+        }
+    }
+}
+
+impl<F: Fabric + 'static> Process<F> {
+    /// Begins (MPI_File_write_all_begin and its kin).
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if another one has begun; those of the arguments.
+    pub fn begin_split(
+        &self,
+        file: &Arc<File>,
+        kind: SplitKind,
+        at: At,
+        elements: Result<Elements>,
+    ) -> Result<()> {
+        file.check_no_split()?;
+        let address = elements
+            .as_ref()
+            .ok()
+            .filter(|elements| !elements.buffer.is_empty())
+            .map(|elements| elements.buffer.as_ptr() as usize);
+        let request = self.start_file_collective(file, kind.direction, at, elements)?;
+        *locked(&file.split) = Some(Split { kind, address, request });
+        Ok(())
+    }
+
+    /// Ends (MPI_File_write_all_end and its kin).
+    ///
+    /// # Errors
+    /// MPI_ERR_OTHER if no such access has begun with this buffer; as [`Process::file_collective`].
+    pub fn end_split(&self, file: &File, kind: SplitKind, address: usize) -> Result<Completion> {
+        let request = {
+            let mut split = locked(&file.split);
+            match split.take() {
+                Some(begun) if begun.kind == kind && begun.address.is_none_or(|a| a == address) => {
+                    begun.request
+                }
+                other => {
+                    let why = match &other {
+                        Some(begun) if begun.kind == kind => {
+                            format!("{}_begin was called with another buffer than its _end", kind.name)
+                        }
+                        Some(begun) => {
+                            format!("{}_begin was called, not {}_begin", begun.kind.name, kind.name)
+                        }
+                        None => format!("{}_begin was not called before its _end", kind.name),
+                    };
+                    *split = other;
+                    return Err(file.split_error(&why));
+                }
+            }
+        };
+        self.wait(request)
+    }
+}

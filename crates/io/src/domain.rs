@@ -1,0 +1,199 @@
+//! Collective access: which rank does the input and output of which part of the file, and when.
+//!
+//! In a *two-phase* access the ranks send their data to a few of them, the *aggregators*, of which each has a part of the
+//! file, its *domain*. An aggregator handles its domain in *windows* of a buffer's length, one in each *round*; so it reads
+//! and writes long ranges, whatever the pieces of the ranks are.
+
+use crate::hints::{Hints, Switch};
+use crate::view::View;
+
+/// What a rank tells the others of its access before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The offset of its first byte in the file.
+    pub start: u64,
+    /// The offset after its last byte.
+    pub end: u64,
+    /// Bytes of data; if 0, the offsets mean nothing.
+    pub len: u64,
+    /// Whether the view sees no byte twice.
+    pub disjoint: bool,
+}
+
+/// Domains do not begin within a page of the file.
+const ALIGNMENT: u64 = 4096;
+
+impl Access {
+    /// Words of its written form.
+    pub const WORDS: usize = 4;
+
+    /// The access to `len` bytes of the view's stream from `at` on, which have been checked.
+    pub fn new(view: &View, at: u64, len: u64) -> Access {
+        let disjoint = view.is_disjoint();
+        if len == 0 {
+            return Access { disjoint, ..Access::default() };
+        }
+        let place = |at| view.offset_of(at).unwrap_or(0);
+        Access { start: place(at), end: place(at + len - 1).saturating_add(1), len, disjoint }
+    }
+
+    /// The access as words.
+    pub fn encode(&self) -> [u64; Access::WORDS] {
+        [self.start, self.end, self.len, u64::from(self.disjoint)]
+    }
+
+    /// The access of these words.
+    pub fn decode([start, end, len, disjoint]: [u64; Access::WORDS]) -> Access {
+        Access { start, end, len, disjoint: disjoint != 0 }
+    }
+
+    /// Whether there are pieces with something between them.
+    fn has_holes(&self) -> bool {
+        self.end - self.start > self.len
+    }
+}
+
+/// Whether ranks with these accesses do better together. All come to the same answer.
+pub fn together(switch: Switch, accesses: &[Access]) -> bool {
+    if !accesses.iter().all(|a| a.disjoint) {
+        return false;
+    }
+    let with_data = || accesses.iter().filter(|a| a.len > 0);
+    match switch {
+        Switch::Enable => with_data().next().is_some(),
+        Switch::Disable => false,
+        // Somebody has pieces, and they lie between those of others.
+        Switch::Automatic => {
+            let mut order: Vec<&Access> = with_data().collect();
+            order.sort_unstable_by_key(|a| a.start);
+            let interleaved = order.windows(2).any(|w| w[1].start < w[0].end);
+            interleaved && order.iter().any(|a| a.has_holes())
+        }
+    }
+}
+
+/// The parts of the file, one for each aggregator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domains {
+    start: u64,
+    end: u64,
+    /// Bytes of each but the last ones.
+    each: u64,
+    window: u64,
+    ranks: u32,
+    aggregators: u32,
+}
+
+impl Domains {
+    /// The domains of these accesses, one for each rank.
+    pub fn new(accesses: &[Access], hints: &Hints) -> Domains {
+        let with_data = || accesses.iter().filter(|a| a.len > 0);
+        let start = with_data().map(|a| a.start).min().unwrap_or(0);
+        let end = with_data().map(|a| a.end).max().unwrap_or(start).max(start);
+        let ranks = u32::try_from(accesses.len()).unwrap_or(u32::MAX).max(1);
+        let aggregators = hints.aggregators.clamp(1, ranks);
+        let first = start - start % ALIGNMENT;
+        let each = (end - first).div_ceil(u64::from(aggregators)).next_multiple_of(ALIGNMENT);
+        Domains { start, end, each, window: hints.aggregate_bytes.max(1), ranks, aggregators }
+    }
+
+    /// How many aggregators there are.
+    pub fn aggregators(&self) -> u32 {
+        self.aggregators
+    }
+
+    /// The rank of an aggregator: they are spread over all.
+    pub fn rank_of(&self, aggregator: u32) -> u32 {
+        (u64::from(aggregator) * u64::from(self.ranks) / u64::from(self.aggregators)) as u32
+    }
+
+    /// Which aggregator a rank is, if it is one.
+    pub fn aggregator_at(&self, rank: u32) -> Option<u32> {
+        (0..self.aggregators).find(|&a| self.rank_of(a) == rank)
+    }
+
+    fn domain(&self, aggregator: u32) -> (u64, u64) {
+        let first = self.start - self.start % ALIGNMENT;
+        let edge = |n: u64| first.saturating_add(n.saturating_mul(self.each)).clamp(self.start, self.end);
+        (edge(u64::from(aggregator)), edge(u64::from(aggregator) + 1))
+    }
+
+    /// What an aggregator handles in a round: from the first to before the second offset.
+    pub fn window(&self, aggregator: u32, round: u64) -> (u64, u64) {
+        let (start, end) = self.domain(aggregator);
+        let at = |n: u64| start.saturating_add(n.saturating_mul(self.window)).min(end);
+        (at(round), at(round + 1))
+    }
+
+    /// How many rounds all make.
+    pub fn rounds(&self) -> u64 {
+        let longest = (0..self.aggregators).map(|a| self.domain(a)).map(|(s, e)| e - s).max().unwrap_or(0);
+        longest.div_ceil(self.window)
+    }
+}
+
+/// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file: its first byte and the one
+/// after its last.
+pub fn part_in(view: &View, (at, len): (u64, u64), (start, end): (u64, u64)) -> (u64, u64) {
+    let inside = |offset| view.data_before(offset).clamp(at, at + len);
+    if start >= end || len == 0 {
+        return (at, at);
+    }
+    (inside(start), inside(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_mem::layout::Layout;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn access(start: u64, end: u64, len: u64) -> Access {
+        Access { start, end, len, disjoint: true }
+    }
+
+    #[test]
+    fn ranks_go_together_when_their_pieces_interleave() {
+        let apart = [access(0, 10, 10), access(10, 20, 10), access(0, 0, 0)];
+        let mixed = [access(0, 20, 10), access(10, 30, 10)];
+        assert!(!together(Switch::Automatic, &apart) && together(Switch::Enable, &apart));
+        assert!(together(Switch::Automatic, &mixed) && !together(Switch::Disable, &mixed));
+        assert!(!together(Switch::Enable, &[Access { disjoint: false, ..mixed[0] }]));
+        assert!(!together(Switch::Enable, &[Access { disjoint: true, ..Access::default() }]));
+        assert_eq!(Access::decode(mixed[0].encode()), mixed[0]);
+    }
+
+    proptest! {
+        /// The windows of all rounds cover the accessed range once, and the parts of a stream in them the stream.
+        #[test]
+        fn windows_cover_the_range(
+            start in 0_u64..20_000, len in 1_u64..60_000, ranks in 1_u32..9, aggregators in 1_u32..9,
+            window in 1_u64..20_000, block in 1_usize..50, hole in 0_isize..50,
+        ) {
+            let byte = Layout::basic(1, 1);
+            let data = Layout::contiguous(block, &byte).unwrap();
+            let layout = Arc::new(Layout::resized(0, block as isize + hole, &data).unwrap());
+            let view = View::new(start, 1, &layout, true).unwrap();
+            let accesses = vec![Access::new(&view, 0, len); ranks as usize];
+            let hints = Hints { aggregators, aggregate_bytes: window, ..Hints::new(ranks, 1) };
+            let domains = Domains::new(&accesses, &hints);
+            let mut windows = Vec::new();
+            for aggregator in 0..domains.aggregators() {
+                for round in 0..domains.rounds() {
+                    windows.push(domains.window(aggregator, round));
+                }
+                prop_assert_eq!(domains.aggregator_at(domains.rank_of(aggregator)), Some(aggregator));
+            }
+            let (mut place, mut stream) = (accesses[0].start, 0);
+            for window in windows.into_iter().filter(|(s, e)| s < e) {
+                prop_assert_eq!(window.0, place);
+                let part = part_in(&view, (0, len), window);
+                prop_assert_eq!(part.0, stream);
+                prop_assert!(view.ranges(part.0, part.1 - part.0).all(|r| r.offset >= window.0 && r.end() <= window.1));
+                (place, stream) = (window.1, part.1);
+            }
+            prop_assert_eq!((place, stream), (accesses[0].end, len));
+        }
+    }
+}

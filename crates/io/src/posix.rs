@@ -1,0 +1,192 @@
+//! A file of the system as a store.
+
+use crate::failure::Failure;
+use crate::mode::Mode;
+use crate::store::{LockKind, Store};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::file;
+use rustix::fs::{self, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// An open file.
+#[derive(Debug)]
+pub struct PosixFile {
+    descriptor: OwnedFd,
+    path: PathBuf,
+    /// Locks on ranges keep other processes out; this one, the other threads of this process.
+    mine: Mutex<()>,
+}
+
+/// Which file it is, whatever its name: the same numbers on the same node are the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The device.
+    pub device: u64,
+    /// The number on it.
+    pub inode: u64,
+}
+
+/// Read and write for all, before the process's mask.
+const PERMISSIONS: u32 = 0o666;
+
+impl PosixFile {
+    /// Opens a file. Only `first` obeys MPI_MODE_CREATE and MPI_MODE_EXCL: the others open what it has made.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(name: &[u8], mode: Mode, first: bool) -> Result<PosixFile, Failure> {
+        let mut flags = OFlags::CLOEXEC
+            | match (mode.reads(), mode.writes()) {
+                (true, false) => OFlags::RDONLY,
+                (false, true) => OFlags::WRONLY,
+                _ => OFlags::RDWR,
+            };
+        if first && mode.creates() {
+            flags |= OFlags::CREATE;
+        }
+        if first && mode.is_exclusive() {
+            flags |= OFlags::CREATE | OFlags::EXCL;
+        }
+        let path = Path::new(OsStr::from_bytes(name));
+        let descriptor = loop {
+            match fs::open(path, flags, PERMISSIONS.into()) {
+                Err(Errno::INTR) => {}
+                other => break other?,
+            }
+        };
+        let kind = fs::FileType::from_raw_mode(fs::fstat(&descriptor)?.st_mode);
+        if kind == fs::FileType::Directory {
+            return Err(Errno::ISDIR.into());
+        }
+        // The directory may be another one when the file is deleted.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(PosixFile { descriptor, path, mine: Mutex::new(()) })
+    }
+
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn identity(&self) -> Result<Identity, Failure> {
+        let facts = fs::fstat(&self.descriptor)?;
+        Ok(Identity { device: facts.st_dev, inode: facts.st_ino })
+    }
+
+    /// Its name from the root on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How long the file is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn size(&self) -> Result<u64, Failure> {
+        Ok(u64::try_from(fs::fstat(&self.descriptor)?.st_size).unwrap_or(0))
+    }
+
+    /// Cuts the file, or appends zeros.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_size(&self, size: u64) -> Result<(), Failure> {
+        loop {
+            match fs::ftruncate(&self.descriptor, size) {
+                Err(Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Makes sure that there is room on the device for the first `size` bytes; the file is then at least so long.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn preallocate(&self, size: u64) -> Result<(), Failure> {
+        if size == 0 {
+            return Ok(());
+        }
+        match file::allocate(&self.descriptor, size) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {
+                self.write_again(size)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Writes the first bytes again, and zeros behind the end: so there is room for them in the end.
+    fn write_again(&self, size: u64) -> Result<(), Failure> {
+        const STEP: usize = 1 << 20;
+        let mut buffer = vec![0; STEP];
+        let mut at = 0;
+        while at < size {
+            let part = &mut buffer[..STEP.min(usize::try_from(size - at).unwrap_or(STEP))];
+            part.fill(0);
+            self.read_all_at(BytesMut::from(&mut *part), at)?;
+            self.write_all_at(Bytes::from(&*part), at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Brings what was written to the device.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> Result<(), Failure> {
+        loop {
+            match fs::fsync(&self.descriptor) {
+                Err(Errno::INTR) => {}
+                // A device without a store, such as /dev/null.
+                Err(Errno::INVAL | Errno::ROFS) => return Ok(()),
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Deletes the file under its name.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn delete(&self) -> Result<(), Failure> {
+        Ok(fs::unlink(&self.path)?)
+    }
+}
+
+/// Deletes a file (MPI_File_delete).
+///
+/// # Errors
+/// The system's.
+pub fn delete(name: &[u8]) -> Result<(), Failure> {
+    Ok(fs::unlink(OsStr::from_bytes(name))?)
+}
+
+impl Store for PosixFile {
+    fn read_at(&self, to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
+        file::read_at(self.descriptor.as_fd(), to, offset)
+    }
+
+    fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize> {
+        file::write_at(self.descriptor.as_fd(), from, offset)
+    }
+
+    fn locked(
+        &self,
+        kind: LockKind,
+        (start, end): (u64, u64),
+        what: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if start >= end {
+            return what();
+        }
+        let _mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        let _theirs = file::lock_range(self.descriptor.as_fd(), kind, start, end - start)?;
+        what()
+    }
+}

@@ -1,0 +1,134 @@
+//! What bytes are read from and written to, and going on after partial transfers.
+
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::io;
+
+pub use oxmpi_os::file::LockKind;
+
+/// Something with bytes at offsets, and an end.
+pub trait Store {
+    /// Reads at most all of `to`; 0 at the end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&self, to: BytesMut<'_>, offset: u64) -> io::Result<usize>;
+
+    /// Writes at least a byte of `from`, if there is one.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize>;
+
+    /// Does something while others are kept from a range.
+    ///
+    /// # Errors
+    /// If there is no lock, or what is done has one.
+    fn locked(
+        &self,
+        kind: LockKind,
+        range: (u64, u64),
+        what: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()>;
+
+    /// Reads until `to` is full or the end is there; how much it was.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_all_at(&self, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < to.len() {
+            let rest = to.len() - done;
+            match self.read_at(to.slice(done, rest), offset.saturating_add(done as u64))? {
+                0 => break,
+                n => done += n.min(rest),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `from`.
+    ///
+    /// # Errors
+    /// The system's; `WriteZero` if it takes nothing more without an error.
+    fn write_all_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < from.len() {
+            let rest = from.len() - done;
+            match self.write_at(from.slice(done, rest), offset.saturating_add(done as u64))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => done += n.min(rest),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod model {
+    //! A store in memory that transfers as little at a time as it is told to, and counts its calls.
+
+    use super::*;
+    use std::cell::{Cell, RefCell};
+
+    #[derive(Debug)]
+    pub(crate) struct Model {
+        pub(crate) bytes: RefCell<Vec<u8>>,
+        pub(crate) most: usize,
+        pub(crate) room: usize,
+        pub(crate) calls: Cell<usize>,
+    }
+
+    impl Model {
+        pub(crate) fn new(bytes: Vec<u8>, most: usize) -> Model {
+            Model { bytes: RefCell::new(bytes), most, room: usize::MAX, calls: Cell::new(0) }
+        }
+    }
+
+    impl Store for Model {
+        fn read_at(&self, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
+            self.calls.set(self.calls.get() + 1);
+            let bytes = self.bytes.borrow();
+            let from = bytes.get(offset as usize..).unwrap_or_default();
+            let n = to.len().min(self.most).min(from.len());
+            Bytes::from(&from[..n]).copy_to(to.slice(0, n));
+            Ok(n)
+        }
+
+        fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize> {
+            self.calls.set(self.calls.get() + 1);
+            let (mut bytes, at) = (self.bytes.borrow_mut(), offset as usize);
+            let n = from.len().min(self.most).min(self.room.saturating_sub(at));
+            if n == 0 && !from.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            if bytes.len() < at + n {
+                bytes.resize(at + n, 0);
+            }
+            bytes[at..at + n].copy_from_slice(&from.slice(0, n).to_vec());
+            Ok(n)
+        }
+
+        fn locked(
+            &self,
+            _: LockKind,
+            _: (u64, u64),
+            what: &mut dyn FnMut() -> io::Result<()>,
+        ) -> io::Result<()> {
+            what()
+        }
+    }
+
+    #[test]
+    fn partial_transfers_go_on() {
+        let store = Model::new(Vec::new(), 3);
+        store.write_all_at(Bytes::from(&b"0123456789"[..]), 2).unwrap();
+        assert_eq!(store.calls.get(), 4);
+        let mut room = [0; 20];
+        assert_eq!(store.read_all_at(BytesMut::from(&mut room[..]), 1).unwrap(), 11);
+        assert_eq!(&room[..11], b"\x000123456789");
+        let small = Model { room: 5, ..Model::new(Vec::new(), 3) };
+        let error = small.write_all_at(Bytes::from(&b"0123456789"[..]), 0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(*small.bytes.borrow(), b"01234");
+    }
+}

@@ -1,0 +1,339 @@
+//! Views (MPI-5.0, "File Views"): which bytes of a file a process sees, as one stream of data.
+//!
+//! A view is a displacement and a filetype that is laid over the file again and again from there on. The bytes where the
+//! filetype has data are the *stream*, numbered from 0. A [`View`] says where any part of the stream lies, without a list of
+//! all pieces.
+
+use oxmpi_abi::constants as abi;
+use oxmpi_mem::blocks::Blocks;
+use oxmpi_mem::layout::Layout;
+use oxmpi_objects::error::{MpiError, Result};
+use std::sync::Arc;
+
+/// Bytes of a file in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Of the first of them in the file.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
+impl Range {
+    /// The offset after the last of them.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+}
+
+/// The largest offset that the system knows.
+const LAST_OFFSET: u64 = i64::MAX as u64;
+
+/// Where the data of a process lie in a file.
+#[derive(Clone, Debug)]
+pub struct View {
+    displacement: u64,
+    /// Bytes of an elementary type.
+    etype: u64,
+    tiles: Tiles,
+}
+
+#[derive(Clone, Debug)]
+enum Tiles {
+    /// No holes.
+    Solid,
+    /// One after the other, all with this layout.
+    Of { layout: Arc<Layout>, size: u64, extent: u64, disjoint: bool },
+}
+
+fn wrong(text: String) -> MpiError {
+    MpiError::new(abi::MPI_ERR_ARG, text)
+}
+
+impl View {
+    /// The view of a file that was just opened: all its bytes.
+    pub const BYTES: View = View { displacement: 0, etype: 1, tiles: Tiles::Solid };
+
+    /// A view of `filetype` from byte `displacement` on, in units of `etype` bytes; the layouts are those in the file.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if the filetype is not one of etypes, has negative displacements or such that decrease, or overlaps
+    /// itself in a file that is written.
+    pub fn new(displacement: u64, etype: usize, filetype: &Arc<Layout>, writes: bool) -> Result<View> {
+        if displacement > LAST_OFFSET {
+            return Err(wrong(format!("disp is {displacement}, more than an offset can be")));
+        }
+        if etype == 0 {
+            return Err(wrong("the etype has no data".into()));
+        }
+        let size = filetype.size();
+        if !size.is_multiple_of(etype) {
+            return Err(wrong(format!(
+                "the filetype has {size} bytes of data, which is no multiple of the etype's {etype}"
+            )));
+        }
+        let view = |tiles| View { displacement, etype: etype as u64, tiles };
+        if filetype.is_contiguous() && size > 0 {
+            return Ok(view(Tiles::Solid));
+        }
+        let extent = u64::try_from(filetype.extent()).unwrap_or(0);
+        let mut disjoint = true;
+        if size > 0 {
+            let decreasing =
+                || wrong("the displacements of the filetype decrease, which they must not do".into());
+            let order = filetype.order().ok_or_else(decreasing)?;
+            if order.first < 0 {
+                return Err(wrong(format!(
+                    "the filetype has data at displacement {}; none may be negative",
+                    order.first
+                )));
+            }
+            let (first, last, end) =
+                (order.first.unsigned_abs() as u64, order.last.unsigned_abs() as u64, order.end as u64);
+            let next = first.saturating_add(extent);
+            if next < last || extent == 0 {
+                return Err(wrong(format!(
+                    "the filetype has data up to displacement {end}, but an extent of only {extent} bytes: the next \
+                     one would begin before"
+                )));
+            }
+            disjoint = order.disjoint && end <= next;
+            if writes && !disjoint {
+                return Err(wrong("the filetype overlaps itself, and the file is open for writing".into()));
+            }
+        }
+        Ok(view(Tiles::Of { layout: Arc::clone(filetype), size: size as u64, extent, disjoint }))
+    }
+
+    /// Bytes of an elementary type in the file.
+    pub fn etype_size(&self) -> u64 {
+        self.etype
+    }
+
+    /// Whether there are no holes.
+    pub fn is_solid(&self) -> bool {
+        matches!(self.tiles, Tiles::Solid)
+    }
+
+    /// Whether no byte of the file is seen twice.
+    pub fn is_disjoint(&self) -> bool {
+        match &self.tiles {
+            Tiles::Solid => true,
+            Tiles::Of { disjoint, .. } => *disjoint,
+        }
+    }
+
+    /// Bytes `at .. at + len` of the stream, as ranges of the file in the order of the stream. Ranges that touch are one. A
+    /// view without data has none.
+    pub fn ranges(&self, at: u64, len: u64) -> Ranges<'_> {
+        Ranges { cursor: Cursor::new(self, at), left: len, pending: None }
+    }
+
+    /// The offset in the file of byte `at` of the stream; of a view without data, where it begins. `None` if it is more than an
+    /// offset can be.
+    pub fn offset_of(&self, at: u64) -> Option<u64> {
+        let Tiles::Of { layout, size, extent, .. } = &self.tiles else {
+            return self.displacement.checked_add(at).filter(|&o| o <= LAST_OFFSET);
+        };
+        let within = |rest: u64| {
+            layout.blocks_from(usize::try_from(rest).ok()?).next().and_then(|b| u64::try_from(b.offset).ok())
+        };
+        match at.checked_div(*size) {
+            None => Some(self.displacement),
+            Some(tile) => tile
+                .checked_mul(*extent)?
+                .checked_add(within(at % size)?)?
+                .checked_add(self.displacement)
+                .filter(|&o| o <= LAST_OFFSET),
+        }
+    }
+
+    /// How many bytes of the stream lie before byte `offset` of the file.
+    pub fn data_before(&self, offset: u64) -> u64 {
+        let Some(inside) = offset.checked_sub(self.displacement) else { return 0 };
+        let Tiles::Of { layout, size, extent, .. } = &self.tiles else { return inside };
+        if *size == 0 {
+            return 0;
+        }
+        // The tile where `offset` lies and all before it; data of a tile may lie behind its extent, so look at some more.
+        let reach = u64::try_from(layout.order().map_or(0, |o| o.end)).unwrap_or(0);
+        let behind = reach.saturating_sub(*extent).div_ceil(*extent);
+        let tile = inside / extent;
+        let mut low = tile.saturating_sub(behind).saturating_mul(*size);
+        let mut high = (tile + 1).saturating_mul(*size);
+        // The first byte of the stream that does not lie before.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.offset_of(middle).is_some_and(|o| o < offset) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Checks that `len` bytes of the stream from `at` on have offsets.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if they go beyond the largest one.
+    pub fn check(&self, at: u64, len: u64) -> Result<()> {
+        let last = at.checked_add(len.saturating_sub(1));
+        match last.and_then(|last| self.offset_of(last)) {
+            Some(_) => Ok(()),
+            None => Err(wrong(format!(
+                "{len} bytes from byte {at} of the view on go beyond the largest offset, {LAST_OFFSET}"
+            ))),
+        }
+    }
+}
+
+/// A place in the stream.
+#[derive(Debug)]
+struct Cursor<'a> {
+    view: &'a View,
+    /// Where the current tile begins, or in a view without holes the next byte lies.
+    base: u64,
+    blocks: Option<Blocks>,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(view: &'a View, at: u64) -> Cursor<'a> {
+        match &view.tiles {
+            Tiles::Solid => Cursor { view, base: view.displacement.saturating_add(at), blocks: None },
+            Tiles::Of { layout, size, extent, .. } => {
+                let tile = at.checked_div(*size).unwrap_or(0);
+                let rest = at.checked_rem(*size).unwrap_or(0);
+                let base = tile.saturating_mul(*extent).saturating_add(view.displacement);
+                Cursor { view, base, blocks: Some(layout.blocks_from(rest as usize)) }
+            }
+        }
+    }
+
+    /// The next piece, at most `most` bytes.
+    fn next(&mut self, most: u64) -> Option<Range> {
+        let Tiles::Of { layout, size, extent, .. } = &self.view.tiles else {
+            let offset = self.base;
+            self.base = self.base.saturating_add(most);
+            return Some(Range { offset, len: most });
+        };
+        if *size == 0 {
+            return None;
+        }
+        let blocks = self.blocks.as_mut()?;
+        loop {
+            if let Some(block) = blocks.next() {
+                let offset = self.base.saturating_add_signed(block.offset as i64);
+                return Some(Range { offset, len: (block.len as u64).min(most) });
+            }
+            self.base = self.base.saturating_add(*extent);
+            blocks.restart(layout, 0);
+        }
+    }
+}
+
+/// Ranges of a file, see [`View::ranges`].
+#[derive(Debug)]
+pub struct Ranges<'a> {
+    cursor: Cursor<'a>,
+    left: u64,
+    pending: Option<Range>,
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = Range;
+
+    fn next(&mut self) -> Option<Range> {
+        let mut whole = self.pending.take();
+        while self.left > 0 {
+            let Some(piece) = self.cursor.next(self.left) else { break };
+            self.left -= piece.len;
+            match &mut whole {
+                None => whole = Some(piece),
+                Some(range) if range.end() == piece.offset => range.len += piece.len,
+                Some(_) => {
+                    self.pending = Some(piece);
+                    break;
+                }
+            }
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn view(blocks: &[(usize, isize)], extent: isize, displacement: u64) -> View {
+        let byte = Layout::basic(1, 1);
+        let data = Layout::hindexed(blocks.iter().copied(), &byte).unwrap();
+        let filetype = Arc::new(Layout::resized(0, extent, &data).unwrap());
+        View::new(displacement, 1, &filetype, false).unwrap()
+    }
+
+    fn bytes(view: &View, at: u64, len: u64) -> Vec<u64> {
+        view.ranges(at, len).flat_map(|r| r.offset..r.end()).collect()
+    }
+
+    #[test]
+    fn bad_views_are_refused() {
+        let int = Layout::basic(4, 4);
+        let refused = |layout: Layout, etype, writes| {
+            View::new(0, etype, &Arc::new(layout), writes).map(|_| ()).unwrap_err().to_string()
+        };
+        let indexed = |blocks: &[(usize, isize)]| Layout::hindexed(blocks.iter().copied(), &int).unwrap();
+        assert!(refused(indexed(&[(1, 8), (1, 0)]), 4, false).contains("decrease"));
+        assert!(refused(indexed(&[(1, -8), (1, 0)]), 4, false).contains("negative"));
+        assert!(refused(indexed(&[(2, 0), (1, 4)]), 4, true).contains("overlaps"));
+        assert!(refused(indexed(&[(1, 0)]), 8, false).contains("multiple"));
+        assert!(refused(indexed(&[(1, 0)]), 0, false).contains("etype"));
+        let short = Layout::resized(0, 2, &indexed(&[(1, 0), (1, 8)])).unwrap();
+        assert!(refused(short, 4, false).contains("extent"));
+        View::new(0, 4, &Arc::new(indexed(&[(2, 0), (1, 4)])), false).unwrap();
+        assert!(View::new(0, 4, &Arc::new(indexed(&[])), true).unwrap().ranges(0, 10).next().is_none());
+        assert!(View::new(u64::MAX, 4, &Arc::new(indexed(&[(1, 0)])), true).is_err());
+    }
+
+    #[test]
+    fn the_largest_offset_is_a_limit() {
+        let solid = View { displacement: LAST_OFFSET - 10, ..View::BYTES };
+        solid.check(0, 11).unwrap();
+        assert!(solid.check(0, 12).is_err() && solid.check(u64::MAX, 2).is_err());
+        let tiled = view(&[(1, 0)], 1 << 40, 0);
+        assert!(tiled.check(1 << 23, 1).is_err());
+        tiled.check((1 << 23) - 1, 1).unwrap();
+    }
+
+    proptest! {
+        /// Ranges, offsets and their inverse against a list of all bytes.
+        #[test]
+        fn views_equal_a_list_of_bytes(
+            gaps in proptest::collection::vec((0_usize..4, 1_usize..5), 1..6),
+            tail in 0_isize..5, displacement in 0_u64..9, at in 0_u64..60, len in 0_u64..60,
+        ) {
+            let (mut place, mut blocks) = (0, Vec::new());
+            for (gap, block) in gaps {
+                place += gap;
+                blocks.push((block, place as isize));
+                place += block;
+            }
+            let extent = place as isize + tail;
+            let view = view(&blocks, extent, displacement);
+            let tile: Vec<u64> =
+                blocks.iter().flat_map(|&(n, o)| o as u64..o as u64 + n as u64).collect();
+            let all: Vec<u64> = (0..200)
+                .flat_map(|n| tile.iter().map(move |o| displacement + n * extent as u64 + o))
+                .collect();
+            prop_assert_eq!(bytes(&view, at, len), &all[at as usize..(at + len) as usize]);
+            prop_assert_eq!(view.offset_of(at), Some(all[at as usize]));
+            for offset in 0..80 {
+                let before = all.iter().filter(|&&o| o < offset).count() as u64;
+                prop_assert_eq!(view.data_before(offset), before, "offset {}", offset);
+            }
+            let ranges: Vec<Range> = view.ranges(at, len).collect();
+            prop_assert!(ranges.windows(2).all(|w| w[0].end() < w[1].offset), "touching ranges are one");
+        }
+    }
+}
