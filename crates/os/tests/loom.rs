@@ -558,6 +558,33 @@ fn control_section_rules_1_to_4_every_rank_gets_each_result() {
 }
 
 #[test]
+fn control_section_rules_1_and_3_every_rank_gets_its_blocks() {
+    /// Leaves `from * 10 + to + 100 * round` for each rank in each round, and checks what it gets.
+    fn rounds(place: &ControlSection, rank: u8) {
+        for round in 0..2 {
+            let given = [0, 1].map(|to| rank * 10 + to + 100 * round);
+            let generation = u64::from(round) + 1;
+            if place.arrive(u32::from(rank), Bytes::from(&given)) {
+                place.exchange(generation, 1);
+            }
+            while !place.is_over(generation) {
+                thread::yield_now();
+            }
+            let mut got = [0; 2];
+            place.own(u32::from(rank), BytesMut::from(&mut got[..]));
+            assert_eq!(got, [0, 1].map(|from| from * 10 + rank + 100 * round));
+        }
+    }
+    check(3, || {
+        let place = ControlSection::on_heap(2, Symmetric);
+        let other = place.clone();
+        let thread = thread::spawn(move || rounds(&other, 1));
+        rounds(&place, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn control_section_rule_5_a_sleeper_is_woken() {
     check(3, || {
         let place = ControlSection::on_heap(2, Symmetric);
