@@ -62,7 +62,18 @@ pub(crate) struct Small<'a> {
     result: &'a UserBuf,
     /// Bytes of both; 0 for a barrier.
     len: usize,
-    kernel: Option<Kernel>,
+    made: Made,
+}
+
+/// How the results are made of the contributions.
+#[derive(Clone, Copy)]
+enum Made {
+    /// There are none.
+    Nothing,
+    /// One for all, by this kernel.
+    Combined(Kernel),
+    /// One for each rank, of blocks of so many bytes from each.
+    Exchanged(usize),
 }
 
 impl<'a> Small<'a> {
@@ -79,7 +90,9 @@ impl<'a> Small<'a> {
         }
         let Buffers { input, output, .. } = buffers;
         match (call, combine) {
-            (Call::Barrier, _) => Some(Small { contribution: input, result: output, len: 0, kernel: None }),
+            (Call::Barrier, _) => {
+                Some(Small { contribution: input, result: output, len: 0, made: Made::Nothing })
+            }
             (Call::Allreduce { count, in_place, .. }, Combine::Kernel(kernel))
                 if kernel.size() == kernel.extent()
                     && count.0 > 0
@@ -87,7 +100,14 @@ impl<'a> Small<'a> {
             {
                 let contribution = if *in_place { output } else { input };
                 let len = count.0 * kernel.size();
-                Some(Small { contribution, result: output, len, kernel: Some(*kernel) })
+                Some(Small { contribution, result: output, len, made: Made::Combined(*kernel) })
+            }
+            (Call::Alltoall { block, in_place }, _)
+                if block.0 > 0 && block.0 <= CELL_BYTES / comm.team.size() as usize =>
+            {
+                let contribution = if *in_place { output } else { input };
+                let len = block.0 * comm.team.size() as usize;
+                Some(Small { contribution, result: output, len, made: Made::Exchanged(block.0) })
             }
             _ => None,
         }
@@ -129,11 +149,13 @@ impl<F: Fabric> Process<F> {
             }
         };
         if section.arrive(comm.team.rank, contribution) {
-            let sleepers = section.complete(generation, small.len, |lower, higher| {
-                if let Some(kernel) = &small.kernel {
-                    kernel.apply(lower, higher);
+            let sleepers = match &small.made {
+                Made::Nothing => section.complete(generation, 0, |_, _| ()),
+                Made::Combined(kernel) => {
+                    section.complete(generation, small.len, |lower, higher| kernel.apply(lower, higher))
                 }
-            });
+                Made::Exchanged(block) => section.exchange(generation, *block),
+            };
             if sleepers {
                 self.wake_all(comm);
             }
@@ -153,10 +175,14 @@ impl<F: Fabric> Process<F> {
             .map_err(of_fault)?;
         }
         if small.len > 0 {
+            let read = |to: BytesMut<'_>| match small.made {
+                Made::Exchanged(_) => section.own(comm.team.rank, to),
+                _ => section.result(to),
+            };
             match small.result.as_contiguous_mut() {
-                Some(result) => section.result(result),
+                Some(mut result) => read(result.slice(0, small.len)),
                 None => {
-                    section.result(BytesMut::from(&mut packed[..small.len]));
+                    read(BytesMut::from(&mut packed[..small.len]));
                     small.result.unpack(0, Bytes::from(&packed[..small.len]));
                 }
             }

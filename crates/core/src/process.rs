@@ -541,10 +541,16 @@ impl<F: Fabric> Process<F> {
             panic!("a process without a door waits");
         };
         let mut wait = door.begin();
+        let mut at_once = false;
         loop {
-            let due = match wait.next() {
+            let mut came = false;
+            let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
-                    if let Some(answer) = self.look(&mut question) {
+                    let answer = self.look_all(|domain, something| {
+                        came = something;
+                        question(domain)
+                    });
+                    if let Some(answer) = answer {
                         return answer;
                     }
                     None
@@ -580,6 +586,7 @@ impl<F: Fabric> Process<F> {
                 wait.end_turn();
                 self.carry_out(due);
             }
+            at_once = came && wait.renew();
         }
     }
 

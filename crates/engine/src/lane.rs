@@ -244,7 +244,8 @@ impl<F: Fabric> Lane<F> {
         self.follow(came)
     }
 
-    /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come.
+    /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come, or could
+    /// leave at once.
     pub fn progress(&mut self) -> bool {
         self.until_look = LOOK_EVERY;
         let came = self.fabric.poll(&mut self.state);
@@ -260,7 +261,7 @@ impl<F: Fabric> Lane<F> {
         if !self.shares.is_empty() {
             self.share();
         }
-        came
+        came | self.restless
     }
 
     /// Does what is due.

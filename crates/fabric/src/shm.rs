@@ -45,7 +45,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 256 << 10;
 
 /// Slots taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -70,9 +70,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            eager_limit: 64 << 10,
+            eager_limit: 128 << 10,
             ring_after: 2,
-            pool_from: 512,
+            pool_from: 2 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             single_copy: true,
             patience_ns: 10_000,

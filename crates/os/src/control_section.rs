@@ -16,7 +16,7 @@
 //! 2. *Arrive.* It adds 1 to the count (acquire and release). Who makes it the number of ranks is last.
 //! 3. *Result.* The last one alone reads and changes all cells, writes the result, stores 0 to the count (relaxed) and
 //!    raises the generation (release). The others load the generation (acquire) until it is that of their operation,
-//!    then read the result.
+//!    then read the result; of an exchange, in which each rank has one of its own, their cells.
 //! 4. *One is enough.* The result is written again only when all have arrived at the next operation, so after all have
 //!    read it; a cell, by its rank, after the operation in which it was read has ended. Nothing must be there twice.
 //! 5. *Sleep.* A rank that is about to sleep stores 1 to the sleeper word (relaxed), then heavy barrier, then looks at
@@ -170,6 +170,40 @@ impl ControlSection {
                 })
             });
         }
+        self.end(generation)
+    }
+
+    /// As [`ControlSection::complete`], for an exchange: a contribution is a block of `block` bytes for each rank, and
+    /// afterwards each rank's cell holds the blocks for it, in the order of the ranks ([`ControlSection::own`]).
+    ///
+    /// # Panics
+    /// If the blocks are longer than [`CELL_BYTES`] together.
+    pub fn exchange(&self, generation: u64, block: usize) -> bool {
+        let ranks = self.ranks as usize;
+        assert!(block <= CELL_BYTES / ranks.max(1), "{ranks} blocks of {block} bytes do not fit a cell");
+        // All ranks have arrived, so the cells are ours alone (rule 3).
+        for rank in 0..ranks {
+            for other in 0..rank {
+                self.write(rank as u32 + 1, |mine| {
+                    self.write(other as u32 + 1, |its| {
+                        // SAFETY: two cells, which do not overlap and are ours; both blocks lie in them.
+                        unsafe {
+                            std::ptr::swap_nonoverlapping(
+                                mine.add(other * block),
+                                its.add(rank * block),
+                                block,
+                            );
+                        }
+                    })
+                });
+            }
+        }
+        self.end(generation)
+    }
+
+    /// Ends an operation whose result is made (rules 3 and 5). Returns whether somebody sleeps.
+    #[inline]
+    fn end(&self, generation: u64) -> bool {
         self.word(0, 0).store(0, Ordering::Relaxed);
         self.word(1, 0).store(generation, Ordering::Release);
         self.barrier.light();
@@ -202,6 +236,22 @@ impl ControlSection {
             // SAFETY: the result is long enough, and not written before this rank has arrived at the next operation (rule 4).
             self.read(0, |result| unsafe { Bytes::from_raw(result, to.len()) }.copy_to(to));
         }
+    }
+
+    /// Copies the first bytes of a rank's own cell, which fill `to`: what an exchange has brought it.
+    ///
+    /// # Panics
+    /// If there is no such rank, or `to` is longer than [`CELL_BYTES`].
+    #[inline]
+    pub fn own(&self, rank: u32, to: BytesMut<'_>) {
+        assert!(
+            rank < self.ranks && to.len() <= CELL_BYTES,
+            "rank {rank} of {} wants {} bytes",
+            self.ranks,
+            to.len()
+        );
+        // SAFETY: the cell is long enough, and nobody else's from the end of the operation on (rule 1).
+        self.read(rank + 1, |cell| unsafe { Bytes::from_raw(cell, to.len()) }.copy_to(to));
     }
 
     /// Announces that this rank is about to sleep, and looks once more (rule 5). `true`: the operation is over.

@@ -19,7 +19,7 @@
 //!
 //! Rules
 //! 1. *One writer.* The segment's owner alone, through its one [`Pool`], writes data; only receivers, through their
-//!    [`PoolView`]s, write states. All memory is zero at the start.
+//!    [`PoolView`]s, write states, but for rule 8. All memory is zero at the start.
 //! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
 //!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
 //!    never used takes no memory.
@@ -36,6 +36,10 @@
 //!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
 //! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again) is free, whatever the
 //!    state says: [`Pool::forget`].
+//! 8. *Long messages keep together.* One of more than a block and a sixteenth of the pool shall lie in the first quarter, or
+//!    at least begin there, so that a stream of them leaves the caches to the data that it moves. If its blocks would lie
+//!    elsewhere the owner skips those to the end of the lap, as long as all of them and the message's own are free: it takes
+//!    them and frees them at once, which needs no order, as nobody else knows of them.
 
 mod choice;
 
@@ -217,16 +221,35 @@ pub struct Pool {
     tail: u32,
     /// For each block taken, for whom; `None` if that process is dead (rule 7).
     destinations: Box<[Option<u32>]>,
-    /// Whether all blocks have been used: before that the kernel makes pages while we copy.
-    is_warm: bool,
+    touched: Touched,
     area: PoolArea,
+}
+
+/// How much of each block this process has used already: what lies beyond has no pages yet, and a copy there takes the
+/// time in which the kernel makes them.
+#[derive(Clone, Debug)]
+struct Touched(Box<[u32]>);
+
+impl Touched {
+    fn new(area: &PoolArea) -> Touched {
+        Touched(vec![0; area.shape.blocks()].into_boxed_slice())
+    }
+
+    /// Notes the use of `len` bytes at an offset of a block. Whether all of them had been used before.
+    #[inline]
+    fn note(&mut self, block: usize, offset: usize, len: usize) -> bool {
+        let (Some(touched), end) = (self.0.get_mut(block), (offset + len) as u32) else { return false };
+        let before = *touched;
+        *touched = before.max(end);
+        end <= before
+    }
 }
 
 impl Pool {
     /// The sending side of a pool from which nobody has taken anything yet.
     pub fn new(area: PoolArea) -> Pool {
         let destinations = vec![None; area.shape.blocks()].into_boxed_slice();
-        Pool { head: 0, tail: 0, destinations, is_warm: false, area }
+        Pool { head: 0, tail: 0, destinations, touched: Touched::new(&area), area }
     }
 
     /// The pool's sizes.
@@ -240,6 +263,38 @@ impl Pool {
         let shape = self.area.shape;
         let wanted = len.max(1).next_multiple_of(shape.block_bytes as usize);
         len <= shape.max_message() && (wanted <= self.known_free() || wanted <= self.free_bytes())
+    }
+
+    /// Skips blocks before a message of `len` bytes, for which there is room, if it shall not begin at the next one
+    /// (rule 8).
+    #[inline]
+    pub(crate) fn skip_for(&mut self, len: usize) {
+        let PoolShape { bytes, block_bytes } = self.area.shape;
+        if len > block_bytes.max(bytes / 16) as usize {
+            self.skip_to_the_start(len.div_ceil(block_bytes as usize));
+        }
+    }
+
+    /// Skips the blocks up to the end of the lap if so many more than are wanted are free, and the message would not lie
+    /// in the first quarter otherwise.
+    #[inline(never)]
+    fn skip_to_the_start(&mut self, wanted: usize) {
+        let all = self.area.shape.blocks();
+        let at = self.area.block(self.head);
+        if at + wanted <= wanted.max(all / 4) {
+            return;
+        }
+        let skipped = all - at;
+        let needed = (skipped + wanted) * self.area.shape.block_bytes as usize;
+        if needed > self.known_free() && needed > self.free_bytes() {
+            return;
+        }
+        for _ in 0..skipped {
+            let block = self.area.block(self.head);
+            self.destinations[block] = None;
+            self.head = self.area.block_end(self.head);
+            self.area.state(block).store(self.head, Ordering::Relaxed);
+        }
     }
 
     /// Reclaims what has been freed, and says how many bytes there are to take.
@@ -278,7 +333,6 @@ impl Pool {
             let block = self.area.block(self.head);
             self.destinations[block] = Some(to);
             self.head = self.area.block_end(self.head);
-            self.is_warm |= self.area.block(self.head) == 0;
         }
         start
     }
@@ -294,24 +348,33 @@ impl Pool {
         unsafe { BytesMut::from_raw(self.area.data.as_ptr().add(at), len) }
     }
 
-    /// Whether the time of a copy says something about the caches: not while pages are made.
+    /// Notes that the `len` bytes at `position` are used. Whether the time of that says something about the caches: not
+    /// while pages are made.
     #[cfg(not(loom))]
     #[inline]
-    pub(crate) const fn is_warm(&self) -> bool {
-        self.is_warm
+    pub(crate) fn note_use(&mut self, position: u32, len: usize) -> bool {
+        self.touched.note(self.area.block(position), self.area.offset(position), len)
     }
 }
 
 /// The receiving side, of a peer's pool: any number of them.
 #[derive(Clone, Debug)]
 pub struct PoolView {
+    touched: Touched,
     area: PoolArea,
 }
 
 impl PoolView {
     /// A view of a peer's pool.
     pub fn new(area: PoolArea) -> PoolView {
-        PoolView { area }
+        PoolView { touched: Touched::new(&area), area }
+    }
+
+    /// As [`Pool::note_use`], for this process's own pages of the pool.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn note_use(&mut self, position: u32, len: usize) -> bool {
+        self.touched.note(self.area.block(position), self.area.offset(position), len)
     }
 
     /// The `len` bytes of a piece at `position`; none if they do not lie within one block.
@@ -385,6 +448,41 @@ mod tests {
         assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
         view.free(8192);
         assert_eq!(pool.free_bytes(), 8192);
+    }
+
+    #[test]
+    fn rule_8_long_messages_keep_to_the_first_quarter() {
+        let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+        let (mut pool, view) = (Pool::new(area.clone()), PoolView::new(area));
+        let mut send = |len: usize, frees: bool| {
+            assert!(pool.room_for(len));
+            pool.skip_for(len);
+            let blocks = len.div_ceil(1024) as u32;
+            let start = pool.take(blocks, 1);
+            if frees {
+                (0..blocks).for_each(|block| view.free(start.wrapping_add(block * 2048)));
+            }
+            start / 2048 % 64
+        };
+        assert_eq!([send(4097, true), send(4096, true), send(8192, true)], [0, 5, 0]);
+        // Two fit the quarter, the third begins it again. Nine would, but only one more than all could be free.
+        assert_eq!([send(8192, true), send(8192, true), send(8193, true)], [8, 0, 8]);
+        // Short ones go on behind it.
+        assert_eq!([send(8193, true), send(1, true), send(4096, true)], [0, 9, 10]);
+        // For ever, also where blocks are used only now and then.
+        (0..200_000).for_each(|turn| assert_eq!(send(8192, true), turn % 2 * 8));
+        assert_eq!((send(1, false), send(4096, true)), (16, 17));
+        // While the short message is not read they lie in order, as far as there is room.
+        assert_eq!([send(20 << 10, true), send(20 << 10, true)], [21, 41]);
+        assert_eq!(pool.free_bytes(), 19 << 10);
+    }
+
+    #[test]
+    fn only_what_was_used_before_has_pages() {
+        let (mut pool, mut view) = pool();
+        assert!(!pool.note_use(2048, 100) && pool.note_use(2048, 100) && pool.note_use(2049, 99));
+        assert!(!pool.note_use(2049, 100) && !pool.note_use(4096, 1), "more, and another block");
+        assert!(!view.note_use(2048, 100) && view.note_use(2048, 100), "each process has its own");
     }
 
     #[test]

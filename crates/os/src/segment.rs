@@ -92,7 +92,7 @@ impl Default for SegmentConfig {
             control_sections: 8,
             control_section_ranks: 64,
             pool_bytes: 2 << 20,
-            pool_block_bytes: 8 << 10,
+            pool_block_bytes: 32 << 10,
             heap_bytes: 1 << 30,
         }
     }

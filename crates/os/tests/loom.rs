@@ -204,6 +204,32 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 }
 
 #[test]
+fn pool_rule_8_skipped_blocks_are_free_and_the_first_ones_only_when_they_were_read() {
+    check(2, || {
+        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024 });
+        let (mut sender, mut receiver) = ring_with(&area);
+        let mut pool = Pool::new(area);
+        // Three blocks of the first quarter: a message of two does not fit the rest of it. It skips the others if
+        // they are free, and then those that it takes were read.
+        let short: [(u8, usize); 3] = [(10, 1), (12, 1024), (14, 3)];
+        assert!(short.iter().all(|(tag, len)| send_pooled(&mut sender, &mut pool, *tag, *len)));
+        receive_pooled(&mut receiver, 10, 1);
+        receive_pooled(&mut receiver, 12, 1024);
+        let thread = thread::spawn(move || {
+            for (tag, len) in [(16, 2048), (18, 1025)] {
+                while !send_pooled(&mut sender, &mut pool, tag, len) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for (tag, len) in [(14, 3), (16, 2048), (18, 1025)] {
+            receive_pooled(&mut receiver, tag, len);
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn pool_rules_4_and_5_two_receivers() {
     check(2, || {
         let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
@@ -527,6 +553,33 @@ fn control_section_rules_1_to_4_every_rank_gets_each_result() {
         for generation in 1..=2 {
             assert_eq!(allreduce(&place, 0, generation, generation as u8, || ()), 10 + generation as u8);
         }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn control_section_rules_1_and_3_every_rank_gets_its_blocks() {
+    /// Leaves `from * 10 + to + 100 * round` for each rank in each round, and checks what it gets.
+    fn rounds(place: &ControlSection, rank: u8) {
+        for round in 0..2 {
+            let given = [0, 1].map(|to| rank * 10 + to + 100 * round);
+            let generation = u64::from(round) + 1;
+            if place.arrive(u32::from(rank), Bytes::from(&given)) {
+                place.exchange(generation, 1);
+            }
+            while !place.is_over(generation) {
+                thread::yield_now();
+            }
+            let mut got = [0; 2];
+            place.own(u32::from(rank), BytesMut::from(&mut got[..]));
+            assert_eq!(got, [0, 1].map(|from| from * 10 + rank + 100 * round));
+        }
+    }
+    check(3, || {
+        let place = ControlSection::on_heap(2, Symmetric);
+        let other = place.clone();
+        let thread = thread::spawn(move || rounds(&other, 1));
+        rounds(&place, 0);
         thread.join().unwrap();
     });
 }

@@ -370,7 +370,7 @@ parameters! {
                errors before MPI_Init and after MPI_Finalize.",
     }
     shm_eager_limit_bytes: usize {
-        unit: Unit::Bytes, default: 65536, limits: 0..=524288, power_of_two: false,
+        unit: Unit::Bytes, default: 131072, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent through shared memory before its receive is known to be \
                posted. Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes \
@@ -384,7 +384,7 @@ parameters! {
                used.",
     }
     shm_pool_from_bytes: usize {
-        unit: Unit::Bytes, default: 512, limits: 57..=1073741824, power_of_two: false,
+        unit: Unit::Bytes, default: 2048, limits: 57..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }

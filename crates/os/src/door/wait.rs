@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How a process waits. All times are real time in nanoseconds.
 ///
 /// With a processor for each rank a wait looks every `poll_gap_ns` for `spin_ns`, then yields between two looks until
-/// `yield_ns` have passed since its start, and then sleeps. Oversubscribed, it does not spin, yields
+/// `yield_ns` have passed since its start, and then sleeps. It begins anew whenever something comes ([`Wait::renew`]). Oversubscribed, it does not spin, yields
 /// `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank it waits for from running.
 ///
 /// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
@@ -209,6 +209,18 @@ impl Wait<'_> {
         while clock::ticks().wrapping_sub(now) < self.door.gap {
             std::hint::spin_loop();
         }
+        true
+    }
+
+    /// Begins anew, because something came that was not yet what this wait is for: whoever is given a long message piece
+    /// by piece has waited only since the last one. `true`: look again at once. Oversubscribed it stays as it is, `false`:
+    /// who sends the next piece may need this processor.
+    #[inline]
+    pub fn renew(&mut self) -> bool {
+        if self.door.policy.oversubscribed {
+            return false;
+        }
+        (self.started, self.phase) = (None, Phase::Spin);
         true
     }
 

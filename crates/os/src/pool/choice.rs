@@ -13,7 +13,11 @@ pub const SHORTEST_MEASURED: usize = 4 << 10;
 
 /// Each time that a new attempt with plain copies has failed, the next one is made after twice as many pieces, up to
 /// as many times the first number.
-const LONGEST_PAUSE: u32 = 16;
+const LONGEST_PAUSE: u32 = 64;
+
+/// So many plain copies after streamed ones say nothing: what was streamed lies in memory, and has to come back to the
+/// caches.
+const SETTLING: u32 = 256;
 
 /// A new attempt has failed if slow copies prevail before so many were made.
 const ATTEMPT: u32 = 64;
@@ -64,7 +68,9 @@ pub struct CopyChoice {
     pause: u32,
     /// Pieces still to be streamed; 0: copies are plain.
     streaming_left: u32,
-    /// Plain copies since the last streamed one, and whether they were slow.
+    /// Plain copies that still say nothing.
+    settling: u32,
+    /// Plain copies since then, and whether they were slow.
     plain: u32,
     spell: Spell,
 }
@@ -91,6 +97,7 @@ impl CopyChoice {
             // The first attempt is made before there was any.
             pause: pause.div_ceil(2),
             streaming_left: 0,
+            settling: 0,
             plain: 0,
             spell: Spell { excess: 0 },
         }
@@ -103,6 +110,7 @@ impl CopyChoice {
             first_pause: 1,
             pause: 1,
             streaming_left: matches!(kind, CopyKind::Streaming) as u32,
+            settling: 0,
             plain: 0,
             spell: Spell { excess: 0 },
         }
@@ -127,6 +135,10 @@ impl CopyChoice {
         if bytes < SHORTEST_MEASURED {
             return;
         }
+        if self.settling > 0 {
+            self.settling -= 1;
+            return;
+        }
         self.plain = self.plain.saturating_add(1);
         if self.spell.note(is_slow(limit, bytes, ticks)) {
             self.stream();
@@ -136,7 +148,7 @@ impl CopyChoice {
     /// The reader says that its copies of several pieces in a row were slow, whatever ours are.
     #[inline]
     pub fn reader_was_slow(&mut self) {
-        if self.slow_ticks_per_kib.is_some() && self.streaming_left == 0 {
+        if self.slow_ticks_per_kib.is_some() && self.streaming_left == 0 && self.settling == 0 {
             self.stream();
         }
     }
@@ -146,6 +158,7 @@ impl CopyChoice {
         self.pause =
             if self.plain < ATTEMPT { self.pause.saturating_mul(2).min(longest) } else { self.first_pause };
         self.streaming_left = self.pause;
+        self.settling = SETTLING;
         self.plain = 0;
         self.spell = Spell::default();
     }
@@ -170,6 +183,13 @@ mod tests {
 
     fn slow(choice: &mut CopyChoice, times: usize) {
         (0..times).for_each(|_| choice.plain_took(4096, 669));
+    }
+
+    /// Makes the plain copies that say nothing after streamed ones, slow as they are.
+    fn settle(choice: &mut CopyChoice) {
+        choice.reader_was_slow();
+        slow(choice, SETTLING as usize);
+        assert_eq!(choice.kind(), CopyKind::Plain);
     }
 
     /// Streams until a plain copy is tried; how many pieces that were.
@@ -212,14 +232,16 @@ mod tests {
     #[test]
     fn plain_copies_are_tried_again_ever_more_seldom() {
         let mut choice = choice();
-        for pause in [10, 20, 40, 80, 160, 160] {
+        for pause in [10, 20, 40, 80, 160, 320, 640, 640] {
             slow(&mut choice, usize::from(Spell::PREVAILS));
             assert_eq!(stream(&mut choice), pause);
+            settle(&mut choice);
         }
         // A reader that complains is as good.
         choice.reader_was_slow();
         choice.reader_was_slow();
-        assert_eq!(stream(&mut choice), 160);
+        assert_eq!(stream(&mut choice), 640);
+        settle(&mut choice);
         // Fast for a while: the next slow spell is like the first one.
         (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0));
         slow(&mut choice, usize::from(Spell::PREVAILS));

@@ -9,12 +9,19 @@ use crate::{
     sync::Ordering,
 };
 
-/// Plain copies go by whole blocks: each piece has a price of its own (its slot goes from core to core, the receiver
-/// misses its first lines), which shorter ones were measured not to earn back by having the receiver begin earlier.
-/// Streaming ones are slower, so that it pays for messages of at most so many bytes: in pieces of 4 KiB, and in halves
-/// of a block.
+/// Plain copies go by whole blocks, and in shorter messages by pieces of so many bytes up to so long a message: each piece
+/// has a price of its own (its slot goes from core to core, the receiver misses its first lines), which has to be
+/// earned back by having the receiver begin earlier. All are powers of two and divide a block.
+const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10)];
+
+/// Streaming copies are slower, so that shorter pieces pay: of 4 KiB in messages of at most so many bytes, of a quarter of a
+/// block and its gap up to the next limit, and beyond of half of that.
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
-const STREAMED_IN_HALVES: u32 = 64 << 10;
+const STREAMED_IN_QUARTERS: u32 = 128 << 10;
+
+/// The lines of a piece of fewer bytes are fetched before it is copied. Copies of more go by the processor's string
+/// instruction sooner or later, which need not fetch what it overwrites: for them it was measured to double the time.
+const PREFETCHED_BELOW: usize = 4 << 10;
 
 /// The sender's pool, for one message.
 #[derive(Debug)]
@@ -130,6 +137,7 @@ impl RingSender {
             copies.reader_was_slow();
         }
         let total = total as u32;
+        pool.skip_for(total as usize);
         let mut block = pool.take(pieces.blocks(total), to);
         let (mut offset, mut in_block) = (0, 0);
         loop {
@@ -188,16 +196,20 @@ impl Pieces {
     /// Cuts a message into at most so many pieces; if each is a block that must be possible.
     fn of(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
         if kind == CopyKind::Plain {
-            return Pieces { longest: shape.block_bytes, in_block: shape.block_bytes };
+            let in_block = shape.block_bytes;
+            let piece = PLAIN_PIECES.into_iter().find(|(up_to, _)| total <= *up_to);
+            let wanted = piece.map_or(in_block, |(_, bytes)| bytes.min(in_block));
+            let longest = if total.div_ceil(wanted) <= most { wanted } else { in_block };
+            return Pieces { longest, in_block };
         }
         let in_block = shape.pitch();
         let longest = if total <= STREAMED_IN_4_KIB {
             // A power of two that divides half a block, and so block and gap together.
             (4 << 10).min(shape.block_bytes / 2)
-        } else if total <= STREAMED_IN_HALVES {
-            in_block / 2
+        } else if total <= STREAMED_IN_QUARTERS {
+            in_block / 4
         } else {
-            in_block
+            in_block / 2
         };
         Pieces { longest: if total.div_ceil(longest) <= most { longest } else { in_block }, in_block }
     }
@@ -225,15 +237,17 @@ fn copy_piece(
         copies.streamed();
         return;
     }
-    let mut piece = pool.piece(position, len);
     #[cfg(not(loom))]
-    let before = copies.wants_time(len).then(crate::clock::ticks);
-    for line in (0..len).step_by(LINE_BYTES) {
-        prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));
+    let before = (pool.note_use(position, len) && copies.wants_time(len)).then(crate::clock::ticks);
+    let mut piece = pool.piece(position, len);
+    if len < PREFETCHED_BELOW {
+        for line in (0..len).step_by(LINE_BYTES) {
+            prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));
+        }
     }
     fill(piece, kind);
     #[cfg(not(loom))]
-    if let Some(before) = before.filter(|_| pool.is_warm()) {
+    if let Some(before) = before {
         copies.plain_took(len, crate::clock::ticks().wrapping_sub(before));
     }
 }

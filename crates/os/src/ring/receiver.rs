@@ -207,13 +207,14 @@ impl RingReceiver {
     /// Rules 9 and 11.
     #[inline(never)]
     fn leave_pool(&mut self) {
-        let (Some(pool), Some(pooled)) = (&self.pool, self.pooled.take()) else { return };
+        let (Some(pool), Some(pooled)) = (&mut self.pool, self.pooled.take()) else { return };
         if pooled.is_last {
             pool.free(pooled.position);
         }
         #[cfg(not(loom))]
         if let Some(limit) = self.slow_ticks_per_kib
             && pooled.len as usize >= SHORTEST_MEASURED
+            && pool.note_use(pooled.position, pooled.len as usize)
         {
             let took = crate::clock::ticks().wrapping_sub(pooled.since);
             if self.spell.note(is_slow(limit, pooled.len as usize, took)) {
