@@ -34,7 +34,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     if !library::claim_initialization() {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
-    let Started { process, client } =
+    let Started { process, client, checks } =
         start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     let initial = ErrorHandler::predefined(objects().initial_handler);
@@ -57,6 +57,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let library = library::begin(Running {
         process,
         client,
+        checks,
         communicators,
         groups,
         datatypes,

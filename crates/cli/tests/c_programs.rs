@@ -213,6 +213,7 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    param_check_off
     request_get_status
     thread_multiple
     thread_stress

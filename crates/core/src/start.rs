@@ -21,6 +21,8 @@ pub struct Started {
     pub process: Process<Ways>,
     /// Its connection to the launcher.
     pub client: Arc<Client>,
+    /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
+    pub checks: bool,
 }
 
 /// Why a process could not be started.
@@ -81,7 +83,11 @@ pub fn start() -> Result<Started, StartError> {
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
         process = process.with_heap(heap);
     }
-    Ok(Started { process, client })
+    let checks = params.mpi_param_check();
+    if !checks {
+        process = process.without_checks();
+    }
+    Ok(Started { process, client, checks })
 }
 
 /// The way over sockets, of a job whose launcher has made some.
