@@ -9,6 +9,7 @@ use std::path::Path;
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::coverage::Coverage;
+use oxmpi_abi::extensions::EXTENSIONS;
 use oxmpi_abi::prototype::{Param, params, rust_base};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -72,7 +73,8 @@ fn signatures() -> Result<String, Box<dyn Error>> {
 /// A second, anonymous script adds them: lld, the toolchain's linker here, joins the two; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
-    fs::write(&script, "{ global: MPI_*; PMPI_*; };\n")?;
+    let extensions: String = EXTENSIONS.iter().map(|name| format!(" {name}; P{name};")).collect();
+    fs::write(&script, format!("{{ global: MPI_*; PMPI_*;{extensions} }};\n"))?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     Ok(())

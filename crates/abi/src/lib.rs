@@ -10,6 +10,7 @@
 //! - [`constants`]: every constant under its C name, and [`constants::CONSTANTS`], the same as data;
 //! - [`errors`]: the error classes, their names and one sentence for each;
 //! - [`functions`]: the prototypes, and [`FuncId`], the number by which a function is named at run time;
+//! - [`extensions`]: what the library has beyond the standard;
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
 //! - [`coverage`]: which functions the C library defines by hand, read from its sources; the rest are made as stubs.
 //!
@@ -23,6 +24,7 @@ pub mod callbacks;
 pub mod constants;
 pub mod coverage;
 pub mod errors;
+pub mod extensions;
 pub mod functions;
 mod header;
 pub mod prototype;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use oxmpi_abi::FuncId;
+use oxmpi_abi::extensions::EXTENSIONS;
 
 /// The library under test. Cargo builds it into the directory that this test binary is in.
 fn library() -> PathBuf {
@@ -67,15 +68,51 @@ impl Drop for Installation {
 
 #[test]
 fn exports_are_those_of_the_standard() {
+    let names = FuncId::all().map(FuncId::name);
     let expected: BTreeSet<String> =
-        FuncId::all().flat_map(|id| [format!("W {id}"), format!("T P{id}")]).collect();
+        names.chain(EXTENSIONS).flat_map(|name| [format!("W {name}"), format!("T P{name}")]).collect();
     let listing = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
-    let found: BTreeSet<String> =
-        listing.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-    assert_eq!(expected.len(), 2 * 664);
+    // A version would stand behind an '@'.
+    assert!(!listing.contains('@'), "{listing}");
+    let all: Vec<String> = listing.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    let found: BTreeSet<String> = all.iter().cloned().collect();
+    assert_eq!(all.len(), found.len(), "a symbol stands there twice");
+    let count = |prefix: &str| found.iter().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((count("W MPI_"), count("T PMPI_")), (664, 664));
+    assert_eq!(expected.len(), 2 * (664 + EXTENSIONS.len()));
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
+}
+
+/// What a header declares of a name space.
+fn declared(header: &str, space: &str) -> BTreeSet<String> {
+    let words = header.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let functions = words.filter(|word| word.starts_with(space) && header.contains(&format!("{word}(")));
+    functions.map(str::to_owned).collect()
+}
+
+#[test]
+fn extensions_are_those_of_their_header() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/include/mpi-ext.h");
+    let text = if header.exists() { fs::read_to_string(header).unwrap() } else { String::new() };
+    let listed: BTreeSet<String> = EXTENSIONS.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(declared(&text, "MPIX_"), listed, "mpi-ext.h (left) and the list of crates/abi (right)");
+    let profiled: BTreeSet<String> = EXTENSIONS.iter().map(|name| format!("P{name}")).collect();
+    assert_eq!(declared(&text, "PMPIX_"), profiled, "mpi-ext.h (left) and the list of crates/abi (right)");
+}
+
+#[test]
+fn nothing_is_asked_of_the_loader_but_libraries_of_the_system() {
+    let dynamic = output(Command::new("readelf").args(["-d", "-W"]).arg(library()));
+    let system = ["libc.so", "libgcc_s.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "ld-linux"];
+    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    for line in needed {
+        assert!(system.iter().any(|name| line.contains(&format!("[{name}"))), "{line}");
+    }
+    // What is left open is the system's too: no name of MPI.
+    let open = output(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()));
+    assert!(!open.contains("MPI"), "{open}");
 }
 
 #[test]
