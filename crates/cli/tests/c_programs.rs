@@ -215,6 +215,7 @@ programs! {
     p2p_wildcards
     param_check_off
     request_get_status
+    requests_freed
     thread_multiple
     thread_stress
     thread_wake
