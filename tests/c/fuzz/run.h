@@ -65,6 +65,13 @@ static MPI_Comm pick_local(void)
 
 static MPI_Group pick_own_group(void) { return size > 1 ? MPI_GROUP_EMPTY : pick_MPI_Group(); }
 
+/* A handler after which the job goes on: even a senseless number may be one of the others. */
+static MPI_Errhandler pick_handler(void)
+{
+    MPI_Errhandler handler = pick_MPI_Errhandler();
+    return handler == MPI_ERRORS_ARE_FATAL || handler == MPI_ERRORS_ABORT ? MPI_ERRORS_RETURN : handler;
+}
+
 /* No communicator at all. */
 static MPI_Comm pick_bad_comm(void) { return once_in(2) ? MPI_COMM_NULL : (MPI_Comm) (intptr_t) (0x1000000 + draw() % 4096); }
 static MPI_Win pick_bad_win(void) { return once_in(2) ? MPI_WIN_NULL : (MPI_Win) (intptr_t) (0x1000000 + draw() % 4096); }

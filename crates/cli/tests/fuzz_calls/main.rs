@@ -82,7 +82,8 @@ fn run(way: Way, directory: &Path, program: &Path, seed: u64) -> Result<(), Stri
     if output.status.code() == Some(GOOD) {
         return Ok(());
     }
-    Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    let [out, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    Err(format!("{}\n{out}{errors}", output.status))
 }
 
 #[test]
