@@ -7,7 +7,9 @@
 
 mod client;
 mod debian;
+mod demos;
 mod expected;
+mod ferrompi;
 mod job;
 mod left_out;
 mod options;
@@ -21,6 +23,7 @@ mod witness;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::install::install;
 use crate::root;
@@ -85,6 +88,7 @@ struct Plan {
 }
 
 fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
+    let begin = Instant::now();
     let directory = root().join("target/conformance");
     make_directory(&directory.join("records"))?;
     let prefix = match &options.prefix {
@@ -111,6 +115,7 @@ fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
         part.tests.push(test);
         add(&mut results, part)?;
     }
+    let before_suite = Instant::now();
     let suite = Suite { client: &client, witness, directory: &directory, patience: options.patience };
     for module in &plan.modules {
         for round in rounds {
@@ -119,7 +124,13 @@ fn judge(options: &Options, rounds: &[Round]) -> Result<(), Failure> {
             }
         }
     }
+    let in_suite = before_suite.elapsed();
     other_programs(&plan, &runnable, (&client, &prefix, &directory), &mut results)?;
+    println!(
+        "mpi4py's suite took {:.1} s, all together {:.1} s",
+        in_suite.as_secs_f64(),
+        begin.elapsed().as_secs_f64()
+    );
     conclude(&results, options.shrink, &directory)
 }
 

@@ -30,13 +30,16 @@ pub(crate) fn test() -> Result<(), Failure> {
 }
 
 /// All fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive
-/// model, matching against its rule.
+/// model, matching against its rule, calls of the C interface.
 pub(crate) fn fuzz(seconds: u64) -> Result<(), Failure> {
+    let prefix = root().join("target/test-prefix");
+    install(&prefix, false)?;
     // A test that runs longer than those of every other kind has no time limit but its own.
     Run::cargo()
         .args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--profile", "fuzz"])
         .args(["-E", "binary(/^fuzz/)"])
         .env("OXMPI_FUZZ_SECONDS", seconds.to_string())
+        .env("OXMPI_TEST_PREFIX", &prefix)
         .show()
 }
 

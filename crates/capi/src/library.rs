@@ -31,6 +31,8 @@ use std::thread::ThreadId;
 pub(crate) struct Running {
     pub(crate) process: Process<Ways>,
     pub(crate) client: Arc<Client>,
+    /// Whether what no use of an argument would reveal is looked at (parameter mpi_param_check).
+    pub(crate) checks: bool,
     pub(crate) communicators: Table<Arc<Communicator>>,
     pub(crate) files: Table<Arc<File>>,
     pub(crate) groups: Table<Arc<Group>>,
@@ -291,17 +293,10 @@ impl Running {
     ) -> Result<UserBuf> {
         let datatype = self.datatype(datatype)?;
         let count = check_count(count)?;
-        datatype.check_committed()?;
+        if self.checks {
+            check_buffer(address, count, &datatype)?;
+        }
         let layout = datatype.layout();
-        if address.is_null() && count > 0 && layout.size() > 0 && bytes_lie_at_null(&datatype) {
-            return Err(MpiError::new(
-                abi::MPI_ERR_BUFFER,
-                format!("the buffer is a null pointer, with a count of {count}"),
-            ));
-        }
-        if address as usize == abi::MPI_IN_PLACE {
-            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
-        }
         if layout.packed_len(count).is_err() {
             return Err(MpiError::new(
                 abi::MPI_ERR_COUNT,
@@ -333,6 +328,21 @@ fn no_communicator(comm: Comm, bad: BadHandle) -> MpiError {
     };
     let text = format!("the communicator is {name}, which is there between MPI_Init and MPI_Finalize only");
     MpiError::new(abi::MPI_ERR_COMM, text)
+}
+
+/// What is wrong with a buffer that could be used only wrongly.
+fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
+    datatype.check_committed()?;
+    if address.is_null() && count > 0 && datatype.layout().size() > 0 && bytes_lie_at_null(datatype) {
+        return Err(MpiError::new(
+            abi::MPI_ERR_BUFFER,
+            format!("the buffer is a null pointer, with a count of {count}"),
+        ));
+    }
+    if address as usize == abi::MPI_IN_PLACE {
+        return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
+    }
+    Ok(())
 }
 
 /// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.

@@ -88,7 +88,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client } =
+    let Started { process, client, checks } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     process.keep_pending(true);
@@ -106,6 +106,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     let library: &'static Running = Box::leak(Box::new(Running {
         process,
         client,
+        checks,
         communicators,
         files: Table::new(),
         groups,

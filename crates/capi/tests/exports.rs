@@ -81,6 +81,19 @@ fn exports_are_those_of_the_standard() {
 }
 
 #[test]
+fn nothing_is_asked_of_the_loader_but_libraries_of_the_system() {
+    let dynamic = output(Command::new("readelf").args(["-d", "-W"]).arg(library()));
+    let system = ["libc.so", "libgcc_s.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "ld-linux"];
+    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    for line in needed {
+        assert!(system.iter().any(|name| line.contains(&format!("[{name}"))), "{line}");
+    }
+    // What is left open is the system's too: no name of MPI.
+    let open = output(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()));
+    assert!(!open.contains("MPI"), "{open}");
+}
+
+#[test]
 fn both_names_are_the_same_code() {
     let listing = output(Command::new("readelf").args(["--dyn-syms", "-W"]).arg(library()));
     let mut places = std::collections::BTreeMap::new();

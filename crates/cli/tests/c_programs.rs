@@ -234,6 +234,7 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    param_check_off
     partitioned_basic
     partitioned_errors
     partitioned_order
@@ -244,6 +245,7 @@ programs! {
     persistent_threads
     persistent_vector
     request_get_status
+    requests_freed
     session_buffers
     session_cycles
     session_errors

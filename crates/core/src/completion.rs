@@ -48,9 +48,10 @@ fn counts<F: Fabric>(domain: &Domain<F>, request: u64) -> bool {
 }
 
 /// Whether any of these is a request that counts, of which a call for some of several can tell.
-fn any_counts<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<bool> {
-    check_all(domain, requests)?;
-    Ok(requests.iter().any(|request| counts(domain, *request)))
+fn any_counts<F: Fabric>(process: &Process<F>, requests: &[u64]) -> Result<bool> {
+    let mut domain = process.domain.lock();
+    check_all(process, &mut domain, requests)?;
+    Ok(requests.iter().any(|request| counts(&domain, *request)))
 }
 
 /// Whether a request is complete; it stays.
@@ -109,7 +110,11 @@ fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     Ok(done)
 }
 
-fn check_all<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<()> {
+/// Before anything is waited for. Whoever does without this check meets a bad handle when its turn comes.
+fn check_all<F: Fabric>(process: &Process<F>, domain: &mut Domain<F>, requests: &[u64]) -> Result<()> {
+    if !process.checks {
+        return Ok(());
+    }
     requests.iter().try_for_each(|request| peek(domain, *request).map(drop))
 }
 
@@ -172,7 +177,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
-        check_all(&mut self.domain.lock(), requests)?;
+        check_all(self, &mut self.domain.lock(), requests)?;
         self.look(|domain| requests.iter().map(|request| peek(domain, *request)).collect())
     }
 
@@ -181,7 +186,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn peek_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         self.look(|domain| peek_first(domain, requests)).map(Some)
@@ -192,17 +197,20 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn peek_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         self.look(|domain| peek_some(domain, requests)).map(Some)
     }
 
-    /// Checks that all are requests.
+    /// Checks that all are requests, unless it was told not to ([`Process::without_checks`]).
     ///
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn check_requests(&self, requests: impl IntoIterator<Item = u64>) -> Result<()> {
+        if !self.checks {
+            return Ok(());
+        }
         let mut domain = self.domain.lock();
         requests.into_iter().try_for_each(|request| peek(&mut domain, request).map(drop))
     }
@@ -212,7 +220,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none; then nothing was waited for.
     pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
-        check_all(&mut self.domain.lock(), requests)?;
+        check_all(self, &mut self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
             done(at, self.wait_raw(request)?);
         }
@@ -244,7 +252,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn wait_any(&self, requests: &[u64]) -> Result<Option<Indexed>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         self.wait_for(|domain| take_first(domain, requests).transpose()).map(Some)
@@ -255,7 +263,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         self.look(|domain| take_first(domain, requests)).map(Some)
@@ -266,7 +274,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn wait_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         let some = self.wait_for(|domain| match take_some(domain, requests) {
@@ -281,7 +289,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
-        if !any_counts(&mut self.domain.lock(), requests)? {
+        if !any_counts(self, requests)? {
             return Ok(None);
         }
         self.look(|domain| take_some(domain, requests)).map(Some)

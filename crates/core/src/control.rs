@@ -18,7 +18,7 @@ use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::{CELL_BYTES, ControlSection};
-use oxmpi_plan::Call;
+use oxmpi_plan::{Call, Collective};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,6 +74,17 @@ enum Made {
     Combined(Kernel),
     /// One for each rank, of blocks of so many bytes from each.
     Exchanged(usize),
+}
+
+impl Made {
+    /// The collective whose results are made so.
+    fn collective(self) -> Collective {
+        match self {
+            Made::Nothing => Collective::Barrier,
+            Made::Combined(_) => Collective::Allreduce,
+            Made::Exchanged(_) => Collective::Alltoall,
+        }
+    }
 }
 
 impl<'a> Small<'a> {
@@ -139,7 +150,7 @@ impl<F: Fabric> Process<F> {
             return Err(of_fault(Fault::Revoked));
         }
         let generation = control.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        self.tool.calls.count_small(small.kernel.is_some(), self.is_threaded());
+        self.tool.calls.count_small(small.made.collective(), self.is_threaded());
         let mut packed = [0u8; CELL_BYTES];
         let contribution = match small.contribution.as_contiguous() {
             Some(bytes) => bytes.slice(0, small.len),

@@ -45,6 +45,8 @@ pub struct Process<F> {
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
     threaded: AtomicBool,
+    /// Whether arrays of requests are checked as a whole before the first of them is used.
+    pub(crate) checks: bool,
     next_context: AtomicU32,
     world: Arc<Communicator>,
     own: Arc<Communicator>,
@@ -362,6 +364,7 @@ impl<F: Fabric> Process<F> {
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
+            checks: true,
             // 0, 1 and 2 name world, self and the meeting.
             next_context: AtomicU32::new(3),
             world,
@@ -381,6 +384,12 @@ impl<F: Fabric> Process<F> {
     /// The process on this node: those on nodes of the same number can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
+    }
+
+    /// The process without the checks that go over whole arrays of requests before the first is used. A bad handle is
+    /// an error all the same, but requests before it may be gone by then.
+    pub fn without_checks(self) -> Process<F> {
+        Process { checks: false, ..self }
     }
 
     /// Memory from which peers copy messages by themselves, if this process has such.

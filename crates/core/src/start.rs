@@ -22,6 +22,8 @@ pub struct Started {
     pub process: Process<Ways>,
     /// Its connection to the launcher.
     pub client: Arc<Client>,
+    /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
+    pub checks: bool,
 }
 
 /// Why a process could not be started.
@@ -93,7 +95,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
         process = process.with_heap(heap);
     }
-    Ok(Started { process, client })
+    let checks = params.mpi_param_check();
+    if !checks {
+        process = process.without_checks();
+    }
+    Ok(Started { process, client, checks })
 }
 
 impl Process<Ways> {

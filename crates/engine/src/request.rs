@@ -418,6 +418,12 @@ impl Slot {
         matches!(self.state, State::Posted | State::Active)
     }
 
+    /// Whether it goes on, but whoever started it has let go of it: nobody has a right to ask. (A buffered send is let
+    /// go of by the engine itself.)
+    fn is_freed(&self) -> bool {
+        self.detached && self.kept == 0
+    }
+
     /// Makes a plain receive one that can keep more.
     fn widen(&mut self) {
         if self.state == State::Posted {
@@ -535,6 +541,7 @@ impl Requests {
     pub(crate) fn find(&self, id: RequestId) -> Found {
         match self.slot(id) {
             None => Found::Stale,
+            Some(s) if s.is_freed() => Found::Stale,
             Some(s) => s.completed().map_or(Found::Active, Found::Complete),
         }
     }
@@ -543,7 +550,9 @@ impl Requests {
     #[inline]
     pub(crate) fn take(&mut self, id: RequestId) -> Found {
         let Some((index, slot)) = self.slot_mut(id) else { return Found::Stale };
-        let Some(completion) = slot.completed() else { return Found::Active };
+        let Some(completion) = slot.completed() else {
+            return if slot.is_freed() { Found::Stale } else { Found::Active };
+        };
         self.release(index);
         Found::Complete(completion)
     }
@@ -694,6 +703,9 @@ impl Requests {
     /// Nobody will ask for this request any more. Returns whether there was one.
     pub(crate) fn detach(&mut self, id: RequestId) -> bool {
         let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.is_freed() {
+            return false;
+        }
         if !slot.is_open() {
             self.release(index);
         } else {
@@ -975,7 +987,8 @@ mod tests {
         let mut all = Requests::new();
         let id = all.insert(Work::External);
         assert!(all.detach(id));
-        assert!(matches!(all.find(id), Found::Active));
+        assert!(matches!(all.find(id), Found::Stale) && matches!(all.take(id), Found::Stale));
+        assert!(!all.detach(id), "twice");
         all.complete(id, Completion::EMPTY);
         assert!(matches!(all.find(id), Found::Stale));
         assert!(!all.detach(id));

@@ -299,6 +299,11 @@ impl Params {
         }
     }
 
+    /// Whether the arguments of calls are checked where that costs.
+    pub fn mpi_param_check(&self) -> bool {
+        self.number(Id::mpi_param_check) != 0
+    }
+
     /// The transport that was asked for by name, and where.
     pub(crate) fn asked_rpi(&self) -> Option<(Transport, &Source)> {
         let source = &self.sources[Id::rpi as usize];
@@ -368,6 +373,13 @@ parameters! {
         aliases: ["initial_errhandler"], level: User,
         help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
                errors before MPI_Init and after MPI_Finalize.",
+    }
+    mpi_param_check: by_hand {
+        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Whether the arguments of calls are checked (1) or, where a check costs, trusted (0). With 0 a null buffer, \
+               a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
+               that is no request is met only after those before it in its array. Handles are looked up in any case.",
     }
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 131072, limits: 0..=524288, power_of_two: false,
@@ -542,6 +554,7 @@ mod tests {
         assert_eq!(params.shm_ring_slots(), 65536);
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::Off);
+        assert!(params.mpi_param_check());
         assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Tcp, 100));
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
@@ -554,6 +567,13 @@ mod tests {
         assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Shm, 20));
         assert_eq!((params.rpi_tcp_short(), params.rpi_tcp_sockbuf()), (65535, -1));
         assert_eq!((params.btl_tcp_if_include(), params.btl_tcp_if_exclude()), ("", ""));
+    }
+
+    #[test]
+    fn arguments_are_checked_unless_a_user_says_otherwise() {
+        assert!(Params::default().mpi_param_check());
+        assert!(!Params::default().with("mpi_param_check", "0").unwrap().mpi_param_check());
+        assert!(Params::default().with("mpi_param_check", "2").is_err());
     }
 
     #[test]

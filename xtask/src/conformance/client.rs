@@ -75,8 +75,13 @@ impl Client {
     /// `mpirun` with what all jobs have in common: it ends when we do, the environment has our directories in front,
     /// nothing of the caller's Python, and one thread for each rank's linear algebra.
     pub(super) fn mpirun(&self) -> Command {
+        self.command(&self.prefix.join("bin/mpirun"))
+    }
+
+    /// A program with the environment that all jobs have in common, and that ends when we do.
+    pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM"]).arg(self.prefix.join("bin/mpirun"));
+        command.args(["--pdeathsig", "TERM"]).arg(program);
         let mut path =
             std::env::join_paths([self.environment.join("bin"), self.prefix.join("bin")]).unwrap_or_default();
         if let Some(rest) = std::env::var_os("PATH") {
@@ -97,6 +102,11 @@ impl Client {
     /// The Python that has mpi4py.
     pub(super) fn python(&self) -> PathBuf {
         self.environment.join("bin/python")
+    }
+
+    /// The examples of the source distribution.
+    pub(super) fn demo(&self, name: &str) -> PathBuf {
+        self.suite.with_file_name("demo").join(name)
     }
 
     /// The modules of the suite by name.

@@ -7,9 +7,10 @@ use crate::run::Failure;
 
 pub(super) const HELP: &str = "\
 cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test suite module by module, mpi4py's
-                                    benchmarks, NetPIPE and HPCC
+                                    benchmarks and demos, NetPIPE, HPCC and ferrompi
 
   --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
+  --five                5 ranks as well: an odd number with more than one level of a tree
   --rpi shm,tcp         the ways messages take
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
   --all                 also the modules of chapters that OxMPI does not have
@@ -82,6 +83,7 @@ impl Default for Options {
 /// Reads the words after `conformance`; nothing if help is asked for. An error names the word.
 pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
     let mut options = Options::default();
+    let mut five = false;
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
         let (option, attached) = match word.split_once('=') {
@@ -98,6 +100,7 @@ pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
             "--rpi" => options.rpis = list(option, value()?, Rpi::from_name)?,
             "--module" => options.module = Some(value()?.to_owned()),
             "--all" => options.all = true,
+            "--five" => five = true,
             "--shrink" => options.shrink = true,
             // Jobs run elsewhere.
             "--prefix" => {
@@ -111,6 +114,9 @@ pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
             }
             _ => return Err(Failure::new(format!("conformance has no option '{word}'\n\n{HELP}"))),
         }
+    }
+    if five && !options.ranks.contains(&5) {
+        options.ranks.push(5);
     }
     Ok(Some(options))
 }
@@ -134,6 +140,8 @@ mod tests {
         assert_eq!((options.ranks, options.rpis, options.all), (vec![2, 7], vec![Rpi::Tcp], true));
         assert_eq!(options.patience, Duration::from_secs(9));
         assert!(read(&["--module", "comm", "-h"]).unwrap().is_none());
+        assert_eq!(read(&["--five", "--ranks", "2"]).unwrap().unwrap().ranks, [2, 5]);
+        assert_eq!(read(&["--five"]).unwrap().unwrap().ranks, [1, 2, 3, 5]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The other programs: mpi4py's benchmarks, NetPIPE and HPCC, each with a check of what it prints.
+//! The other programs: mpi4py's benchmarks and demos, NetPIPE, HPCC and ferrompi, each with a check of what it prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,31 +6,46 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::debian;
 use super::job::{self, Ending, Limits};
 use super::results::{Part, Place, Test, Verdict};
+use super::{debian, demos, ferrompi};
 use crate::run::{Failure, Run};
 
-/// The longest time for one of them.
-const LIMIT: Duration = Duration::from_secs(300);
+/// The longest time for one of them, unless it says so itself.
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A program, with the numbers of ranks that it is run with.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) ranks: &'static [u32],
+    /// The longest time for it.
+    pub(super) limit: Duration,
+    /// What is started.
+    pub(super) launch: Launch,
     /// Makes it in a directory, if it must be made. An error is a verdict on us: it does not compile.
-    build: fn(&Path, &Path) -> Result<(), Failure>,
-    /// Adds the program and its arguments to `mpirun`, and makes the files that it reads in its directory.
-    start: Start,
+    pub(super) build: fn(&Path, &Path) -> Result<(), Failure>,
+    /// Adds the program and its arguments to what is started, and makes the files that it reads in its directory.
+    pub(super) start: Start,
     /// Says what is wrong with what it wrote: its output, and its directory.
-    check: fn(&str, &Path, u32) -> Result<(), String>,
+    pub(super) check: fn(&str, &Path, u32) -> Result<(), String>,
 }
 
-pub(super) const PROGRAMS: [Program; 6] = [
+/// What is started.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Launch {
+    /// `mpirun`, with the number of ranks and the way.
+    Mpirun,
+    /// A program that starts `mpirun` by itself. The environment says the way.
+    ByItself(&'static str),
+}
+
+pub(super) const PROGRAMS: [Program; 12] = [
     Program {
         name: "bench_helloworld",
         ranks: &[4],
+        limit: LIMIT,
+        launch: Launch::Mpirun,
         build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
             mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "helloworld"]);
@@ -41,6 +56,8 @@ pub(super) const PROGRAMS: [Program; 6] = [
     Program {
         name: "bench_ringtest",
         ranks: &[4],
+        limit: LIMIT,
+        launch: Launch::Mpirun,
         build: |_, _| Ok(()),
         start: |mpirun, client, _, _| {
             mpirun.arg(client.python()).args(["-m", "mpi4py.bench", "ringtest", "-l", "200", "-n", "4096"]);
@@ -53,13 +70,28 @@ pub(super) const PROGRAMS: [Program; 6] = [
     // Receives are posted in advance and from anybody.
     netpipe("netpipe_any", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-a", "-z"])),
     netpipe("netpipe_sync", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-S"])),
-    Program { name: "hpcc", ranks: &[2, 4], build: build_hpcc, start: start_hpcc, check: check_hpcc },
+    Program {
+        name: "hpcc",
+        ranks: &[2, 4],
+        limit: LIMIT,
+        launch: Launch::Mpirun,
+        build: build_hpcc,
+        start: start_hpcc,
+        check: check_hpcc,
+    },
+    demos::FUTURES,
+    demos::FUTURES_MODULE,
+    demos::TEST_RUN,
+    demos::INIT_FINI,
+    demos::CHECK_MPIEXEC,
+    ferrompi::EXAMPLES,
 ];
 
-type Start = fn(&mut Command, &Client, &Path, Place) -> Result<(), Failure>;
+pub(super) type Start = fn(&mut Command, &Client, &Path, Place) -> Result<(), Failure>;
 
 const fn netpipe(name: &'static str, start: Start) -> Program {
-    Program { name, ranks: &[2], build: build_netpipe, start, check: check_netpipe }
+    let launch = Launch::Mpirun;
+    Program { name, ranks: &[2], limit: LIMIT, launch, build: build_netpipe, start, check: check_netpipe }
 }
 
 impl Program {
@@ -77,10 +109,22 @@ impl Program {
         let _ = fs::remove_dir_all(&own);
         super::make_directory(&own)?;
         let log = directory.join(format!("{name}.log"));
-        let mut command = client.mpirun();
-        command.current_dir(&own).args(["-n", &place.ranks.to_string()]).args(place.rpi.arguments());
+        let mut command = match self.launch {
+            Launch::Mpirun => {
+                let mut command = client.mpirun();
+                command.args(["-n", &place.ranks.to_string()]).args(place.rpi.arguments());
+                command
+            }
+            Launch::ByItself(program) => {
+                let mut command = client.command(Path::new(program));
+                command.env("OXMPI_MCA_rpi", place.rpi.name()).env("PYTHON", client.python());
+                command.env("NP", place.ranks.to_string());
+                command
+            }
+        };
+        command.current_dir(&own);
         (self.start)(&mut command, client, made, place)?;
-        let ending = job::run(command, &own, &log, Limits { patience: LIMIT, total: LIMIT })?;
+        let ending = job::run(command, &own, &log, Limits { patience: self.limit, total: self.limit })?;
         let output = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
         let (verdict, text) = match ending {
             Ending::Exit(0) => match (self.check)(&output, &own, place.ranks) {
@@ -88,7 +132,7 @@ impl Program {
                 Err(text) => (Verdict::Failed, text),
             },
             Ending::Exit(code) => (Verdict::Crashed, format!("exit code {code}\n{}", job::tail(&log, 12))),
-            _ => (Verdict::Hung, format!("no end after {} s\n{}", LIMIT.as_secs(), job::tail(&log, 12))),
+            _ => (Verdict::Hung, format!("no end after {} s\n{}", self.limit.as_secs(), job::tail(&log, 12))),
         };
         let mut part = Part::new(self.name, place);
         part.tests.push(Test::new(self.name, verdict, text));

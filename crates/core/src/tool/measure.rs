@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Calls {
     by_algorithm: Box<[AtomicU64]>,
-    /// Barriers and allreduces that took place in a control section.
-    small: [AtomicU64; 2],
+    /// Collectives that took place in a control section.
+    small: [AtomicU64; Collective::ALL.len()],
     /// The number of the last algorithm of each collective.
     last: [AtomicU8; Collective::ALL.len()],
 }
@@ -41,17 +41,15 @@ impl Calls {
         self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
     }
 
-    /// Counts a collective in a control section: an allreduce, or else a barrier. The lane is not locked; `threaded`: other
-    /// threads may do the same.
+    /// Counts a collective in a control section. The lane is not locked; `threaded`: other threads may do the same.
     #[inline]
-    pub(crate) fn count_small(&self, is_allreduce: bool, threaded: bool) {
-        let count = &self.small[usize::from(is_allreduce)];
+    pub(crate) fn count_small(&self, collective: Collective, threaded: bool) {
+        let count = &self.small[collective as usize];
         if threaded {
             count.fetch_add(1, Ordering::Relaxed);
         } else {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        let collective = if is_allreduce { Collective::Allreduce } else { Collective::Barrier };
         self.last[collective as usize].store(CONTROL_SECTION, Ordering::Relaxed);
     }
 }
@@ -100,9 +98,7 @@ impl<F: Fabric> Process<F> {
             Quantity::Sleeps => self.door.as_ref().map_or(0, |door| door.slept().0),
             Quantity::HeapSize => heap().0 as u64,
             Quantity::HeapUsed => heap().1 as u64,
-            Quantity::Small(is_allreduce) => {
-                self.tool.calls.small[usize::from(is_allreduce)].load(Ordering::Relaxed)
-            }
+            Quantity::Small(collective) => self.tool.calls.small[collective as usize].load(Ordering::Relaxed),
             Quantity::Calls(id) => self.tool.calls.by_algorithm.get(id.index())?.load(Ordering::Relaxed),
             _ => {
                 let mut domain = self.domain.try_enter().ok()?;

@@ -155,7 +155,7 @@ pub(super) enum Quantity {
     Sleeps,
     Asleep,
     Transport,
-    Small(bool),
+    Small(Collective),
     Calls(AlgorithmId),
     LastAlgorithm(Collective),
 }
@@ -314,10 +314,13 @@ const TABLE: &[Row] = &[
         "How often a thread of this process has slept because it waited."),
     Row("time_asleep", Timer, Nothing, Tune, Category::Waiting, Quantity::Asleep,
         "For how long the threads of this process have slept because they waited, seconds."),
-    Row("coll_barrier_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(false),
+    Row("coll_barrier_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(Collective::Barrier),
         "Barriers in a control section of shared memory, past all algorithms."),
-    Row("coll_allreduce_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(true),
+    Row("coll_allreduce_control_section_calls", Counter, Nothing, Tune, Category::Collectives, Quantity::Small(Collective::Allreduce),
         "Allreduces of a few bytes in a control section of shared memory, past all algorithms."),
+    Row("coll_alltoall_control_section_calls", Counter, Nothing, Tune, Category::Collectives,
+        Quantity::Small(Collective::Alltoall),
+        "All-to-alls of a few bytes in a control section of shared memory, past all algorithms."),
 ];
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl Wait<'_> {
     /// who sends the next piece may need this processor.
     #[inline]
     pub fn renew(&mut self) -> bool {
-        if self.door.policy.oversubscribed {
+        if self.door.oversubscribed {
             return false;
         }
         (self.started, self.phase) = (None, Phase::Spin);

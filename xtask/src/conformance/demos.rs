@@ -1,0 +1,126 @@
+//! mpi4py's demos that judge an MPI library: pools of processes, `mpi4py.run`, starting and ending in all ways, and what
+//! mpi4py makes of the launcher.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::programs::{Launch, Program};
+
+/// They take seconds; a pool whose workers cannot be started waits for ever.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Pools: with one rank workers are spawned, with more the others serve.
+pub(super) const FUTURES: Program = Program {
+    name: "demo_futures",
+    ranks: &[1, 2],
+    limit: LIMIT,
+    launch: Launch::Mpirun,
+    build: |_, _| Ok(()),
+    start: |mpirun, client, _, _| {
+        mpirun.arg(client.python()).arg(client.demo("futures/test_futures.py"));
+        Ok(())
+    },
+    check: check_unittest,
+};
+
+/// The same under the module that makes all ranks but one workers.
+pub(super) const FUTURES_MODULE: Program = Program {
+    name: "demo_futures_module",
+    ranks: &[1, 2],
+    start: |mpirun, client, _, _| {
+        mpirun
+            .arg(client.python())
+            .args(["-m", "mpi4py.futures"])
+            .arg(client.demo("futures/test_futures.py"));
+        Ok(())
+    },
+    ..FUTURES
+};
+
+/// Jobs of `mpi4py.run`, which ends a job when one of its ranks has failed.
+pub(super) const TEST_RUN: Program = Program {
+    name: "demo_test_run",
+    ranks: &[2],
+    launch: Launch::ByItself("python"),
+    start: |python, client, _, _| {
+        python.arg(client.demo("test-run/test_run.py")).arg("-v");
+        Ok(())
+    },
+    ..FUTURES
+};
+
+/// All levels of threads, all handlers of errors; ending before, after and without mpi4py.
+pub(super) const INIT_FINI: Program = Program {
+    name: "demo_init_fini",
+    ranks: &[2],
+    launch: Launch::ByItself("sh"),
+    start: |shell, client, _, _| start_script(shell, &client.demo("init-fini/run.sh")),
+    check: check_init_fini,
+    ..FUTURES
+};
+
+/// Whether mpi4py warns of a launcher that does not belong to the library, and only then.
+pub(super) const CHECK_MPIEXEC: Program = Program {
+    name: "demo_check_mpiexec",
+    ranks: &[2],
+    launch: Launch::ByItself("sh"),
+    start: |shell, client, _, _| start_script(shell, &client.demo("check-mpiexec/run.sh")),
+    check: check_mpiexec,
+    ..FUTURES
+};
+
+fn start_script(shell: &mut Command, script: &Path) -> Result<(), crate::run::Failure> {
+    shell.arg(script);
+    Ok(())
+}
+
+/// The verdict of Python's own test runner, behind the number of tests.
+fn check_unittest(output: &str, _: &Path, _: u32) -> Result<(), String> {
+    let run =
+        output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse::<u32>().ok());
+    let good =
+        output.lines().any(|line| line == "OK" || line.starts_with("OK (")) && !output.contains("FAILED (");
+    match run {
+        Some(run) if run > 0 && good => Ok(()),
+        _ => Err(format!("no verdict, or a bad one:\n{output}")),
+    }
+}
+
+/// The shell shows each command; it stops at the first that fails.
+fn check_init_fini(output: &str, _: &Path, _: u32) -> Result<(), String> {
+    let jobs = output.lines().filter(|line| line.starts_with("+ ") && line.contains("/test_")).count();
+    if jobs >= 24 { Ok(()) } else { Err(format!("only {jobs} jobs:\n{output}")) }
+}
+
+/// The shell ends with the first command that fails. Those in pipelines are shown to their readers, not to us.
+fn check_mpiexec(output: &str, _: &Path, _: u32) -> Result<(), String> {
+    let shown = output.lines().any(|line| line.starts_with("+ ") && line.contains("mpiexec -n 2"));
+    if shown { Ok(()) } else { Err(format!("it has not found mpiexec:\n{output}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_read() {
+        let check = |text: &str| check_unittest(text, Path::new(""), 1);
+        assert!(check("...\n----\nRan 54 tests in 2.2s\n\nOK\n").is_ok());
+        assert!(check("...\nRan 54 tests in 2.2s\n\nOK (skipped=3)\n").is_ok());
+        assert!(check("...\nRan 54 tests in 2.2s\n\nFAILED (errors=1)\n").is_err());
+        assert!(check("Ran 0 tests in 0.0s\n\nOK\n").is_err());
+        assert!(check("").is_err());
+    }
+
+    #[test]
+    fn a_script_must_have_come_to_its_end() {
+        let jobs = |n: usize| "+ mpiexec -n 2 python init-fini/test_0.py errors=abort\n".repeat(n);
+        assert!(check_init_fini(&jobs(24), Path::new(""), 2).is_ok());
+        assert!(check_init_fini(&jobs(14), Path::new(""), 2).is_err());
+        assert!(
+            check_mpiexec("+ env mpiexec -n 2 python -c from mpi4py import MPI\n", Path::new(""), 2).is_ok()
+        );
+        assert!(check_mpiexec("+ command -v mpiexec\n", Path::new(""), 2).is_err());
+    }
+}
