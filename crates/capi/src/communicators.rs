@@ -207,14 +207,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.2. No process was spawned by another one: spawning is not there yet.
-    fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
-        on_none(FuncId::MPI_Comm_get_parent, |_| {
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(parent, abi::MPI_COMM_NULL, "parent") }
-        })
-    }
-
     /// MPI-5.0 section 7.4.2. Collective over the group.
     fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {

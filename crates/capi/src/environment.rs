@@ -1,6 +1,7 @@
 //! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
 
 use crate::attributes::delete_attributes;
+use crate::communicators;
 use crate::errors::{end_job, end_jobs_through, on_none, outcome, put_string};
 use crate::export;
 use crate::fortran_types::FortranTypes;
@@ -20,6 +21,7 @@ use oxmpi_objects::info::Info;
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_os::segment::RankState;
 use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
 
 /// Starts MPI with at most the wanted thread level; returns the one granted.
 fn initialize(wanted: c_int) -> Result<c_int> {
@@ -34,7 +36,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     if !library::claim_initialization() {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
-    let Started { process, client } =
+    let Started { process, client, parent } =
         start().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     let initial = ErrorHandler::predefined(objects().initial_handler);
@@ -66,9 +68,15 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         level,
         wanted_level: wanted,
         attribute_values,
+        parent: OnceLock::new(),
         main_thread: std::thread::current().id(),
         ordinary_memory: OrdinaryMemory::default(),
     });
+    if let Some(parent) = parent {
+        parent.errhandler_cell().set(library.process.world().errhandler());
+        // It is the first to be set.
+        let _ = library.parent.set(communicators::enlist(library, parent));
+    }
     let status = library.client.segment().status();
     export::note_calls_in(status.last_call_cell());
     status.set_state(RankState::Initialized);

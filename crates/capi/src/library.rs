@@ -20,8 +20,8 @@ use oxmpi_objects::predefined::Predefined;
 use oxmpi_rt::client::Client;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 /// MPI between MPI_Init and MPI_Finalize.
@@ -40,6 +40,8 @@ pub(crate) struct Running {
     pub(crate) wanted_level: c_int,
     /// What the attributes say that the library sets.
     pub(crate) attribute_values: Values,
+    /// The communicator with those who have spawned this process's job.
+    pub(crate) parent: OnceLock<Comm>,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
     /// What MPI_Alloc_mem gave when the heap had no room.

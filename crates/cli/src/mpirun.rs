@@ -12,7 +12,7 @@ use std::time::Duration;
 use oxmpi_abi::FuncId;
 use oxmpi_os::{cpus, host};
 use oxmpi_param::{Found, Params, Source};
-use oxmpi_rt::launch::{self, App, Launch, LaunchError, Stdin};
+use oxmpi_rt::launch::{self, App, Launch, LaunchError, Stdin, Wanted};
 
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
@@ -107,8 +107,27 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
         quiet: options.quiet,
         timeout: timeout(options)?,
         library_directory: prefix::library_directory(),
+        find_program,
         call_name: |call| FuncId::from_index(call.checked_sub(1)?).map(FuncId::name),
     })
+}
+
+/// Finds a program that a process of the job wants to spawn.
+fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
+    if let Some(hosts) = wanted.hosts
+        && let Some(host) = hosts::Hosts::of_list(hosts)?.elsewhere()
+    {
+        return Err(not_here(host));
+    }
+    let search = Search { path: wanted.path, directory: Some(wanted.directory) };
+    search.find(wanted.program).map_err(|(text, _)| text)
+}
+
+fn not_here(host: &str) -> String {
+    format!(
+        "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say 'localhost'",
+        host::name()
+    )
 }
 
 /// The time that the job has: by the option, or by the variable that other launchers know as well.
@@ -218,14 +237,7 @@ fn app(program: &Program, options: &Options) -> Result<App, Stop> {
 fn ranks(program: &Program) -> Result<u32, Stop> {
     let hosts = &program.hosts;
     if let Some(host) = hosts.elsewhere() {
-        return Err(stop(
-            USAGE,
-            format!(
-                "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say \
-                 'localhost'",
-                host::name()
-            ),
-        ));
+        return Err(stop(USAGE, not_here(host)));
     }
     let count = match (program.count, program.per_host) {
         (Count::Number(n), Some(each)) if n > each => {

@@ -17,6 +17,7 @@
 //! | [`buffered`] | buffers for buffered sends |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
+//! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -28,6 +29,7 @@ pub mod collective;
 pub mod comm;
 pub mod completion;
 mod control;
+pub mod dynamic;
 mod errors;
 mod generalized;
 pub mod handler;

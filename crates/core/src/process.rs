@@ -3,6 +3,7 @@
 use crate::buffered::AttachedBuffers;
 use crate::comm::Communicator;
 use crate::control::Control;
+use crate::dynamic::Foreign;
 use crate::errors;
 use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
@@ -14,9 +15,10 @@ use oxmpi_os::door::{Door, Next};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LaneLock;
 use oxmpi_wire::ContextId;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A user's reduction function, bound to its datatype: called without any lock held.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
@@ -31,7 +33,8 @@ const SHORT_SLEEP: Duration = Duration::from_millis(1);
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
     pub(crate) rank: u32,
-    pub(crate) size: u32,
+    /// Ranks of the world that are processes of the same numbers: all, or, in a job that was spawned, none.
+    pub(crate) home: u32,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
@@ -47,7 +50,10 @@ pub struct Process<F> {
 
 impl<F> std::fmt::Debug for Process<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Process").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Process")
+            .field("rank", &self.rank)
+            .field("world", &self.world.team.map)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,6 +70,8 @@ pub(crate) struct Domain<F> {
     handlers: Vec<Option<Arc<HandlerCell>>>,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
+    /// The processes of other jobs.
+    pub(crate) foreign: Foreign,
 }
 
 struct Active<F> {
@@ -198,12 +206,19 @@ fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
 impl<F: Fabric> Process<F> {
     /// Process `rank` of a job of `size`, over `fabric`, with the predefined communicators.
     pub fn new(rank: u32, size: u32, fabric: F, door: Option<Door>) -> Process<F> {
+        Process::of_job(rank, 0..size, fabric, door)
+    }
+
+    /// Process `number` of a job that has the processes `job`, among others of its launcher.
+    pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
+        let (rank, base) = (number, job.start);
         let mut lane = Lane::new(rank, fabric);
         // In this order, so that all processes know them by the same indices.
-        let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
+        let map = RankMap::new(job.clone().collect());
+        let world = lane.open_team(map, rank - base, ContextId::new(base, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
-        let world = Communicator::new(world, errhandler.clone(), Some(Control::new(0, 0, 0)));
+        let world = Communicator::new(world, errhandler.clone(), Some(Control::new(base, 0, 0)));
         let own = Communicator::new(own, errhandler, None);
         for (comm, handle, name) in
             [(&world, abi::MPI_COMM_WORLD, "MPI_COMM_WORLD"), (&own, abi::MPI_COMM_SELF, "MPI_COMM_SELF")]
@@ -218,12 +233,13 @@ impl<F: Fabric> Process<F> {
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
+            foreign: Foreign::new(job.clone()),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
         Process {
             rank,
-            size,
+            home: if base == 0 { job.end } else { 0 },
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
@@ -263,14 +279,14 @@ impl<F: Fabric> Process<F> {
         &self.own
     }
 
-    /// Index of this process in the job.
+    /// Number of this process among all of its launcher; in the first job it is the rank in the world.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
     /// Number of processes of the job.
     pub fn size(&self) -> u32 {
-        self.size
+        self.world.team.size()
     }
 
     /// From now on several threads may call (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Call it before they do.
@@ -283,7 +299,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique in the job; the `pairs - 1` later ones are this caller's too.
+    /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
         const MOST: u32 = 1 << 31;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
@@ -368,8 +384,30 @@ impl<F: Fabric> Process<F> {
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> R {
+        loop {
+            if let Some(answer) = self.wait_at_most(None, &mut question, &mut announce) {
+                return answer;
+            }
+        }
+    }
+
+    /// As [`Process::wait_for`], but not much longer than `limit`; `None`: there was no answer.
+    pub(crate) fn wait_until<R>(
+        &self,
+        limit: Instant,
+        question: impl FnMut(&mut Domain<F>) -> Option<R>,
+    ) -> Option<R> {
+        self.wait_at_most(Some(limit), question, || ())
+    }
+
+    fn wait_at_most<R>(
+        &self,
+        limit: Option<Instant>,
+        mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
+        mut announce: impl FnMut(),
+    ) -> Option<R> {
         if let Some(answer) = self.look(&mut question) {
-            return answer;
+            return Some(answer);
         }
         let Some(door) = &self.door else {
             // The virtual world never waits: its scripts ask again when something has come.
@@ -380,7 +418,7 @@ impl<F: Fabric> Process<F> {
             let due = match wait.next() {
                 Next::Look => {
                     if let Some(answer) = self.look(&mut question) {
-                        return answer;
+                        return Some(answer);
                     }
                     None
                 }
@@ -393,13 +431,15 @@ impl<F: Fabric> Process<F> {
                     match last {
                         Looked::Answered(Ok(answer)) => {
                             sleepy.cancel();
-                            return answer;
+                            return Some(answer);
                         }
                         Looked::Answered(Err(rest)) => {
+                            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                             match rest {
+                                _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
-                                Rest::Long => sleepy.sleep(None),
+                                Rest::Long => sleepy.sleep(left),
                             }
                             None
                         }

@@ -1,6 +1,8 @@
 //! A process from what the launcher has handed over, or from nothing (a singleton).
 
-use crate::Process;
+use crate::dynamic::Bonds;
+use crate::dynamic::spawn::Parents;
+use crate::{Communicator, Process};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::Ways;
@@ -11,6 +13,7 @@ use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
+use oxmpi_rt::universe::Parent;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +24,8 @@ pub struct Started {
     pub process: Process<Ways>,
     /// Its connection to the launcher.
     pub client: Arc<Client>,
+    /// The intercommunicator with those who have spawned its job, if anybody has.
+    pub parent: Option<Communicator>,
 }
 
 /// Why a process could not be started.
@@ -32,6 +37,8 @@ pub enum StartError {
     Boot(BootError),
     /// The job is over sockets, and this process has none. The text is for a person.
     Sockets(String),
+    /// The process was spawned, and cannot find out by whom. The text is for a person.
+    Parent(String),
 }
 
 impl fmt::Display for StartError {
@@ -39,6 +46,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
+            StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
@@ -75,13 +83,31 @@ pub fn start() -> Result<Started, StartError> {
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let fabric = Ways::new(shm, tcp);
-    let mut process = Process::new(boot.rank, boot.size, fabric, Some(door)).on_node(host::identity());
+    let job = boot.base..boot.base.saturating_add(boot.size);
+    let mut process = Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity());
     if shares_memory {
         let opener = client.clone();
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
         process = process.with_heap(heap);
     }
-    Ok(Started { process, client })
+    let process = process.with_bonds(Arc::new(Told(client.clone())));
+    let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
+    let parent =
+        parent.map(|Parent { context, processes }| process.parent_of(Parents { context, processes }));
+    Ok(Started { process, client, parent })
+}
+
+/// The launcher is told of communicators with processes of other jobs.
+struct Told(Arc<Client>);
+
+impl Bonds for Told {
+    fn bound(&self, bond: u64, members: &[u32]) {
+        self.0.bound(bond, members);
+    }
+
+    fn released(&self, bond: u64) {
+        self.0.released(bond);
+    }
 }
 
 /// The way over sockets, of a job whose launcher has made some.

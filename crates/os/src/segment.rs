@@ -53,7 +53,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -187,11 +187,13 @@ const fn whole_pages(bytes: usize) -> usize {
 /// What a process must know before it can talk to anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Names the job; all its segments have the same.
+    /// Names the launcher's work, all jobs of it; all its segments have the same.
     pub job_id: u64,
-    /// The owner's number in the job.
+    /// The owner's number among all processes of its launcher: those of the first job, then those that were spawned.
     pub rank: u32,
-    /// Ranks of the job.
+    /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless that was spawned.
+    pub base: u32,
+    /// Ranks of the owner's own job.
     pub size: u32,
     /// The owner's number on its node.
     pub local_rank: u32,
@@ -303,6 +305,7 @@ struct Header {
     job_id: u64,
     heap_bytes: u64,
     rank: u32,
+    base: u32,
     size: u32,
     local_rank: u32,
     local_size: u32,
@@ -420,6 +423,7 @@ impl Segment {
             job_id: boot.job_id,
             heap_bytes: config.heap_bytes,
             rank: boot.rank,
+            base: boot.base,
             size: boot.size,
             local_rank: boot.local_rank,
             local_size: boot.local_size,
@@ -635,6 +639,7 @@ impl Header {
         Boot {
             job_id: self.job_id,
             rank: self.rank,
+            base: self.base,
             size: self.size,
             local_rank: self.local_rank,
             local_size: self.local_size,

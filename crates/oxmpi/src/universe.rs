@@ -83,7 +83,7 @@ impl<L: Level> Universe<L> {
             let text = "this process was initialised before; it can be once, and not again after its end";
             return Err(Error::new(ErrorKind::AlreadyInitialized, operation, text));
         }
-        let Started { process, client } = start::start().map_err(|e| Error::start(&e))?;
+        let Started { process, client, parent: _ } = start::start().map_err(|e| Error::start(&e))?;
         client.segment().status().set_state(RankState::Initialized);
         Ok(Universe { process: Arc::new(process), client, level: PhantomData })
     }

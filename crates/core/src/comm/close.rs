@@ -2,7 +2,10 @@
 
 use super::Communicator;
 use crate::Process;
+use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_plan::Call;
 
 impl<F: Fabric> Process<F> {
     /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).
@@ -13,12 +16,24 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         domain.closing.extend(comm.teams().cloned());
         domain.reap();
+        domain.foreign.released(comm);
     }
 
-    /// Waits until nothing is under way in the communicator, then frees it (MPI_Comm_disconnect). Collective, but
-    /// nobody waits for the others: only for their part in what this process has begun.
+    /// Waits until nothing is under way in the communicator, then frees it (MPI_Comm_disconnect). Collective. If all are
+    /// of one job nobody waits for the others: only for their part in what this process has begun.
+    ///
+    /// If some are of other jobs all have said, when it returns anywhere, that they do not need each other any more:
+    /// from then on the end of one job does not concern the other.
     pub fn disconnect(&self, comm: &Communicator) {
         self.wait_for(|domain| (!comm.teams().any(|team| domain.is_busy(team))).then_some(()));
+        if self.domain.lock().foreign.released(comm) {
+            let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+            let at = (comm.union(), comm.next_tag());
+            // If a process has failed nobody can wait for it, and there is nothing left to be done.
+            let _ = self
+                .start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None)
+                .and_then(|request| self.wait(request));
+        }
         self.close(comm);
     }
 }

@@ -33,7 +33,7 @@ impl Name {
     pub(super) const NONE: Name = Name::of_inter(ContextId(0));
 
     /// The name of an intercommunicator, from the first of its three contexts.
-    pub(super) const fn of_inter(id: ContextId) -> Name {
+    pub(crate) const fn of_inter(id: ContextId) -> Name {
         Name { id, section: None }
     }
 
@@ -140,6 +140,7 @@ impl<F: Fabric> Process<F> {
             Ok(()) => {
                 let made = domain.open(shape, heard.name(), errhandler);
                 domain.closing.extend(made.teams().cloned());
+                domain.foreign.released(&made);
             }
             Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
         });
@@ -173,7 +174,7 @@ impl<F: Fabric> Process<F> {
 
 impl<F: Fabric> Domain<F> {
     /// Makes the communicator of this name.
-    pub(super) fn open(&mut self, shape: Shape, name: Name, errhandler: ErrorHandler) -> Communicator {
+    pub(crate) fn open(&mut self, shape: Shape, name: Name, errhandler: ErrorHandler) -> Communicator {
         self.reap();
         let communicator = match shape {
             Shape::Intra { map, rank } => {
@@ -192,6 +193,7 @@ impl<F: Fabric> Domain<F> {
             }
         };
         self.note_handler(&communicator);
+        self.foreign.bound(&communicator);
         communicator
     }
 
