@@ -6,7 +6,7 @@
 use super::{News, nothing_known};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
-use crate::process::Process;
+use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -163,7 +163,8 @@ impl<F: Fabric> Process<F> {
         let came = loop {
             let now = Instant::now();
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
-            if let Some(came) = self.wait_until(next, |domain| domain.lane.test(request)) {
+            let done = |domain: &mut Domain<F>| domain.lane.test(request).unwrap_or(Some(Completion::EMPTY));
+            if let Some(came) = self.wait_until(next, done) {
                 break came;
             }
             let is_late = limit.is_some_and(|limit| Instant::now() >= limit);
@@ -184,7 +185,7 @@ impl<F: Fabric> Process<F> {
             };
             return Err(MpiError::new(abi::MPI_ERR_PORT, text));
         };
-        came.map(crate::completion::outcome).transpose()?;
+        crate::completion::outcome(came)?;
         let mut words = crate::comm::taken(head)?;
         let rest = Owned::new(vec![0u64; words.get(Card::HEAD - 1).map_or(0, |size| *size as usize)]);
         self.wait(self.expect(context, tag, &rest)?)?;
