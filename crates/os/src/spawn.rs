@@ -14,6 +14,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Clone, Copy)]
 pub struct SignalMask(libc::sigset_t);
 
+impl SignalMask {
+    /// No signal.
+    pub fn none() -> SignalMask {
+        SignalMask(mask_of(&[]))
+    }
+}
+
 impl std::fmt::Debug for SignalMask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SignalMask")
@@ -419,6 +426,20 @@ pub fn detach() -> io::Result<()> {
             0 => Ok(()),
             _ => libc::_exit(0),
         }
+    }
+}
+
+/// Closes all descriptors but the standard ones and `kept`: those that a program has inherited without being meant to.
+pub fn close_others(kept: &[RawFd]) {
+    let mut from = 3;
+    let mut kept: Vec<RawFd> = kept.iter().copied().filter(|number| *number > 2).collect();
+    kept.sort_unstable();
+    for end in kept.into_iter().map(|number| number - 1).chain([RawFd::MAX]) {
+        if from <= end {
+            // SAFETY: close_range(2) on our own descriptors; called at the start of a program, when nothing in it has opened any.
+            unsafe { libc::syscall(libc::SYS_close_range, from, end, 0u32) };
+        }
+        from = end.saturating_add(2);
     }
 }
 

@@ -5,8 +5,10 @@
 //! itself started, there is nothing to take and the process is a *singleton*: a job of one rank
 //! (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to work there).
 
+mod serving;
 mod universe;
 
+pub use self::serving::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 pub use self::universe::{Meeting, UniverseError};
 
 use std::io;
@@ -95,6 +97,8 @@ pub struct Client {
     fd: OwnedFd,
     /// Empty in a singleton, until it needs a launcher. Locked from a question to its answer.
     control: OnceLock<Mutex<OwnedFd>>,
+    /// Held while a singleton gets its launcher.
+    getting_launcher: Mutex<()>,
 }
 
 impl Client {
@@ -128,7 +132,12 @@ impl Client {
         if segment.status().claim(std::process::id()).is_err() {
             return Ok(None);
         }
-        Ok(Some(Client { segment, fd, control: OnceLock::from(Mutex::new(control)) }))
+        Ok(Some(Client {
+            segment,
+            fd,
+            control: OnceLock::from(Mutex::new(control)),
+            getting_launcher: Mutex::default(),
+        }))
     }
 
     /// A job of one rank, without a launcher.
@@ -153,7 +162,7 @@ impl Client {
         let segment = Segment::map(&fd)?;
         // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
-        Ok(Client { segment, fd, control: OnceLock::new() })
+        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher: Mutex::default() })
     }
 
     /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
@@ -426,8 +435,12 @@ mod tests {
     fn a_peer_is_asked_for_over_the_socket() {
         let (ours, theirs) = fdpass::pair().unwrap();
         let single = Client::singleton(&Params::default()).unwrap();
-        let client =
-            Client { segment: single.segment, fd: single.fd, control: OnceLock::from(Mutex::new(ours)) };
+        let client = Client {
+            segment: single.segment,
+            fd: single.fd,
+            control: OnceLock::from(Mutex::new(ours)),
+            getting_launcher: Mutex::default(),
+        };
         let launcher = std::thread::spawn(move || {
             let mut bytes = [0; MAX_MESSAGE];
             for _ in 0..2 {

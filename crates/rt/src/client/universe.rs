@@ -189,14 +189,6 @@ impl Client {
             let _ = oxmpi_os::fdpass::send(&*socket, &request.encode(), fd.map(AsFd::as_fd));
         }
     }
-
-    /// A singleton gets a launcher now, if it has none.
-    fn need_launcher(&self) -> Answer<()> {
-        if self.is_singleton() {
-            return Err(UniverseError::NoLauncher("that is not there yet".into()));
-        }
-        Ok(())
-    }
 }
 
 /// The error of an answer that is none to the question.
