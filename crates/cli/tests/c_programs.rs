@@ -213,7 +213,10 @@ programs! {
     p2p_truncate
     p2p_waits
     p2p_wildcards
+    ports
     request_get_status
+    spawn
+    spawn_multiple
     thread_multiple
     thread_stress
     thread_wake

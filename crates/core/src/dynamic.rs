@@ -29,6 +29,7 @@ use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use oxmpi_wire::ContextId;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub trait Bonds: Send + Sync {
 pub(crate) struct Foreign {
     job: Range<u32>,
     bonds: Option<Arc<dyn Bonds>>,
+    /// How many communicators there are with each process of another job.
+    counts: HashMap<u32, u32>,
 }
 
 impl std::fmt::Debug for Foreign {
@@ -55,35 +58,51 @@ impl std::fmt::Debug for Foreign {
 impl Foreign {
     /// Those that are not in `job` are of others.
     pub(crate) fn new(job: Range<u32>) -> Foreign {
-        Foreign { job, bonds: None }
+        Foreign { job, bonds: None, counts: HashMap::new() }
     }
 
-    /// Whether a communicator has processes of other jobs.
-    fn is_in(&self, comm: &Communicator) -> bool {
+    /// The processes of other jobs in a communicator.
+    fn of(&self, comm: &Communicator) -> Vec<u32> {
         match &comm.union().map {
-            RankMap::Identity(n) => self.job.start > 0 || *n > self.job.end,
-            RankMap::Table { processes, .. } => processes.iter().any(|process| !self.job.contains(process)),
+            RankMap::Identity(n) if self.job.start == 0 && *n <= self.job.end => Vec::new(),
+            map => map.processes().into_iter().filter(|process| !self.job.contains(process)).collect(),
         }
     }
 
-    /// There is a new communicator.
-    pub(crate) fn bound(&self, comm: &Communicator) {
-        if let Some(bonds) = &self.bonds
-            && self.is_in(comm)
-        {
+    /// There is a new communicator. Returns the processes with which it is the first.
+    pub(crate) fn bound(&mut self, comm: &Communicator) -> Vec<u32> {
+        let mut others = self.of(comm);
+        if others.is_empty() {
+            return others;
+        }
+        if let Some(bonds) = &self.bonds {
             bonds.bound(comm.team.id.0, &comm.union().map.processes());
         }
+        others.retain(|process| {
+            let count = self.counts.entry(*process).or_default();
+            *count += 1;
+            *count == 1
+        });
+        others
     }
 
-    /// A communicator is about to end. Whether it has processes of other jobs.
-    pub(crate) fn released(&self, comm: &Communicator) -> bool {
-        let is_foreign = self.is_in(comm);
-        if let Some(bonds) = &self.bonds
-            && is_foreign
-        {
+    /// A communicator is about to end. If it has processes of other jobs: those with which it was the last one.
+    pub(crate) fn released(&mut self, comm: &Communicator) -> Option<Vec<u32>> {
+        let mut others = self.of(comm);
+        if others.is_empty() {
+            return None;
+        }
+        if let Some(bonds) = &self.bonds {
             bonds.released(comm.team.id.0);
         }
-        is_foreign
+        others.retain(|process| match self.counts.get_mut(process) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            _ => self.counts.remove(process).is_some(),
+        });
+        Some(others)
     }
 }
 

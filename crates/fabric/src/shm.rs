@@ -22,11 +22,13 @@
 
 mod incoming;
 mod outgoing;
+mod parting;
 mod sections;
 mod shares;
 
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
+use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
 use crate::{Body, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
@@ -107,6 +109,8 @@ pub struct Shm {
     sections: Sections,
     /// The copies that we share with senders.
     shares: Shares,
+    /// Processes of other jobs that this one has parted with.
+    parted: Parted,
 }
 
 /// What is kept about one peer.
@@ -168,6 +172,7 @@ impl Shm {
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
             shares: Shares::default(),
+            parted: Parted::default(),
         }
     }
 
@@ -272,10 +277,8 @@ impl Shm {
 
     /// Rules 2 and 5.
     fn consider_ring(&mut self, peer: u32) {
-        let index = self.granted.len() as u32;
-        if index >= self.own.boot().config.max_rings
-            || (self.out(peer).is_none() && self.connect(peer).is_err())
-        {
+        let Some(index) = self.free_ring() else { return };
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
         let mut receiver = RingReceiver::new(self.own.ring(index, self.kind));
@@ -284,7 +287,7 @@ impl Shm {
             receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
         }
         self.link(peer).ring_in = Some(RingIn::new(receiver));
-        self.granted.push(peer);
+        self.note_ring(index, peer);
         self.grants.push_back((peer, index));
     }
 
@@ -548,6 +551,14 @@ impl Fabric for Shm {
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
         self.sections.release(index, team);
+    }
+
+    fn attach(&mut self, peer: u32) {
+        self.meet(peer);
+    }
+
+    fn detach(&mut self, peer: u32) {
+        self.part(peer);
     }
 
     fn wake(&mut self, peer: u32) {

@@ -573,6 +573,29 @@ impl Segment {
         }
     }
 
+    /// Makes ring number `index` as it was at first, and gives its memory back. Only its owner does that, and when the other
+    /// process that has used it is gone.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are not as many rings; what madvise(2) says.
+    pub fn clear_ring(&self, index: u32) -> io::Result<()> {
+        let config = &self.boot.config;
+        if index >= config.max_rings {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (start, end) = (config.ring_offset(index), config.ring_offset(index + 1));
+        // SAFETY: whole pages of our own mapping, of a file that grows and shrinks no more. They read as zero afterwards,
+        // which is a value of all that lies in a ring.
+        unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().add(start).cast(),
+                end - start,
+                rustix::mm::Advice::LinuxRemove,
+            )?;
+        }
+        Ok(())
+    }
+
     /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
     ///
     /// # Panics

@@ -2,6 +2,7 @@
 
 use super::Communicator;
 use crate::Process;
+use crate::process::Domain;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -10,13 +11,17 @@ use oxmpi_plan::Call;
 impl<F: Fabric> Process<F> {
     /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).
     pub fn close(&self, comm: &Communicator) {
+        self.domain.lock().foreign.released(comm);
+        self.forget(comm);
+    }
+
+    fn forget(&self, comm: &Communicator) {
         if let Some(control) = &comm.control {
             self.leave(comm, control);
         }
         let mut domain = self.domain.lock();
         domain.closing.extend(comm.teams().cloned());
         domain.reap();
-        domain.foreign.released(comm);
     }
 
     /// Waits until nothing is under way in the communicator, then frees it (MPI_Comm_disconnect). Collective. If all are
@@ -26,14 +31,29 @@ impl<F: Fabric> Process<F> {
     /// from then on the end of one job does not concern the other.
     pub fn disconnect(&self, comm: &Communicator) {
         self.wait_for(|domain| (!comm.teams().any(|team| domain.is_busy(team))).then_some(()));
-        if self.domain.lock().foreign.released(comm) {
+        let released = self.domain.lock().foreign.released(comm);
+        if let Some(others) = released {
             let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
             let at = (comm.union(), comm.next_tag());
             // If a process has failed nobody can wait for it, and there is nothing left to be done.
             let _ = self
                 .start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None)
                 .and_then(|request| self.wait(request));
+            self.take_leave_of(&others);
         }
-        self.close(comm);
+        self.forget(comm);
+    }
+
+    /// This process has no communicator with these any more: what they need of it they get first.
+    fn take_leave_of(&self, others: &[u32]) {
+        let settled = |domain: &mut Domain<F>| {
+            let fabric = domain.lane.fabric_mut();
+            // All are asked before any is waited for.
+            let waiting = others.iter().filter(|process| !fabric.settle(**process)).count();
+            (waiting == 0).then_some(())
+        };
+        self.wait_for(settled);
+        let mut domain = self.domain.lock();
+        others.iter().for_each(|process| domain.lane.fabric_mut().detach(*process));
     }
 }

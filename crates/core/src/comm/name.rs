@@ -193,7 +193,9 @@ impl<F: Fabric> Domain<F> {
             }
         };
         self.note_handler(&communicator);
-        self.foreign.bound(&communicator);
+        for process in self.foreign.bound(&communicator) {
+            self.lane.fabric_mut().attach(process);
+        }
         communicator
     }
 

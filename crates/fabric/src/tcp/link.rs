@@ -96,6 +96,16 @@ impl Link {
         self.out.is_acknowledged()
     }
 
+    /// Whether the peer has all that it needs: what it lacks are hints at most.
+    pub fn is_settled(&self) -> bool {
+        self.out.is_settled()
+    }
+
+    /// Says as soon as possible what has come.
+    pub fn acknowledge(&mut self) {
+        self.came.owe_all();
+    }
+
     /// Asks the peer to say what it has.
     pub fn ask(&mut self) {
         self.out.ask();

@@ -82,6 +82,8 @@ pub(super) struct Outgoing {
     bye: bool,
     /// Number behind the newest record for which an acknowledgement was asked.
     asked: u64,
+    /// Number behind the newest record that the peer needs: all but hints.
+    needed: u64,
     spares: Vec<Vec<u8>>,
     stage: Vec<u8>,
     /// Tokens of messages that are gone.
@@ -147,6 +149,9 @@ impl Outgoing {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
         self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
+        if !matches!(frame, Frame::Learn { .. }) {
+            self.needed = self.first + self.kept.len() as u64;
+        }
     }
 
     /// Whether everything is written.
@@ -157,6 +162,11 @@ impl Outgoing {
     /// Whether the peer has everything.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// Whether the peer has all that it needs.
+    pub(super) fn is_settled(&self) -> bool {
+        self.first >= self.needed
     }
 
     /// The newest message was written at once: nobody needs to be told of it.

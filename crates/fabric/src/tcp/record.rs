@@ -204,6 +204,11 @@ impl Incoming {
         self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
     }
 
+    /// An acknowledgement of what has come is due, if that was not told.
+    pub fn owe_all(&mut self) {
+        self.wanted |= self.unsaid_records > 0;
+    }
+
     /// The peer is told how many records have come: that many.
     pub fn say(&mut self) -> u64 {
         (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
