@@ -52,6 +52,10 @@ static void errors(void) {
     CHECK(class_of(error) == MPI_ERR_PORT);
     MPI_Error_string(error, text, &length);
     CHECK(strstr(text, "no port"));
+    error = MPI_Comm_connect("oxmpi:0123456789abcdef:1", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+    CHECK(class_of(error) == MPI_ERR_PORT);
+    MPI_Error_string(error, text, &length);
+    CHECK(strstr(text, "another mpirun"));
     CHECK(class_of(MPI_Comm_accept("no port", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter)) == MPI_ERR_PORT);
     CHECK(class_of(MPI_Close_port("no port")) == MPI_ERR_PORT);
     /* Nobody accepts here. */

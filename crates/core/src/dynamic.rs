@@ -39,12 +39,14 @@ pub trait Bonds: Send + Sync {
     fn bound(&self, bond: u64, members: &[u32]);
     /// It does not have it any more.
     fn released(&self, bond: u64);
+    /// Whether nobody has it any more: all who had it have said so, or have ended.
+    fn is_over(&self, bond: u64) -> bool;
 }
 
 /// Which processes are of other jobs, and who is told of communicators with them.
 pub(crate) struct Foreign {
     job: Range<u32>,
-    bonds: Option<Arc<dyn Bonds>>,
+    pub(crate) bonds: Option<Arc<dyn Bonds>>,
     /// How many communicators there are with each process of another job.
     counts: HashMap<u32, u32>,
 }

@@ -108,6 +108,10 @@ impl Bonds for Told {
     fn released(&self, bond: u64) {
         self.0.released(bond);
     }
+
+    fn is_over(&self, bond: u64) -> bool {
+        self.0.is_over(bond)
+    }
 }
 
 /// The way over sockets, of a job whose launcher has made some.

@@ -52,6 +52,11 @@ pub enum Request {
         /// Names the communicator.
         bond: u64,
     },
+    /// Does nobody have this communicator any more? Answered by [`Reply::Done`] with 1, or 0 if somebody has it.
+    Bond {
+        /// Names the communicator.
+        bond: u64,
+    },
     /// Open a port. Answered by [`Reply::Done`] with its name.
     OpenPort,
     /// Close a port. Answered by [`Reply::Done`] or a refusal.
@@ -209,6 +214,7 @@ mod kind {
     pub(super) const PUBLISH: u8 = 15;
     pub(super) const UNPUBLISH: u8 = 16;
     pub(super) const LOOK_UP: u8 = 17;
+    pub(super) const BOND: u8 = 18;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -230,6 +236,7 @@ impl Request {
             Request::Spawn => encode(kind::SPAWN, 0, ""),
             Request::Parent => encode(kind::PARENT, 0, ""),
             Request::Bound { bond } => encode(kind::BOUND, 0, &bond.to_string()),
+            Request::Bond { bond } => encode(kind::BOND, 0, &bond.to_string()),
             Request::Released { bond } => encode(kind::RELEASED, 0, &bond.to_string()),
             Request::OpenPort => encode(kind::OPEN_PORT, 0, ""),
             Request::ClosePort { port } => encode(kind::CLOSE_PORT, 0, port),
@@ -262,6 +269,7 @@ impl Request {
             kind::PARENT => no_text(kind, text).map(|()| Request::Parent),
             kind::BOUND => Ok(Request::Bound { bond: decimal(kind, text)? }),
             kind::RELEASED => Ok(Request::Released { bond: decimal(kind, text)? }),
+            kind::BOND => Ok(Request::Bond { bond: decimal(kind, text)? }),
             kind::OPEN_PORT => no_text(kind, text).map(|()| Request::OpenPort),
             kind::CLOSE_PORT => Ok(Request::ClosePort { port: utf8(kind, text)? }),
             kind::PUBLISH => pair(kind, text).map(|(port, service)| Request::Publish { port, service }),
@@ -368,6 +376,7 @@ mod tests {
             Just(Request::OpenPort),
             any::<u64>().prop_map(|bond| Request::Bound { bond }),
             any::<u64>().prop_map(|bond| Request::Released { bond }),
+            any::<u64>().prop_map(|bond| Request::Bond { bond }),
             any::<u32>().prop_map(|ticket| Request::Ticket { ticket }),
             any::<u32>().prop_map(|ticket| Request::GiveBack { ticket }),
             (any::<bool>(), ".{0,80}").prop_map(|(accepts, port)| Request::Meet { accepts, port }),

@@ -252,6 +252,11 @@ impl Job {
         }
     }
 
+    /// Whether any process has this communicator.
+    pub fn is_bound(&self, bond: u64) -> bool {
+        self.bonds.is_bound(bond)
+    }
+
     /// The job of a process, counted from 0, which is the first.
     pub fn world_of(&self, rank: u32) -> usize {
         self.worlds.partition_point(|world| world.processes.end <= rank)

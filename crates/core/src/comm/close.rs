@@ -4,9 +4,16 @@ use super::Communicator;
 use crate::Process;
 use crate::process::Domain;
 use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::Completion;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_plan::Call;
+use std::time::{Duration, Instant};
+
+/// How long a disconnect waits before the launcher is asked whether anybody is left; twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest time between two questions.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl<F: Fabric> Process<F> {
     /// Frees a communicator; what is under way in it goes on (MPI_Comm_free).
@@ -33,15 +40,32 @@ impl<F: Fabric> Process<F> {
         self.wait_for(|domain| (!comm.teams().any(|team| domain.is_busy(team))).then_some(()));
         let released = self.domain.lock().foreign.released(comm);
         if let Some(others) = released {
-            let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
-            let at = (comm.union(), comm.next_tag());
-            // If a process has failed nobody can wait for it, and there is nothing left to be done.
-            let _ = self
-                .start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None)
-                .and_then(|request| self.wait(request));
+            self.wait_for_released(comm);
             self.take_leave_of(&others);
         }
         self.forget(comm);
+    }
+
+    /// Waits until all processes of the communicator have said that they do not need it any more. They meet in a barrier;
+    /// as one that has left it may be gone already, and have taken others of its job with it, the launcher is asked
+    /// now and then whether anybody is left.
+    fn wait_for_released(&self, comm: &Communicator) {
+        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+        let at = (comm.union(), comm.next_tag());
+        let Ok(barrier) = self.start_in(at, Call::Barrier, buffers, Combine::Nothing, None, None) else {
+            // A process has failed: nobody can be waited for.
+            return;
+        };
+        let bonds = self.domain.lock().foreign.bonds.clone();
+        let mut pause = FIRST_PAUSE;
+        let done = |domain: &mut Domain<F>| domain.lane.test(barrier).unwrap_or(Some(Completion::EMPTY));
+        while self.wait_until(Instant::now() + pause, done).is_none() {
+            if bonds.as_ref().is_some_and(|bonds| bonds.is_over(comm.team.id.0)) {
+                self.wait_for(|domain| domain.abandon(barrier).then_some(()));
+                return;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     /// This process has no communicator with these any more: what they need of it they get first.

@@ -85,6 +85,12 @@ impl Client {
         self.tell_with(&Request::Released { bond }, None);
     }
 
+    /// Whether nobody has the communicator any more: all who had it have said so, or have ended.
+    pub fn is_over(&self, bond: u64) -> bool {
+        // Without a launcher nobody says more.
+        self.done(&Request::Bond { bond }, None).map_or(true, |(is_over, _)| is_over == 1)
+    }
+
     /// Opens a port: its name.
     ///
     /// # Errors

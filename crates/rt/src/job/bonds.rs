@@ -26,6 +26,11 @@ impl Bonds {
         self.0.retain(|(bound, _), _| *bound != process);
     }
 
+    /// Whether anybody is bound by a communicator.
+    pub(super) fn is_bound(&self, bond: u64) -> bool {
+        self.0.keys().any(|(_, other)| *other == bond)
+    }
+
     /// Whether anybody is bound to a job.
     pub(super) fn is_bound_to(&self, world: usize) -> bool {
         self.0.values().any(|worlds| worlds.contains(&world))

@@ -66,9 +66,13 @@ impl Launcher<'_> {
                 }
                 Err(text) => self.tell(Event::Say { text }),
             },
+            Request::Bond { bond } => {
+                let is_over = !self.job.is_bound(bond);
+                self.conclude(rank, Ok((is_over.into(), String::new())));
+            }
             Request::Released { bond } => self.tell(Event::Released { rank, bond }),
             Request::OpenPort => {
-                let prefix = format!("oxmpi:{:016x}", u64::from_le_bytes(self.port_key()));
+                let prefix = self.port_prefix();
                 let name = self.ports.open(rank, &prefix);
                 self.conclude(rank, Ok((0, name)));
             }
@@ -77,7 +81,8 @@ impl Launcher<'_> {
                 self.conclude(rank, closed.map(|()| (0, String::new())));
             }
             Request::Meet { accepts, port } => {
-                let going = contents(came).and_then(|words| self.ports.go(rank, accepts, &port, words));
+                let words = self.check_port(&port).and_then(|()| contents(came));
+                let going = words.and_then(|words| self.ports.go(rank, accepts, &port, words));
                 match going {
                     Ok(Going::Meets(words)) => self.give(rank, &words),
                     Ok(Going::Waits(ticket)) => self.conclude(rank, Ok((ticket, String::new()))),
@@ -176,17 +181,29 @@ impl Launcher<'_> {
     fn why_gone(&self, wanted: u32) -> String {
         match self.members.get(wanted as usize) {
             Some(_) => "its process has ended, and its job is over".into(),
-            None => format!("there are {} processes", self.members.len()),
+            None if self.parents.len() == 1 => format!("the job has {} ranks", self.members.len()),
+            None => format!("all jobs have {} processes", self.members.len()),
         }
     }
 
-    /// What tells this launcher's ports from those of others.
-    fn port_key(&self) -> [u8; 8] {
-        let mut key = [0; 8];
-        key.copy_from_slice(&self.secret[..8]);
-        key
+    /// What tells this launcher's ports from those of others: nobody can guess it.
+    fn port_prefix(&self) -> String {
+        format!("{PORT}{}", &to_hex(&self.secret)[..PORT_DIGITS])
+    }
+
+    /// Whether a port can be one of this launcher's.
+    fn check_port(&self, port: &str) -> Result<(), String> {
+        if !port.starts_with(PORT) || port.starts_with(&self.port_prefix()) {
+            return Ok(());
+        }
+        Err(format!("the port '{port}' was opened under another mpirun, and jobs of two cannot be connected"))
     }
 }
+
+/// With this the names of ports begin.
+const PORT: &str = "oxmpi:";
+/// Digits of a launcher's own in them.
+const PORT_DIGITS: usize = 16;
 
 fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {
     let fd = came.ok_or("no descriptor came with the message")?;
