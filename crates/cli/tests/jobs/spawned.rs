@@ -66,7 +66,9 @@ fn children_outlive_parents_that_have_disconnected_and_are_waited_for() {
     for way in WAYS {
         let outcome = run(&p, way, "outlives", "-");
         assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
-        assert_eq!(outcome.out, "parent fine\nparent fine\nchild fine\nchild fine\n", "{way}");
+        // The children wait for one parent.
+        let count = |text| outcome.out.matches(text).count();
+        assert_eq!((count("parent fine\n"), count("child fine\n")), (2, 2), "{way}: {outcome:?}");
     }
 }
 
