@@ -71,7 +71,7 @@ pub(crate) struct Domain<F> {
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
     /// The processes of other jobs.
-    pub(crate) foreign: Foreign,
+    pub(crate) foreign: Box<Foreign>,
 }
 
 struct Active<F> {
@@ -233,7 +233,7 @@ impl<F: Fabric> Process<F> {
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
-            foreign: Foreign::new(job.clone()),
+            foreign: Box::new(Foreign::new(job.clone())),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);

@@ -110,7 +110,7 @@ pub struct Shm {
     /// The copies that we share with senders.
     shares: Shares,
     /// Processes of other jobs that this one has parted with.
-    parted: Parted,
+    parted: Box<Parted>,
 }
 
 /// What is kept about one peer.
@@ -172,7 +172,7 @@ impl Shm {
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
             shares: Shares::default(),
-            parted: Parted::default(),
+            parted: Box::default(),
         }
     }
 
