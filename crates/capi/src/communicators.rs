@@ -6,7 +6,7 @@
 use crate::attributes;
 use crate::duplicates;
 use crate::errhandlers::{self, Kind};
-use crate::errors::{on_comm, on_none, outcome};
+use crate::errors::{on_comm, outcome};
 use crate::info;
 use crate::library::{Running, fetch, library, null, put};
 use crate::strings;
@@ -221,14 +221,6 @@ mpi! {
             let made = library.process.intercomm_create_from_groups(local, remote, tag, handler)?;
             made.set_hints(hints);
             give(library, newintercomm, "newintercomm", made)
-        })
-    }
-
-    /// MPI-5.0 section 11.8.2. No process was spawned by another one: spawning is not there yet.
-    fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
-        on_none(FuncId::MPI_Comm_get_parent, |_| {
-            // SAFETY: the C program passes a place for a handle.
-            unsafe { put(parent, abi::MPI_COMM_NULL, "parent") }
         })
     }
 

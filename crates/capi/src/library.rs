@@ -54,6 +54,8 @@ pub(crate) struct Running {
     pub(crate) ordinary_memory: OrdinaryMemory,
     /// Data representations of the program's.
     pub(crate) representations: Registered,
+    /// The communicator with those who have spawned this process's job.
+    pub(crate) parent: OnceLock<Comm>,
     /// Sessions that were ever initialised.
     pub(crate) sessions: AtomicU64,
 }

@@ -2,18 +2,20 @@
 //! has not been finalised (MPI-5.0, "The Sessions Model"). It can be one again later; it is always the same rank.
 
 use crate::attributes::delete_attributes;
+use crate::communicators;
 use crate::errors::end_jobs_through;
 use crate::export;
 use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
-use crate::objects::locked;
+use crate::objects::{locked, objects};
 use crate::predefined::Values;
 use crate::tool;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::Communicator;
 use oxmpi_core::buffered::BufferOf;
+use oxmpi_core::handler::ErrorHandler;
 use oxmpi_core::start::{Started, start_changed};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
@@ -88,7 +90,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client, checks } =
+    let Started { process, client, checks, parent } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     process.keep_pending(true);
@@ -121,8 +123,14 @@ fn make(threads: bool) -> Result<&'static Running> {
         attribute_values,
         ordinary_memory: OrdinaryMemory::default(),
         representations: Registered::default(),
+        parent: OnceLock::new(),
         sessions: AtomicU64::new(0),
     }));
+    if let Some(parent) = parent {
+        parent.errhandler_cell().set(ErrorHandler::predefined(objects().initial_handler));
+        // It is the first to be set.
+        let _ = library.parent.set(communicators::enlist(library, parent));
+    }
     export::note_calls_in(library.client.segment().status().last_call_cell());
     // SAFETY: the handlers store to atomics, or do what any code of this process may at its end.
     unsafe {

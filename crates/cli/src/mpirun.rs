@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_abi::FuncId;
-use oxmpi_os::{cpus, host};
+use oxmpi_os::{cpus, host, spawn};
 use oxmpi_param::{Found, Params, Source};
-use oxmpi_rt::launch::{self, App, Launch, LaunchError, Stdin};
+use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
@@ -26,7 +27,9 @@ const NOT_FOUND: i32 = 127;
 
 /// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
-    match command(args) {
+    let serves = args.len() == 1 && args[0] == SERVE_OPTION;
+    let done = if serves { serve_singleton() } else { command(args) };
+    match done {
         Ok(code) => code,
         Err(Stop { texts, code }) => {
             texts.iter().for_each(|text| eprintln!("{name}: {text}"));
@@ -82,6 +85,52 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     })
 }
 
+/// Serves a process that was started without `mpirun` and needs one now: it has started this program itself.
+fn serve_singleton() -> Result<i32, Stop> {
+    let no = |why: &dyn Display| {
+        stop(USAGE, format!("{SERVE_OPTION} is for programs that use MPI, not for you: {why}"))
+    };
+    spawn::detach().map_err(|error| no(&error))?;
+    // The program's own descriptors must not stay open for its sake.
+    spawn::close_others(&[SERVED_SEGMENT, SERVED_CONTROL]);
+    let (Some(segment), Some(control)) =
+        (spawn::take_inherited(SERVED_SEGMENT), spawn::take_inherited(SERVED_CONTROL))
+    else {
+        return Err(no(&"no process has handed over what it needs"));
+    };
+    let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
+    let app = App {
+        ranks: 1,
+        path: PathBuf::new(),
+        args: Vec::new(),
+        inherited: std::env::vars_os().collect(),
+        env: Vec::new(),
+        directory: None,
+    };
+    let launch = Launch {
+        apps: vec![app],
+        env: environment_of(&found.params),
+        params: found.params,
+        tag_output: false,
+        output_files: None,
+        stdin: Stdin::None,
+        bind: Bind::None,
+        report_bindings: false,
+        verbose: false,
+        quiet: false,
+        timeout: None,
+        library_directory: prefix::library_directory(),
+        find_program,
+        call_name,
+    };
+    launch::serve(&launch, segment, control).map_err(|error| stop(1, error))
+}
+
+/// The name of the MPI function that a status line gives as its last call.
+fn call_name(call: u16) -> Option<&'static str> {
+    FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
+}
+
 /// The job that the options describe.
 fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     let apps = options.programs.iter().map(|program| app(program, options)).collect::<Result<Vec<_>, _>>()?;
@@ -107,8 +156,27 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
         quiet: options.quiet,
         timeout: timeout(options)?,
         library_directory: prefix::library_directory(),
-        call_name: |call| FuncId::from_index(call.checked_sub(1)?).map(FuncId::name),
+        find_program,
+        call_name,
     })
+}
+
+/// Finds a program that a process of the job wants to spawn.
+fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
+    if let Some(hosts) = wanted.hosts
+        && let Some(host) = hosts::Hosts::of_list(hosts)?.elsewhere()
+    {
+        return Err(not_here(host));
+    }
+    let search = Search { path: wanted.path, directory: Some(wanted.directory) };
+    search.find(wanted.program).map_err(|(text, _)| text)
+}
+
+fn not_here(host: &str) -> String {
+    format!(
+        "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say 'localhost'",
+        host::name()
+    )
 }
 
 /// The time that the job has: by the option, or by the variable that other launchers know as well.
@@ -218,14 +286,7 @@ fn app(program: &Program, options: &Options) -> Result<App, Stop> {
 fn ranks(program: &Program) -> Result<u32, Stop> {
     let hosts = &program.hosts;
     if let Some(host) = hosts.elsewhere() {
-        return Err(stop(
-            USAGE,
-            format!(
-                "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say \
-                 'localhost'",
-                host::name()
-            ),
-        ));
+        return Err(stop(USAGE, not_here(host)));
     }
     let count = match (program.count, program.per_host) {
         (Count::Number(n), Some(each)) if n > each => {

@@ -244,6 +244,7 @@ programs! {
     persistent_order
     persistent_threads
     persistent_vector
+    ports
     request_get_status
     requests_freed
     session_buffers
@@ -255,6 +256,8 @@ programs! {
     session_psets
     session_threads
     session_upgrade
+    spawn
+    spawn_multiple
     thread_multiple
     thread_queued
     thread_stress

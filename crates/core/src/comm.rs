@@ -33,8 +33,8 @@ pub use split::Split;
 
 use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
-use inter::InterShape;
-pub(crate) use inter::Shape;
+pub(crate) use inter::{InterShape, Shape};
+pub(crate) use name::Name;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{NOTICE_TAG, Team};
 use oxmpi_mem::memory::{Owned, Plain};

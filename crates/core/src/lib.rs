@@ -21,6 +21,7 @@
 //! | `failure` | going on after processes have failed |
 //! | [`session`] | the end of a session |
 //! | [`file`] | files |
+//! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
@@ -33,6 +34,7 @@ pub mod collective;
 pub mod comm;
 pub mod completion;
 mod control;
+pub mod dynamic;
 mod errors;
 mod failure;
 pub mod file;

@@ -75,7 +75,7 @@ impl<F: Fabric> Process<F> {
     /// `false`.
     #[inline(always)]
     pub fn home_send_short_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        if tag < 0 || dest as u32 >= self.size {
+        if tag < 0 || dest as u32 >= self.home {
             return false;
         }
         let Some(mut domain) = self.domain.home() else { return false };
@@ -196,7 +196,7 @@ impl<F: Fabric> Process<F> {
     #[inline(always)]
     pub fn home_recv_short_now(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
-        if source as u32 >= self.size {
+        if source as u32 >= self.home {
             return None;
         }
         let mut domain = self.domain.home()?;
@@ -213,7 +213,7 @@ impl<F: Fabric> Process<F> {
     #[inline(always)]
     pub fn home_recv_unexpected_now(&self, into: &PlainBuf, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
-        if source as u32 >= self.size {
+        if source as u32 >= self.home {
             return None;
         }
         let mut domain = self.domain.home()?;
@@ -285,7 +285,7 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::irecv_plain`] from ranks of the world, for the only thread of a process. With threads it is always `None`.
     #[inline(always)]
     pub fn home_irecv_plain(&self, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
-        if source as u32 >= self.size && source != abi::MPI_ANY_SOURCE {
+        if source as u32 >= self.home && source != abi::MPI_ANY_SOURCE {
             return None;
         }
         const { assert!(abi::MPI_ANY_SOURCE as u32 == ANYBODY) };
@@ -420,7 +420,7 @@ impl<F: Fabric> Process<F> {
         }
         let Some(domain) = self.domain.home() else { return false };
         // MPI_ANY_SOURCE is -1, just before the ranks.
-        (source as u32).wrapping_add(1) <= self.size
+        (source as u32).wrapping_add(1) <= self.home
             && !domain.lane.has_unexpected(WORLD)
             && domain.lane.is_calm()
             && !domain.has_collectives()

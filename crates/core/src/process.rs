@@ -3,6 +3,7 @@
 use crate::buffered::AttachedBuffers;
 use crate::comm::{Communicator, Heritage};
 use crate::control::Control;
+use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
@@ -19,9 +20,10 @@ use oxmpi_os::door::{Door, Next};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LaneLock;
 use oxmpi_wire::ContextId;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A user's reduction function, bound to its datatype: called without any lock held.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
@@ -40,7 +42,8 @@ const SHORT_SLEEP: Duration = Duration::from_millis(1);
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
     pub(crate) rank: u32,
-    pub(crate) size: u32,
+    /// Ranks of the world that are processes of the same numbers: all, or, in a job that was spawned, none.
+    pub(crate) home: u32,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
@@ -62,7 +65,10 @@ pub struct Process<F> {
 
 impl<F> std::fmt::Debug for Process<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Process").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Process")
+            .field("rank", &self.rank)
+            .field("world", &self.world.team.map)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,6 +99,8 @@ pub(crate) struct Domain<F> {
     pub(crate) peaks: Peaks,
     /// What is due after collectives that have ended.
     works: Works<F>,
+    /// The processes of other jobs.
+    pub(crate) foreign: Box<Foreign>,
 }
 
 /// Works to be carried out, in this order.
@@ -323,14 +331,21 @@ fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
 impl<F: Fabric> Process<F> {
     /// Process `rank` of a job of `size`, over `fabric`, with the predefined communicators.
     pub fn new(rank: u32, size: u32, fabric: F, door: Option<Door>) -> Process<F> {
+        Process::of_job(rank, 0..size, fabric, door)
+    }
+
+    /// Process `number` of a job that has the processes `job`, among others of its launcher.
+    pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
+        let (rank, base) = (number, job.start);
         let mut lane = Lane::new(rank, fabric);
         // In this order, so that all processes know them by the same indices.
-        let world = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
+        let map = RankMap::new(job.clone().collect());
+        let world = lane.open_team(map.clone(), rank - base, ContextId::new(base, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
-        let meeting = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 2), true);
+        let meeting = lane.open_team(map, rank - base, ContextId::new(base, 2), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD };
-        let world = Communicator::new(world, heritage.clone(), Some(Control::new(0, 0, 0)));
+        let world = Communicator::new(world, heritage.clone(), Some(Control::new(base, 0, 0)));
         let own = Communicator::new(own, heritage.clone(), None);
         let meeting = Communicator::new(meeting, heritage, None);
         for (comm, handle, name) in
@@ -354,13 +369,14 @@ impl<F: Fabric> Process<F> {
             notes: Notes::default(),
             peaks: Peaks::default(),
             works: Works(Vec::new()),
+            foreign: Box::new(Foreign::new(job.clone())),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
         domain.note_handler(&meeting);
         Process {
             rank,
-            size,
+            home: if base == 0 { job.end } else { 0 },
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
@@ -409,14 +425,14 @@ impl<F: Fabric> Process<F> {
         &self.own
     }
 
-    /// Index of this process in the job.
+    /// Number of this process among all of its launcher; in the first job it is the rank in the world.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
     /// Number of processes of the job.
     pub fn size(&self) -> u32 {
-        self.size
+        self.world.team.size()
     }
 
     /// From now on several threads may call (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Call it before they do.
@@ -429,7 +445,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique in the job; the `pairs - 1` later ones are this caller's too.
+    /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
         const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
@@ -542,8 +558,30 @@ impl<F: Fabric> Process<F> {
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> R {
+        loop {
+            if let Some(answer) = self.wait_at_most(None, &mut question, &mut announce) {
+                return answer;
+            }
+        }
+    }
+
+    /// As [`Process::wait_for`], but not much longer than `limit`; `None`: there was no answer.
+    pub(crate) fn wait_until<R>(
+        &self,
+        limit: Instant,
+        question: impl FnMut(&mut Domain<F>) -> Option<R>,
+    ) -> Option<R> {
+        self.wait_at_most(Some(limit), question, || ())
+    }
+
+    fn wait_at_most<R>(
+        &self,
+        limit: Option<Instant>,
+        mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
+        mut announce: impl FnMut(),
+    ) -> Option<R> {
         if let Some(answer) = self.look(&mut question) {
-            return answer;
+            return Some(answer);
         }
         let Some(door) = &self.door else {
             // The virtual world never waits: its scripts ask again when something has come.
@@ -560,7 +598,7 @@ impl<F: Fabric> Process<F> {
                         question(domain)
                     });
                     if let Some(answer) = answer {
-                        return answer;
+                        return Some(answer);
                     }
                     None
                 }
@@ -573,13 +611,15 @@ impl<F: Fabric> Process<F> {
                     match last {
                         Looked::Answered(Ok(answer)) => {
                             sleepy.cancel();
-                            return answer;
+                            return Some(answer);
                         }
                         Looked::Answered(Err(rest)) => {
+                            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                             match rest {
+                                _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
-                                Rest::Long => sleepy.sleep(None),
+                                Rest::Long => sleepy.sleep(left),
                             }
                             None
                         }

@@ -1,6 +1,8 @@
 //! A process from what the launcher has handed over, or from nothing (a singleton).
 
-use crate::Process;
+use crate::dynamic::Bonds;
+use crate::dynamic::spawn::Parents;
+use crate::{Communicator, Process};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::Ways;
@@ -12,6 +14,7 @@ use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
+use oxmpi_rt::universe::Parent;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +27,8 @@ pub struct Started {
     pub client: Arc<Client>,
     /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
     pub checks: bool,
+    /// The intercommunicator with those who have spawned its job, if anybody has.
+    pub parent: Option<Communicator>,
 }
 
 /// Why a process could not be started.
@@ -35,6 +40,8 @@ pub enum StartError {
     Boot(BootError),
     /// The job is over sockets, and this process has none. The text is for a person.
     Sockets(String),
+    /// The process was spawned, and cannot find out by whom. The text is for a person.
+    Parent(String),
 }
 
 impl fmt::Display for StartError {
@@ -42,6 +49,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
+            StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
@@ -89,7 +97,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let fabric = Ways::new(shm, tcp);
-    let mut process = Process::new(boot.rank, boot.size, fabric, Some(door)).on_node(host::identity());
+    let job = boot.base..boot.base.saturating_add(boot.size);
+    let mut process = Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity());
     if shares_memory {
         let opener = client.clone();
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
@@ -99,7 +108,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     if !checks {
         process = process.without_checks();
     }
-    Ok(Started { process, client, checks })
+    let process = process.with_bonds(Arc::new(Told(client.clone())));
+    let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
+    let parent =
+        parent.map(|Parent { context, processes }| process.parent_of(Parents { context, processes }));
+    Ok(Started { process, client, checks, parent })
 }
 
 impl Process<Ways> {
@@ -116,6 +129,23 @@ impl Process<Ways> {
             door.retune(&policy(params, false));
         }
         Ok(())
+    }
+}
+
+/// The launcher is told of communicators with processes of other jobs.
+struct Told(Arc<Client>);
+
+impl Bonds for Told {
+    fn bound(&self, bond: u64, members: &[u32]) {
+        self.0.bound(bond, members);
+    }
+
+    fn released(&self, bond: u64) {
+        self.0.released(bond);
+    }
+
+    fn is_over(&self, bond: u64) -> bool {
+        self.0.is_over(bond)
     }
 }
 

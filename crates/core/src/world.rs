@@ -152,6 +152,7 @@ pub fn world_shared<R: Send>(
             Segment::create(&Boot {
                 job_id,
                 rank,
+                base: 0,
                 size: ranks,
                 local_rank: rank,
                 local_size: ranks,

@@ -290,6 +290,19 @@ pub trait Fabric {
     /// A reserved section is free again: at once if no team got it, else when all `team` ranks of it have left.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
 
+    /// This process has a communicator with a process of another job now.
+    fn attach(&mut self, _peer: u32) {}
+
+    /// This process gives up its last communicator with a process of another job: whether that has all that it needs, or is
+    /// gone. If not, poll and ask again.
+    fn settle(&mut self, _peer: u32) -> bool {
+        true
+    }
+
+    /// This process has no communicator with a process of another job any more: neither waits for the other, until
+    /// [`Fabric::attach`].
+    fn detach(&mut self, _peer: u32) {}
+
     /// The process sends nothing more: sees that all it has sent arrives, and then takes leave of its peers. Returns
     /// whether that is done; if not, poll and ask again.
     fn leave(&mut self) -> bool {

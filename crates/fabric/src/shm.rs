@@ -22,11 +22,13 @@
 
 mod incoming;
 mod outgoing;
+mod parting;
 mod sections;
 mod shares;
 
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
+use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
@@ -109,6 +111,8 @@ pub struct Shm {
     shares: Shares,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
+    /// Processes of other jobs that this one has parted with.
+    parted: Box<Parted>,
 }
 
 /// What is kept about one peer.
@@ -171,6 +175,7 @@ impl Shm {
             sections: Sections::new(&boot.config),
             shares: Shares::default(),
             heap_bytes: 0,
+            parted: Box::default(),
         }
     }
 
@@ -283,10 +288,8 @@ impl Shm {
 
     /// Rules 2 and 5.
     fn consider_ring(&mut self, peer: u32) {
-        let index = self.granted.len() as u32;
-        if index >= self.own.boot().config.max_rings
-            || (self.out(peer).is_none() && self.connect(peer).is_err())
-        {
+        let Some(index) = self.free_ring() else { return };
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
         let mut receiver = RingReceiver::new(self.own.ring(index, self.kind));
@@ -295,7 +298,7 @@ impl Shm {
             receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
         }
         self.link(peer).ring_in = Some(RingIn::new(receiver));
-        self.granted.push(peer);
+        self.note_ring(index, peer);
         self.grants.push_back((peer, index));
     }
 
@@ -584,6 +587,14 @@ impl Fabric for Shm {
             heap_bytes: self.heap_bytes,
             ..Counts::default()
         }
+    }
+
+    fn attach(&mut self, peer: u32) {
+        self.meet(peer);
+    }
+
+    fn detach(&mut self, peer: u32) {
+        self.part(peer);
     }
 
     fn wake(&mut self, peer: u32) {

@@ -18,7 +18,9 @@
 //!    A process that may come back ([`Fabric::rest`]) says no goodbye: it waits as well, tells its peers what it has
 //!    received, and leaves its connections and its listener as they are. Who writes to it waits until it looks again or
 //!    ends.
-//! 6. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
+//! 6. Processes of different jobs that give up their last communicator wait until each has all that it needs of the other
+//!    (hints it does not need). From then on neither waits for the other: not when it ends, and not when the connection breaks.
+//! 7. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
 //!    are few; who needs one takes that of the one who has been silent longest.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
@@ -45,7 +47,7 @@ pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
 pub use settings::{Address, Find, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
-use self::peer::{Failure, Peer, Way};
+use self::peer::{Bond, Failure, Peer, Way};
 use self::watch::Watch;
 use crate::{Body, Connected, Counts, Fabric, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -497,12 +499,40 @@ impl Fabric for Tcp {
         all
     }
 
+    fn attach(&mut self, peer: u32) {
+        if let Some(peer) = self.known(peer) {
+            peer.bond = Bond::Close;
+        }
+    }
+
+    fn settle(&mut self, at: u32) -> bool {
+        let Some(peer) = self.known(at) else { return true };
+        peer.bond = Bond::Ending;
+        if !peer.link.has_delivered() {
+            peer.link.ask();
+            self.write(at);
+        }
+        self.known(at)
+            .is_none_or(|peer| peer.link.has_delivered() || matches!(peer.way, Way::Left | Way::Lost(_)))
+    }
+
+    fn detach(&mut self, at: u32) {
+        let Some(peer) = self.known(at) else { return };
+        peer.bond = Bond::None;
+        // The peer may wait for it, and nobody knows when this process looks at its sockets again.
+        peer.link.owe();
+        self.write(at);
+    }
+
     fn leave(&mut self) -> bool {
         let now = self.now();
         let Some(since) = self.leaving else {
             let mut is_acknowledged = true;
             for at in 0..self.peers.len() as u32 {
                 let Some(peer) = self.known(at) else { continue };
+                if peer.bond == Bond::None && peer.link.is_settled() {
+                    continue;
+                }
                 if !peer.link.is_acknowledged() {
                     is_acknowledged = false;
                     peer.link.ask();

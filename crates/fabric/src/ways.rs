@@ -261,6 +261,27 @@ impl Fabric for Ways {
         }
     }
 
+    fn attach(&mut self, peer: u32) {
+        match &mut self.tcp {
+            None => self.shm.attach(peer),
+            Some(tcp) => tcp.attach(peer),
+        }
+    }
+
+    fn settle(&mut self, peer: u32) -> bool {
+        match &mut self.tcp {
+            None => self.shm.settle(peer),
+            Some(tcp) => tcp.settle(peer),
+        }
+    }
+
+    fn detach(&mut self, peer: u32) {
+        match &mut self.tcp {
+            None => self.shm.detach(peer),
+            Some(tcp) => tcp.detach(peer),
+        }
+    }
+
     fn leave(&mut self) -> bool {
         match &mut self.tcp {
             None => self.shm.leave(),

@@ -17,6 +17,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     Segment::create(&Boot {
         job_id: 3,
         rank,
+        base: 0,
         size: 2,
         local_rank: rank,
         local_size: 2,

@@ -41,6 +41,7 @@ fn sides(asymmetric: bool) -> [Side; 2] {
         let boot = Boot {
             job_id: 1,
             rank,
+            base: 0,
             size: 2,
             local_rank: rank,
             local_size: 2,

@@ -174,6 +174,7 @@ mod tests {
         let fd = Segment::create(&Boot {
             job_id: 1,
             rank: 0,
+            base: 0,
             size: 1,
             local_rank: 0,
             local_size: 1,

@@ -58,4 +58,6 @@ pub mod segment;
 #[cfg(not(loom))]
 pub mod single_copy;
 #[cfg(not(loom))]
+pub mod socket;
+#[cfg(not(loom))]
 pub mod spawn;

@@ -53,7 +53,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -187,11 +187,13 @@ const fn whole_pages(bytes: usize) -> usize {
 /// What a process must know before it can talk to anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Names the job; all its segments have the same.
+    /// Names the launcher's work, all jobs of it; all its segments have the same.
     pub job_id: u64,
-    /// The owner's number in the job.
+    /// The owner's number among all processes of its launcher: those of the first job, then those that were spawned.
     pub rank: u32,
-    /// Ranks of the job.
+    /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless that was spawned.
+    pub base: u32,
+    /// Ranks of the owner's own job.
     pub size: u32,
     /// The owner's number on its node.
     pub local_rank: u32,
@@ -320,6 +322,7 @@ struct Header {
     job_id: u64,
     heap_bytes: u64,
     rank: u32,
+    base: u32,
     size: u32,
     local_rank: u32,
     local_size: u32,
@@ -437,6 +440,7 @@ impl Segment {
             job_id: boot.job_id,
             heap_bytes: config.heap_bytes,
             rank: boot.rank,
+            base: boot.base,
             size: boot.size,
             local_rank: boot.local_rank,
             local_size: boot.local_size,
@@ -586,6 +590,29 @@ impl Segment {
         }
     }
 
+    /// Makes ring number `index` as it was at first, and gives its memory back. Only its owner does that, and when the other
+    /// process that has used it is gone.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are not as many rings; what madvise(2) says.
+    pub fn clear_ring(&self, index: u32) -> io::Result<()> {
+        let config = &self.boot.config;
+        if index >= config.max_rings {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (start, end) = (config.ring_offset(index), config.ring_offset(index + 1));
+        // SAFETY: whole pages of our own mapping, of a file that grows and shrinks no more. They read as zero afterwards,
+        // which is a value of all that lies in a ring.
+        unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().add(start).cast(),
+                end - start,
+                rustix::mm::Advice::LinuxRemove,
+            )?;
+        }
+        Ok(())
+    }
+
     /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this `kind`.
     ///
     /// # Panics
@@ -652,6 +679,7 @@ impl Header {
         Boot {
             job_id: self.job_id,
             rank: self.rank,
+            base: self.base,
             size: self.size,
             local_rank: self.local_rank,
             local_size: self.local_size,

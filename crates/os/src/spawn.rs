@@ -14,6 +14,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Clone, Copy)]
 pub struct SignalMask(libc::sigset_t);
 
+impl SignalMask {
+    /// No signal.
+    pub fn none() -> SignalMask {
+        SignalMask(mask_of(&[]))
+    }
+}
+
 impl std::fmt::Debug for SignalMask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SignalMask")
@@ -40,10 +47,11 @@ pub struct Program<'a> {
     pub open_files: Option<(u64, u64)>,
     /// The processors to run on, if not the launcher's: bit `n % 64` of word `n / 64` is processor `n`.
     pub cpus: Option<&'a [u64]>,
+    /// Whether the kernel kills it when the thread that started it ends.
+    pub is_tied: bool,
 }
 
-/// A started process. It is the leader of a process group of its own, and is killed when the launcher's thread that
-/// started it ends.
+/// A started process. It is the leader of a process group of its own.
 #[derive(Debug)]
 pub struct Process {
     /// Its process id, which is also the id of its group.
@@ -132,10 +140,13 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
     let program = child.program;
     // SAFETY: plain system calls of one process on itself; pointers are to values that live here or in `child`.
     unsafe {
-        if libc::setpgid(0, 0) != 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+        if libc::setpgid(0, 0) != 0 {
             return errno();
         }
-        if libc::getppid() != child.parent {
+        if program.is_tied && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+            return errno();
+        }
+        if program.is_tied && libc::getppid() != child.parent {
             return libc::ESRCH; // the launcher died before prctl: nobody would kill us
         }
         // First all out of the way, then each into its place, so that none is overwritten before its turn.
@@ -333,6 +344,14 @@ impl Guard {
         Ok(())
     }
 
+    /// Takes a process group out of guard, so that it may be reaped: nothing is left of it.
+    ///
+    /// # Errors
+    /// As [`Guard::watch`].
+    pub fn forget(&self, group: i32) -> io::Result<()> {
+        self.watch(-group)
+    }
+
     /// Ends the guard: the launcher has seen to everything itself.
     pub fn dismiss(self) {
         // A failure means that the guard is gone already.
@@ -359,6 +378,17 @@ fn guard(pipe: RawFd) -> ! {
             let mut group = 0i32;
             match libc::read(0, (&raw mut group).cast(), 4) {
                 4 if group == 0 => libc::_exit(0),
+                4 if group < 0 => {
+                    let mut at = 0;
+                    while at < known {
+                        if groups[at] == -group {
+                            known -= 1;
+                            groups[at] = groups[known];
+                        } else {
+                            at += 1;
+                        }
+                    }
+                }
                 4 if known < MAX_GUARDED => {
                     groups[known] = group;
                     known += 1;
@@ -372,6 +402,44 @@ fn guard(pipe: RawFd) -> ! {
             libc::kill(-group, libc::SIGKILL);
         }
         libc::_exit(0)
+    }
+}
+
+/// Lets this process go on as a child of nobody who knows it: a fork, of which the parent ends at once with code 0. The
+/// child leads a process group of its own.
+///
+/// # Errors
+/// What fork(2) says; `Unsupported` if this process has threads.
+pub fn detach() -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a process with threads cannot detach itself",
+        ));
+    }
+    // SAFETY: this process has a single thread, so the child's memory is consistent. The parent ends without running
+    // anything more.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 if libc::setpgid(0, 0) != 0 => Err(io::Error::last_os_error()),
+            0 => Ok(()),
+            _ => libc::_exit(0),
+        }
+    }
+}
+
+/// Closes all descriptors but the standard ones and `kept`: those that a program has inherited without being meant to.
+pub fn close_others(kept: &[RawFd]) {
+    let mut from = 3;
+    let mut kept: Vec<RawFd> = kept.iter().copied().filter(|number| *number > 2).collect();
+    kept.sort_unstable();
+    for end in kept.into_iter().map(|number| number - 1).chain([RawFd::MAX]) {
+        if from <= end {
+            // SAFETY: close_range(2) on our own descriptors; called at the start of a program, when nothing in it has opened any.
+            unsafe { libc::syscall(libc::SYS_close_range, from, end, 0u32) };
+        }
+        from = end.saturating_add(2);
     }
 }
 
@@ -448,6 +516,7 @@ mod tests {
             mask: &mask,
             open_files: None,
             cpus,
+            is_tied: true,
         };
         let process = spawn(&program)?;
         let status = waitid(rustix::process::WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED)?;

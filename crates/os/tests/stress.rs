@@ -17,6 +17,7 @@ fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
     Boot {
         job_id: 9,
         rank: 3,
+        base: 0,
         size: 8,
         local_rank: 1,
         local_size: 2,

@@ -5,9 +5,15 @@
 //! itself started, there is nothing to take and the process is a *singleton*: a job of one rank
 //! (MPI-5.0 section 11.5.2 "Starting Processes and Establishing Communication" expects MPI_Init to work there).
 
+mod serving;
+mod universe;
+
+pub use self::serving::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+pub use self::universe::{Meeting, UniverseError};
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
@@ -89,8 +95,10 @@ pub enum BootError {
 pub struct Client {
     segment: Arc<Segment>,
     fd: OwnedFd,
-    /// `None` in a singleton. Locked from a question to its answer.
-    control: Option<Mutex<OwnedFd>>,
+    /// Empty in a singleton, until it needs a launcher. Locked from a question to its answer.
+    control: OnceLock<Mutex<OwnedFd>>,
+    /// Held while a singleton gets its launcher.
+    getting_launcher: Mutex<()>,
 }
 
 impl Client {
@@ -124,7 +132,12 @@ impl Client {
         if segment.status().claim(std::process::id()).is_err() {
             return Ok(None);
         }
-        Ok(Some(Client { segment, fd, control: Some(Mutex::new(control)) }))
+        Ok(Some(Client {
+            segment,
+            fd,
+            control: OnceLock::from(Mutex::new(control)),
+            getting_launcher: Mutex::default(),
+        }))
     }
 
     /// A job of one rank, without a launcher.
@@ -135,6 +148,7 @@ impl Client {
         let boot = Boot {
             job_id: u64::from(std::process::id()),
             rank: 0,
+            base: 0,
             size: 1,
             local_rank: 0,
             local_size: 1,
@@ -148,7 +162,7 @@ impl Client {
         let segment = Segment::map(&fd)?;
         // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
-        Ok(Client { segment, fd, control: None })
+        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher: Mutex::default() })
     }
 
     /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
@@ -161,9 +175,9 @@ impl Client {
         self.fd.as_fd()
     }
 
-    /// Whether there is no launcher.
+    /// Whether there is no launcher (yet).
     pub fn is_singleton(&self) -> bool {
-        self.control.is_none()
+        self.control.get().is_none()
     }
 
     /// Asks the launcher to end the job with `code` and to print `text` (or, if it is empty, that this rank called
@@ -178,7 +192,7 @@ impl Client {
     }
 
     fn tell(&self, request: &Request, text: &str) {
-        let sent = self.control.as_ref().map(|control| {
+        let sent = self.control.get().map(|control| {
             // A poisoned lock is a thread that panicked between question and answer; telling needs no answer.
             let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
             fdpass::send(&*socket, &request.encode(), None)
@@ -230,24 +244,40 @@ impl Client {
 
     /// Asks the launcher something about `rank`, and waits for the answer.
     fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
-        let Some(control) = &self.control else {
+        self.ask_with(rank, request, None)
+    }
+
+    fn ask_with(
+        &self,
+        rank: u32,
+        request: &Request,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
+        let Some(control) = self.control.get() else {
             let reason = "this process was started without mpirun and is a job of one rank";
             return Err(refused(rank, reason.into()));
         };
         let socket = control.lock().unwrap_or_else(PoisonError::into_inner);
-        let launcher = |error| DirectoryError::Launcher { rank, error };
-        fdpass::send(&*socket, &request.encode(), None).map_err(launcher)?;
-        let mut bytes = [0; MAX_MESSAGE];
-        let (n, fd) = fdpass::receive(&*socket, &mut bytes).map_err(launcher)?;
-        if n == 0 {
-            return Err(launcher(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it has closed the connection",
-            )));
-        }
-        let reply = Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
-        Ok((reply, fd))
+        question(&socket, rank, request, fd)
     }
+}
+
+/// Asks the launcher, and waits for the answer.
+fn question(
+    socket: &OwnedFd,
+    rank: u32,
+    request: &Request,
+    fd: Option<BorrowedFd<'_>>,
+) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
+    let launcher = |error| DirectoryError::Launcher { rank, error };
+    fdpass::send(socket, &request.encode(), fd).map_err(launcher)?;
+    let mut bytes = [0; MAX_MESSAGE];
+    let (n, fd) = fdpass::receive(socket, &mut bytes).map_err(launcher)?;
+    if n == 0 {
+        return Err(launcher(io::Error::new(io::ErrorKind::UnexpectedEof, "it has closed the connection")));
+    }
+    let reply = Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
+    Ok((reply, fd))
 }
 
 fn refused(rank: u32, reason: String) -> DirectoryError {
@@ -405,7 +435,12 @@ mod tests {
     fn a_peer_is_asked_for_over_the_socket() {
         let (ours, theirs) = fdpass::pair().unwrap();
         let single = Client::singleton(&Params::default()).unwrap();
-        let client = Client { segment: single.segment, fd: single.fd, control: Some(Mutex::new(ours)) };
+        let client = Client {
+            segment: single.segment,
+            fd: single.fd,
+            control: OnceLock::from(Mutex::new(ours)),
+            getting_launcher: Mutex::default(),
+        };
         let launcher = std::thread::spawn(move || {
             let mut bytes = [0; MAX_MESSAGE];
             for _ in 0..2 {

@@ -10,10 +10,11 @@
 //! | 2-5 | rank, or the code of an abort |
 //! | 6- | text in UTF-8, or nothing |
 //!
-//! The answers [`Reply::Segment`] and [`Reply::Listener`] carry a descriptor beside them (`SCM_RIGHTS`).
+//! The answers [`Reply::Segment`], [`Reply::Listener`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
+//! so do some requests: what is longer than a message is a file of its own.
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The longest message in bytes. Longer texts are cut.
 pub const MAX_MESSAGE: usize = 4096;
@@ -34,6 +35,73 @@ pub enum Request {
     Addresses {
         /// The peer.
         rank: u32,
+    },
+    /// Spawn the processes that the descriptor beside this describes ([`crate::universe::Spawn`]). Answered by
+    /// [`Reply::Done`] with the number of the first and, as the text, how many there are; or a refusal.
+    Spawn,
+    /// Who has spawned this job? Answered by [`Reply::Given`] ([`crate::universe::Parent`]) or a refusal.
+    Parent,
+    /// This process has a communicator that it shares with processes of other jobs; the descriptor beside this has the
+    /// numbers of all. Not answered.
+    Bound {
+        /// Names the communicator.
+        bond: u64,
+    },
+    /// This process does not have that communicator any more. Not answered.
+    Released {
+        /// Names the communicator.
+        bond: u64,
+    },
+    /// Does nobody have this communicator any more? Answered by [`Reply::Done`] with 1, or 0 if somebody has it.
+    Bond {
+        /// Names the communicator.
+        bond: u64,
+    },
+    /// Open a port. Answered by [`Reply::Done`] with its name.
+    OpenPort,
+    /// Close a port. Answered by [`Reply::Done`] or a refusal.
+    ClosePort {
+        /// Its name.
+        port: String,
+    },
+    /// This process wants to meet another at a port; the descriptor beside this has what the other shall know. Answered
+    /// by [`Reply::Given`] if the other was there, which has to be told by this process; by [`Reply::Done`] with the
+    /// number of a ticket if not, or by a refusal.
+    Meet {
+        /// Whether it accepts; else it connects.
+        accepts: bool,
+        /// The port.
+        port: String,
+    },
+    /// What became of this ticket? Answered by [`Reply::Done`]: 0 if it waits, else 1 more than the process that it has met.
+    /// Refused if it will meet nobody, or that process has ended.
+    Ticket {
+        /// The ticket.
+        ticket: u32,
+    },
+    /// As `Ticket`; a ticket that waits is given back.
+    GiveBack {
+        /// The ticket.
+        ticket: u32,
+    },
+    /// Publish a name. Answered by [`Reply::Done`] or a refusal.
+    Publish {
+        /// The port.
+        port: String,
+        /// The name.
+        service: String,
+    },
+    /// Take a published name back. Answered by [`Reply::Done`] or a refusal.
+    Unpublish {
+        /// The port.
+        port: String,
+        /// The name.
+        service: String,
+    },
+    /// Which port is published under this name? Answered by [`Reply::Done`] or a refusal.
+    LookUp {
+        /// The name.
+        service: String,
     },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
@@ -77,6 +145,15 @@ pub enum Reply {
         /// The peer.
         rank: u32,
     },
+    /// It is done.
+    Done {
+        /// A number that belongs to the answer.
+        number: u32,
+        /// A text that does.
+        text: String,
+    },
+    /// The descriptor that comes with this message has the answer.
+    Given,
     /// What was asked for is not to be had.
     Refused {
         /// The peer that was asked for.
@@ -111,8 +188,8 @@ pub enum DecodeError {
         /// The kind.
         kind: u8,
     },
-    /// Its text is not UTF-8.
-    #[error("the text of a control message of kind {kind} is not UTF-8")]
+    /// Its text is not UTF-8, or not of the form that it must have.
+    #[error("the text of a control message of kind {kind} makes no sense")]
     Text {
         /// The kind.
         kind: u8,
@@ -125,11 +202,26 @@ mod kind {
     pub(super) const SAY: u8 = 3;
     pub(super) const LISTENER: u8 = 4;
     pub(super) const ADDRESSES: u8 = 5;
+    pub(super) const SPAWN: u8 = 6;
+    pub(super) const PARENT: u8 = 7;
+    pub(super) const BOUND: u8 = 8;
+    pub(super) const RELEASED: u8 = 9;
+    pub(super) const OPEN_PORT: u8 = 10;
+    pub(super) const CLOSE_PORT: u8 = 11;
+    pub(super) const MEET: u8 = 12;
+    pub(super) const TICKET: u8 = 13;
+    pub(super) const GIVE_BACK: u8 = 14;
+    pub(super) const PUBLISH: u8 = 15;
+    pub(super) const UNPUBLISH: u8 = 16;
+    pub(super) const LOOK_UP: u8 = 17;
+    pub(super) const BOND: u8 = 18;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
     pub(super) const FOUND: u8 = 68;
     pub(super) const LEFT: u8 = 69;
+    pub(super) const DONE: u8 = 70;
+    pub(super) const GIVEN: u8 = 71;
 }
 
 impl Request {
@@ -141,6 +233,19 @@ impl Request {
             Request::Say { text } => encode(kind::SAY, 0, text),
             Request::Listener => encode(kind::LISTENER, 0, ""),
             Request::Addresses { rank } => encode(kind::ADDRESSES, *rank, ""),
+            Request::Spawn => encode(kind::SPAWN, 0, ""),
+            Request::Parent => encode(kind::PARENT, 0, ""),
+            Request::Bound { bond } => encode(kind::BOUND, 0, &bond.to_string()),
+            Request::Bond { bond } => encode(kind::BOND, 0, &bond.to_string()),
+            Request::Released { bond } => encode(kind::RELEASED, 0, &bond.to_string()),
+            Request::OpenPort => encode(kind::OPEN_PORT, 0, ""),
+            Request::ClosePort { port } => encode(kind::CLOSE_PORT, 0, port),
+            Request::Meet { accepts, port } => encode(kind::MEET, (*accepts).into(), port),
+            Request::Ticket { ticket } => encode(kind::TICKET, *ticket, ""),
+            Request::GiveBack { ticket } => encode(kind::GIVE_BACK, *ticket, ""),
+            Request::Publish { port, service } => encode(kind::PUBLISH, 0, &format!("{port}\n{service}")),
+            Request::Unpublish { port, service } => encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}")),
+            Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
 
@@ -156,6 +261,20 @@ impl Request {
             kind::SAY if number == 0 => Ok(Request::Say { text: utf8(kind, text)? }),
             kind::LISTENER if number == 0 => no_text(kind, text).map(|()| Request::Listener),
             kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
+            kind::TICKET => no_text(kind, text).map(|()| Request::Ticket { ticket: number }),
+            kind::GIVE_BACK => no_text(kind, text).map(|()| Request::GiveBack { ticket: number }),
+            kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
+            _ if number != 0 => Err(DecodeError::Kind { kind }),
+            kind::SPAWN => no_text(kind, text).map(|()| Request::Spawn),
+            kind::PARENT => no_text(kind, text).map(|()| Request::Parent),
+            kind::BOUND => Ok(Request::Bound { bond: decimal(kind, text)? }),
+            kind::RELEASED => Ok(Request::Released { bond: decimal(kind, text)? }),
+            kind::BOND => Ok(Request::Bond { bond: decimal(kind, text)? }),
+            kind::OPEN_PORT => no_text(kind, text).map(|()| Request::OpenPort),
+            kind::CLOSE_PORT => Ok(Request::ClosePort { port: utf8(kind, text)? }),
+            kind::PUBLISH => pair(kind, text).map(|(port, service)| Request::Publish { port, service }),
+            kind::UNPUBLISH => pair(kind, text).map(|(port, service)| Request::Unpublish { port, service }),
+            kind::LOOK_UP => Ok(Request::LookUp { service: utf8(kind, text)? }),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -170,6 +289,8 @@ impl Reply {
             Reply::Listener { incarnation, secret } => encode(kind::LISTEN_HERE, *incarnation, secret),
             Reply::Addresses { rank, addresses } => encode(kind::FOUND, *rank, addresses),
             Reply::Left { rank } => encode(kind::LEFT, *rank, ""),
+            Reply::Done { number, text } => encode(kind::DONE, *number, text),
+            Reply::Given => encode(kind::GIVEN, 0, ""),
         }
     }
 
@@ -185,6 +306,8 @@ impl Reply {
             kind::LISTEN_HERE => Ok(Reply::Listener { incarnation: number, secret: utf8(kind, text)? }),
             kind::FOUND => Ok(Reply::Addresses { rank: number, addresses: utf8(kind, text)? }),
             kind::LEFT => no_text(kind, text).map(|()| Reply::Left { rank: number }),
+            kind::DONE => Ok(Reply::Done { number, text: utf8(kind, text)? }),
+            kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -223,6 +346,19 @@ fn utf8(kind: u8, text: &[u8]) -> Result<String, DecodeError> {
     String::from_utf8(text.to_vec()).map_err(|_| DecodeError::Text { kind })
 }
 
+/// A number that is written as the shortest decimal digits.
+fn decimal(kind: u8, text: &[u8]) -> Result<u64, DecodeError> {
+    let number = utf8(kind, text)?.parse::<u64>().ok().filter(|n| n.to_string().as_bytes() == text);
+    number.ok_or(DecodeError::Text { kind })
+}
+
+/// A port and a name, with the end of a line between them.
+fn pair(kind: u8, text: &[u8]) -> Result<(String, String), DecodeError> {
+    let text = utf8(kind, text)?;
+    let (port, service) = text.split_once('\n').ok_or(DecodeError::Text { kind })?;
+    Ok((port.into(), service.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +371,19 @@ mod tests {
             Just(Request::Listener),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
+            Just(Request::Spawn),
+            Just(Request::Parent),
+            Just(Request::OpenPort),
+            any::<u64>().prop_map(|bond| Request::Bound { bond }),
+            any::<u64>().prop_map(|bond| Request::Released { bond }),
+            any::<u64>().prop_map(|bond| Request::Bond { bond }),
+            any::<u32>().prop_map(|ticket| Request::Ticket { ticket }),
+            any::<u32>().prop_map(|ticket| Request::GiveBack { ticket }),
+            (any::<bool>(), ".{0,80}").prop_map(|(accepts, port)| Request::Meet { accepts, port }),
+            ".{0,80}".prop_map(|port| Request::ClosePort { port }),
+            ".{0,80}".prop_map(|service| Request::LookUp { service }),
+            (".{0,80}", ".{0,80}").prop_map(|(port, service)| Request::Publish { port, service }),
+            (".{0,80}", ".{0,80}").prop_map(|(port, service)| Request::Unpublish { port, service }),
         ]
     }
 
@@ -250,7 +399,9 @@ mod tests {
                 Reply::Segment { rank },
                 Reply::Refused { rank, reason: text.clone() },
                 Reply::Listener { incarnation: rank, secret: text.clone() },
-                Reply::Addresses { rank, addresses: text },
+                Reply::Addresses { rank, addresses: text.clone() },
+                Reply::Done { number: rank, text },
+                Reply::Given,
                 Reply::Left { rank },
             ] {
                 prop_assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
@@ -259,7 +410,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            start in prop_oneof![Just(vec![]), (0u8..7).prop_map(|k| vec![VERSION, k]), (64u8..71).prop_map(|k| vec![VERSION, k])],
+            start in prop_oneof![Just(vec![]), (0u8..19).prop_map(|k| vec![VERSION, k]), (64u8..73).prop_map(|k| vec![VERSION, k])],
             rest in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let bytes = [start, rest].concat();

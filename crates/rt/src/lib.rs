@@ -9,16 +9,20 @@
 //! |---|---|
 //! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
 //! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
+//! | [`universe`] | what processes of several jobs tell each other by way of the launcher |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
 //! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
 #![forbid(unsafe_code)]
 
+mod blob;
 pub mod client;
 pub mod control;
 pub mod interfaces;
 pub mod job;
 pub mod launch;
 mod lost;
+mod ports;
 pub mod report;
+pub mod universe;

@@ -17,21 +17,24 @@ pub(crate) enum Fault {
     Code(i32),
     /// It exited with 0 after MPI_Init, without MPI_Finalize.
     NoFinalize,
-    /// It exited with 0 and never called MPI_Init, which this other rank did.
-    NoInit(u32),
+    /// It exited with 0 and never called MPI_Init, which this other one did.
+    NoInit(String),
+    /// It has ended before MPI_Finalize, and the launcher, which has not started it, cannot know how.
+    Gone,
 }
 
 /// Who a report is about.
 pub(crate) struct Subject<'a> {
-    pub(crate) rank: u32,
+    /// Such as "rank 3".
+    pub(crate) name: &'a str,
     pub(crate) host: &'a str,
     pub(crate) seen: &'a Glimpse,
 }
 
 /// The report on `fault`. `others` ranks still run and are being ended; `code` is what `mpirun` will exit with.
 pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i32) -> String {
-    let Subject { rank, host, seen } = subject;
-    let mut out = format!("mpirun: rank {rank} ({}host {host}) ", pid(seen));
+    let Subject { name, host, seen } = subject;
+    let mut out = format!("mpirun: {name} ({}host {host}) ", pid(seen));
     match fault {
         Fault::Killed(signal) => {
             let (name, words, _, _) = signal_entry(*signal);
@@ -42,6 +45,7 @@ pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i
         }
         Fault::NoFinalize => out.push_str("exited after MPI_Init without calling MPI_Finalize"),
         Fault::NoInit(_) => out.push_str("exited without ever calling MPI_Init"),
+        Fault::Gone => out.push_str("ended without calling MPI_Finalize"),
     }
     out.push_str(&call(seen));
     out.push('\n');
@@ -54,19 +58,19 @@ pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i
 
 /// The report on an MPI_Abort, or an error that the program did not handle; `text` is what the library says.
 pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32) -> String {
-    let Subject { rank, host, seen } = subject;
+    let Subject { name, host, seen } = subject;
     let text = text.trim_end();
     let mut out = if text.is_empty() {
-        format!("mpirun: rank {rank} ({}host {host}) called MPI_Abort\n", pid(seen))
+        format!("mpirun: {name} ({}host {host}) called MPI_Abort\n", pid(seen))
     } else {
-        format!("mpirun: rank {rank} ({}host {host}) ended the job:\n{text}\n", pid(seen))
+        format!("mpirun: {name} ({}host {host}) ended the job:\n{text}\n", pid(seen))
     };
     out.push_str(&ending(others, code));
     out
 }
 
 /// The report on `--timeout`: who still runs, and where.
-pub(crate) fn timeout(time: Duration, host: &str, running: &[(u32, Glimpse)]) -> String {
+pub(crate) fn timeout(time: Duration, host: &str, running: &[(String, Glimpse)]) -> String {
     const SHOWN: usize = 16;
     let mut out = format!(
         "mpirun: the time of {} s (--timeout) is over and {} on host {host} still {}:\n",
@@ -74,13 +78,13 @@ pub(crate) fn timeout(time: Duration, host: &str, running: &[(u32, Glimpse)]) ->
         ranks(running.len()),
         if running.len() == 1 { "runs" } else { "run" }
     );
-    for (rank, seen) in running.iter().take(SHOWN) {
+    for (name, seen) in running.iter().take(SHOWN) {
         let stage = match seen.stage {
             Stage::Untouched => "has not called MPI_Init",
             Stage::Initialized => "is between MPI_Init and MPI_Finalize",
             Stage::Finalized => "has called MPI_Finalize",
         };
-        let _ = writeln!(out, "  rank {rank}: {}{stage}{}", pid(seen), call(seen));
+        let _ = writeln!(out, "  {name}: {}{stage}{}", pid(seen), call(seen));
     }
     if running.len() > SHOWN {
         let _ = writeln!(out, "  and {} more", running.len() - SHOWN);
@@ -105,6 +109,7 @@ pub(crate) fn shell_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,
+        Exit::Unknown => 1,
     }
 }
 
@@ -150,8 +155,12 @@ fn advice(fault: &Fault, seen: &Glimpse) -> (String, String) {
             "the program left main, or called exit, while MPI was active; its peers may wait for it in vain.".to_string(),
             "call MPI_Finalize before the program ends (MPI_Session_finalize for each session), or MPI_Abort where it gives up.".to_string(),
         ),
+        Fault::Gone => (
+            "the program that started this launcher, by spawning processes, is no more.".to_string(),
+            "look at how that program ended; its processes end with it.".to_string(),
+        ),
         Fault::NoInit(other) => (
-            format!("rank {other} called MPI_Init, so this is an MPI job, but this rank will never take part."),
+            format!("{other} called MPI_Init, so this is an MPI job, but this rank will never take part."),
             "see that every rank runs the MPI program: a script must not end before it, and each program of a ':' list is one job.".to_string(),
         ),
     }
@@ -277,7 +286,7 @@ mod tests {
     #[test]
     fn a_crash_is_told_in_full() {
         let seen = Glimpse { pid: 4711, stage: Stage::Initialized, last_call: Some("MPI_Recv") };
-        let subject = Subject { rank: 2, host: "nodea", seen: &seen };
+        let subject = Subject { name: "rank 2", host: "nodea", seen: &seen };
         assert_eq!(
             fault(&subject, &Fault::Killed(11), 3, 139),
             "mpirun: rank 2 (pid 4711, host nodea) was killed by SIGSEGV (segmentation fault); its last MPI call was MPI_Recv\n\
@@ -290,14 +299,15 @@ mod tests {
     #[test]
     fn every_fault_has_a_meaning_and_a_next_step() {
         let seen = Glimpse::default();
-        let subject = Subject { rank: 0, host: "h", seen: &seen };
+        let subject = Subject { name: "rank 0", host: "h", seen: &seen };
         let killed = (1..64).map(Fault::Killed);
         for f in killed.chain([
             Fault::Code(1),
             Fault::Code(127),
             Fault::Code(139),
             Fault::NoFinalize,
-            Fault::NoInit(3),
+            Fault::NoInit("rank 3".into()),
+            Fault::Gone,
         ]) {
             let text = fault(&subject, &f, 0, 1);
             assert_eq!(text.lines().count(), 4, "{text}");
@@ -308,7 +318,7 @@ mod tests {
     #[test]
     fn an_abort_shows_the_librarys_words() {
         let seen = Glimpse::default();
-        let subject = Subject { rank: 1, host: "h", seen: &seen };
+        let subject = Subject { name: "rank 1", host: "h", seen: &seen };
         assert!(abort(&subject, "MPI_Send: tag -3\n", 1, 9).contains("ended the job:\nMPI_Send: tag -3\n"));
         assert!(abort(&subject, "", 0, 9).starts_with("mpirun: rank 1 (host h) called MPI_Abort\n"));
     }
@@ -316,7 +326,7 @@ mod tests {
     #[test]
     fn a_timeout_lists_who_still_runs() {
         let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
-        let running: Vec<_> = (0..20).map(|r| (r, seen.clone())).collect();
+        let running: Vec<_> = (0..20).map(|r| (format!("rank {r}"), seen.clone())).collect();
         let text = timeout(Duration::from_millis(2500), "h", &running);
         assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");
         assert!(text.contains(

@@ -12,12 +12,9 @@ const fn left_out(module: &'static str, reason: &'static str) -> LeftOut {
 
 /// Whole chapters of the standard that OxMPI does not have yet. A row goes when its chapter comes. MPI_T needs none: mpi4py
 /// does not use it.
-pub(super) const LEFT_OUT: [LeftOut; 7] = [
-    left_out("test_dynproc", "ports: open_port, connect, accept, join"),
+pub(super) const LEFT_OUT: [LeftOut; 4] = [
     left_out("test_rma", "windows"),
     left_out("test_rma_nb", "windows"),
-    left_out("test_spawn", "spawning of processes"),
-    left_out("test_util_pool", "spawning of processes: that is how pools get their workers"),
     left_out("test_util_sync", "windows: counters and mutexes are made of them"),
     left_out("test_win", "windows"),
 ];

@@ -67,6 +67,11 @@ impl Programs {
         self.directory.join(name.rsplit('/').next().unwrap())
     }
 
+    /// The word that each job must have among its arguments.
+    pub(crate) fn marker(&self) -> &str {
+        &self.marker
+    }
+
     /// A file with this text and mode.
     pub(crate) fn file(&self, name: &str, text: &[u8], mode: u32) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;

@@ -10,4 +10,5 @@ mod errors;
 mod harness;
 mod launcher;
 mod programs;
+mod spawned;
 mod surroundings;

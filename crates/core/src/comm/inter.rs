@@ -37,11 +37,11 @@ pub(crate) enum Shape {
 /// The groups of a new intercommunicator.
 #[derive(Debug, Clone)]
 pub(crate) struct InterShape {
-    pub(super) local: RankMap,
-    pub(super) remote: RankMap,
+    pub(crate) local: RankMap,
+    pub(crate) remote: RankMap,
     /// Rank of this process in the local group.
-    pub(super) rank: u32,
-    pub(super) is_first: bool,
+    pub(crate) rank: u32,
+    pub(crate) is_first: bool,
 }
 
 impl Shape {

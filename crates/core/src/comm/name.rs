@@ -32,7 +32,7 @@ impl Name {
     pub(super) const NONE: Name = Name::of_inter(ContextId(0));
 
     /// The name of an intercommunicator, from the first of its three contexts.
-    pub(super) const fn of_inter(id: ContextId) -> Name {
+    pub(crate) const fn of_inter(id: ContextId) -> Name {
         Name { id, section: None }
     }
 
@@ -139,6 +139,7 @@ impl<F: Fabric> Process<F> {
             Ok(()) => {
                 let made = domain.open(shape, heard.name(), heritage);
                 domain.closing.extend(made.teams().cloned());
+                domain.foreign.released(&made);
             }
             Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
         });
@@ -167,7 +168,7 @@ impl<F: Fabric> Process<F> {
 
 impl<F: Fabric> Domain<F> {
     /// Makes the communicator of this name.
-    pub(super) fn open(&mut self, shape: Shape, name: Name, heritage: Heritage) -> Communicator {
+    pub(crate) fn open(&mut self, shape: Shape, name: Name, heritage: Heritage) -> Communicator {
         self.reap();
         let communicator = match shape {
             Shape::Intra { map, rank } => {
@@ -188,6 +189,9 @@ impl<F: Fabric> Domain<F> {
         self.note_handler(&communicator);
         self.note_opened(communicator.union());
         self.note_origin(&communicator);
+        for process in self.foreign.bound(&communicator) {
+            self.lane.fabric_mut().attach(process);
+        }
         communicator
     }
 

@@ -73,7 +73,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits for all ranks.
-    pub(super) fn meet(&self, comm: &Communicator) -> Result<()> {
+    pub(super) fn meet_at_file(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         self.run(comm, Call::Barrier, buffers, Combine::Nothing)
     }

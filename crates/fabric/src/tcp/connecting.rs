@@ -1,7 +1,7 @@
-//! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 6 of the module).
+//! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 7 of the module).
 
 use super::greeting::{Acceptor, Initiator};
-use super::peer::{Failure, Way};
+use super::peer::{Bond, Failure, Way};
 use super::record::Point;
 use super::{GREETING, PEER, Tcp, Whereabouts, greetings, trouble};
 use crate::Connected;
@@ -45,6 +45,10 @@ impl Tcp {
             return self.part(at, Way::Left);
         }
         let Some(peer) = self.known(at) else { return };
+        if peer.bond == Bond::None && peer.link.is_settled() {
+            // Nobody waits for anything.
+            return self.part(at, Way::Apart);
+        }
         let was_up = matches!(peer.way, Way::Up(_));
         if was_up && now.saturating_sub(peer.up_since) > STABLE {
             peer.trouble.over();
@@ -84,6 +88,8 @@ impl Tcp {
         let addresses = match found {
             Ok(Whereabouts::At(addresses)) => addresses,
             Ok(Whereabouts::Left) => return self.part(at, Way::Left),
+            // It was to be expected that it ends soon.
+            Err(why) if self.peer(at).bond != Bond::Close => return self.part(at, Way::Lost(why)),
             Err(why) => return self.cut(at, &why.into()),
         };
         if addresses.is_empty() {

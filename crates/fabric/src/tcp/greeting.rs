@@ -42,7 +42,7 @@ pub struct Identity {
     pub job: u64,
     /// Its number in the job.
     pub rank: u32,
-    /// How many processes the job has.
+    /// How many processes the job has: so many may connect at a time, and more if they come later.
     pub size: u32,
     /// How often this rank has been started: a newer one replaces an older one.
     pub incarnation: u64,
@@ -258,7 +258,7 @@ impl Acceptor {
         let mut transcript = Transcript::new(secret);
         transcript.open(KIND_HELLO, hello)?;
         let (job, from, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
-        if job != own.job || to != own.rank || from == own.rank || from >= own.size {
+        if job != own.job || to != own.rank || from == own.rank {
             return Err(GreetingError::Elsewhere);
         }
         let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;

@@ -1,4 +1,4 @@
-//! Those who have connected and have not proved who they are (rule 6 of the module).
+//! Those who have connected and have not proved who they are (rule 7 of the module).
 
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret};
 use super::record::Point;

@@ -43,8 +43,6 @@ struct Kept {
     frame_len: usize,
     data: Data,
     notice: Notice,
-    /// The peer may wait for it, now or later. Otherwise it only makes things faster.
-    is_needed: bool,
 }
 
 impl Kept {
@@ -84,6 +82,8 @@ pub(super) struct Outgoing {
     bye: bool,
     /// Number behind the newest record for which an acknowledgement was asked.
     asked: u64,
+    /// Number behind the newest record that the peer needs: all but hints.
+    needed: u64,
     spares: Vec<Vec<u8>>,
     stage: Vec<u8>,
     /// Tokens of messages that are gone.
@@ -148,8 +148,10 @@ impl Outgoing {
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
-        let is_needed = !matches!(frame, Frame::Learn { .. });
-        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice, is_needed });
+        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
+        if !matches!(frame, Frame::Learn { .. }) {
+            self.needed = self.first + self.kept.len() as u64;
+        }
     }
 
     /// Whether everything is written.
@@ -162,9 +164,9 @@ impl Outgoing {
         self.kept.is_empty()
     }
 
-    /// Whether the peer has everything that it needs.
+    /// Whether the peer has everything that it needs: what it lacks are hints at most.
     pub(super) fn has_delivered(&self) -> bool {
-        self.kept.iter().all(|kept| !kept.is_needed)
+        self.first >= self.needed
     }
 
     /// The newest message was written at once: nobody needs to be told of it.

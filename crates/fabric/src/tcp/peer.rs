@@ -77,6 +77,18 @@ impl From<RecordError> for Failure {
     }
 }
 
+/// How much a process has to do with a peer.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+pub(super) enum Bond {
+    /// They have a communicator, or it is their first contact.
+    #[default]
+    Close,
+    /// They are giving up the last one.
+    Ending,
+    /// They have none: neither waits for the other, and a connection that breaks is made again when somebody needs it.
+    None,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) link: Link,
@@ -99,6 +111,8 @@ pub(super) struct Peer {
     pub(super) starved_until: Option<Duration>,
     /// The poller watches for room.
     pub(super) wants_room: bool,
+    /// How much this process has to do with it.
+    pub(super) bond: Bond,
     /// The sink was told that it is lost.
     pub(super) is_told: bool,
 }

@@ -127,7 +127,7 @@ impl Door {
     ///
     /// ```
     /// # use oxmpi_os::{door::*, segment::*};
-    /// # let boot = Boot { job_id: 1, rank: 0, size: 1, local_rank: 0, local_size: 1, app: 0, oversubscribed: false,
+    /// # let boot = Boot { job_id: 1, rank: 0, base: 0, size: 1, local_rank: 0, local_size: 1, app: 0, oversubscribed: false,
     /// #     asymmetric: false, sockets: false, config: SegmentConfig::default() };
     /// # let segment = Segment::map(Segment::create(&boot)?)?;
     /// # let door = Door::new(segment, Policy::new(false));

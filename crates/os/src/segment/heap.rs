@@ -179,6 +179,7 @@ mod tests {
         Segment::create(&Boot {
             job_id: 7,
             rank,
+            base: 0,
             size: 2,
             local_rank: rank,
             local_size: 2,

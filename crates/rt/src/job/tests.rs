@@ -16,7 +16,22 @@ fn printed(actions: &[Action]) -> String {
 }
 
 fn signals(actions: &[Action]) -> Vec<i32> {
-    actions.iter().filter_map(|a| if let Action::Signal(s) = a { Some(*s) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(|a| if let Action::Signal { number, .. } = a { Some(*number) } else { None })
+        .collect()
+}
+
+fn kill(ranks: &[u32]) -> Action {
+    Action::Signal { number: 9, ranks: ranks.to_vec() }
+}
+
+/// Whom the signals are for.
+fn struck(actions: &[Action]) -> Vec<u32> {
+    let all = actions
+        .iter()
+        .flat_map(|a| if let Action::Signal { ranks, .. } = a { ranks.clone() } else { vec![] });
+    all.collect()
 }
 
 #[test]
@@ -36,7 +51,7 @@ fn rule_1_a_crash_ends_the_job_with_one_report() {
     assert_eq!(signals(&actions), [15]);
     assert!(actions.contains(&Action::Grace(FAILURE_GRACE)));
     assert_eq!(job.on(exited(0, Exit::Signal(15), Stage::Initialized)), []);
-    assert_eq!(job.on(Event::GraceOver), [Action::Signal(9)]);
+    assert_eq!(job.on(Event::GraceOver), [kill(&[2])]);
     assert_eq!(job.on(exited(2, Exit::Signal(9), Stage::Initialized)), [Action::Finish(139)]);
 }
 
@@ -100,7 +115,7 @@ fn rule_4_an_abort_ends_the_job_with_its_code() {
 fn rule_5_a_second_interrupt_kills_at_once() {
     let mut job = Job::new(2, "h");
     assert_eq!(signals(&job.on(Event::Signal(2))), [2]);
-    assert_eq!(job.on(Event::Signal(2)), [Action::Signal(9)]);
+    assert_eq!(job.on(Event::Signal(2)), [kill(&[0, 1])]);
     assert_eq!(job.on(Event::Signal(2)), []);
     assert_eq!(job.on(Event::GraceOver), []);
     assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Finalized)), []);
@@ -115,6 +130,91 @@ fn rule_6_a_timeout_names_who_still_runs() {
     let actions = job.on(Event::TimedOut { time: Duration::from_secs(5), seen: all });
     assert!(printed(&actions).contains("rank 1: pid 77") && !printed(&actions).contains("rank 0"));
     assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(124)]);
+}
+
+/// Two ranks, of which rank 0 alone has spawned two processes, 2 and 3, with communicator 9.
+fn spawning() -> Job {
+    let mut job = Job::new(2, "h");
+    assert_eq!(job.on(Event::Spawned { ranks: 2, parents: vec![0], bond: 9 }), []);
+    job
+}
+
+#[test]
+fn rule_1_a_crash_ends_all_that_are_connected() {
+    let mut job = spawning();
+    let actions = job.on(exited(3, Exit::Signal(11), Stage::Initialized));
+    assert!(printed(&actions).contains("rank 1 of spawned job 1"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1, 2]);
+    for rank in [0, 1] {
+        assert_eq!(job.on(exited(rank, Exit::Signal(15), Stage::Initialized)), []);
+    }
+    let last = job.on(exited(2, Exit::Signal(15), Stage::Initialized));
+    assert_eq!(last, [Action::Over(2..4), Action::Forget(2..4), Action::Finish(139)]);
+}
+
+#[test]
+fn rule_1_a_crash_after_a_disconnect_leaves_the_others_alone() {
+    let mut job = spawning();
+    for rank in [3, 0] {
+        job.on(Event::Released { rank, bond: 9 });
+    }
+    assert_eq!(job.connected(0), [0, 1], "process 2 has not disconnected");
+    job.on(Event::Released { rank: 2, bond: 9 });
+    let actions = job.on(exited(3, Exit::Signal(11), Stage::Initialized));
+    assert_eq!(struck(&actions), [2]);
+    let over = [Action::Over(2..4), Action::Forget(2..4)];
+    assert_eq!(job.on(exited(2, Exit::Signal(15), Stage::Initialized)), over);
+    assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Finalized)), []);
+    assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Finalized)), [Action::Finish(139)]);
+}
+
+#[test]
+fn who_has_ended_is_kept_for_those_who_have_a_communicator_with_it_and_connects_nobody() {
+    let mut job = spawning();
+    job.on(Event::Bound { rank: 1, bond: 14, members: vec![1, 2] });
+    assert_eq!(job.on(exited(2, Exit::Code(0), Stage::Finalized)), []);
+    assert_eq!(job.on(exited(3, Exit::Code(0), Stage::Finalized)), [Action::Over(2..4)]);
+    assert_eq!(job.connected(0), [0]);
+    assert_eq!(job.on(Event::Released { rank: 0, bond: 9 }), []);
+    assert_eq!(job.on(Event::Released { rank: 1, bond: 14 }), [Action::Forget(2..4)]);
+    assert_eq!(job.on(Event::Released { rank: 1, bond: 14 }), []);
+}
+
+#[test]
+fn rule_4_an_abort_goes_over_bridges() {
+    let mut job = spawning();
+    job.on(Event::Spawned { ranks: 1, parents: vec![3], bond: 11 });
+    job.on(Event::Spawned { ranks: 1, parents: vec![1], bond: 12 });
+    for rank in [1, 5] {
+        job.on(Event::Released { rank, bond: 12 });
+    }
+    let abort = |rank| Event::Abort { rank, code: 3, text: String::new(), seen: Glimpse::default() };
+    assert_eq!(struck(&job.on(abort(4))), [0, 1, 2, 3, 4]);
+    assert_eq!(struck(&job.on(abort(5))), [5], "it is on its own");
+    job.on(Event::Bound { rank: 5, bond: 13, members: vec![5, 77] });
+}
+
+#[test]
+fn rule_2_a_spawned_process_without_init_fails_those_who_wait_for_it() {
+    let mut job = spawning();
+    job.on(exited(2, Exit::Code(0), Stage::Untouched));
+    assert_eq!(job.on(exited(3, Exit::Code(0), Stage::Untouched)), [Action::Over(2..4)]);
+    assert!(job.watches());
+    let actions = job.on(Event::Seen(vec![seen(Stage::Initialized); 4]));
+    assert!(printed(&actions).contains("rank 0 of spawned job 1"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1]);
+}
+
+#[test]
+fn rule_7_when_a_singleton_is_gone_everything_ends() {
+    for (stage, ended) in [(Stage::Initialized, vec![1]), (Stage::Finalized, vec![])] {
+        let mut job = Job::new(1, "h");
+        job.on(Event::Spawned { ranks: 1, parents: vec![0], bond: 2 });
+        for rank in [0, 1] {
+            job.on(Event::Released { rank, bond: 2 });
+        }
+        assert_eq!(struck(&job.on(exited(0, Exit::Unknown, stage))), ended);
+    }
 }
 
 #[test]
@@ -155,9 +255,10 @@ proptest! {
             for action in job.on(event) {
                 match action {
                     Action::Print(text) => reports += usize::from(text.contains("exit code")),
-                    Action::Signal(9) => { killed = true; prop_assert!(!was_over); }
-                    Action::Signal(_) => prop_assert!(!was_over && !killed),
+                    Action::Signal { number: 9, .. } => { killed = true; prop_assert!(!was_over); }
+                    Action::Signal { .. } => prop_assert!(!was_over && !killed),
                     Action::Grace(_) => grace = true,
+                    Action::Over(_) | Action::Forget(_) => prop_assert!(false, "nothing was spawned"),
                     Action::Finish(code) => {
                         finished += 1;
                         prop_assert_eq!(gone.len(), 3);
@@ -166,7 +267,7 @@ proptest! {
                 }
             }
             if grace && !killed && gone.len() < 3 {
-                prop_assert_eq!(job.phase, Phase::Ending);
+                prop_assert_eq!(job.worlds[0].phase, Phase::Ending);
             }
         }
         prop_assert!(reports <= 2); // a code after MPI_Finalize (rule 3), then a failure

@@ -33,6 +33,11 @@ pub(super) struct Binding {
 }
 
 impl Binding {
+    /// Binds nothing.
+    pub(super) fn none() -> Binding {
+        Binding { cores: Vec::new(), sets: Vec::new(), reason: String::new(), refused: false }
+    }
+
     /// Decides for `ranks` ranks on `cores`, with processor time for `usable` of their processors.
     pub(super) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
         let cpus: usize = cores.iter().map(|core| core.cpus.len()).sum();

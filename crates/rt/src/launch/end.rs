@@ -3,36 +3,44 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use oxmpi_os::spawn::Guard;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_send_signal, waitid,
+};
 
-use super::start::{Rank, Started};
+use super::start::Rank;
 
-/// Sends `signal` to the process group of a rank. The rank has not been reaped, so the group is its own.
+/// Sends `signal` to the process group of a rank. The rank has not been reaped, so the group is its own. One that the
+/// launcher has not started has no group of which that is known: the signal is for its process alone.
 pub(super) fn signal_group(rank: &Rank, signal: Signal) {
-    if let Some(group) = Pid::from_raw(rank.process.pid) {
-        // It fails if nobody is left in the group.
+    // It fails if nobody is left.
+    if !rank.is_child {
+        let _ = pidfd_send_signal(&rank.process.pidfd, signal);
+    } else if let Some(group) = Pid::from_raw(rank.process.pid) {
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Kills what still runs in the ranks' groups.
-pub(super) fn kill_groups(ranks: &[Rank]) {
-    for rank in ranks {
+/// Kills what still runs of a rank, or of its group, and reaps it: nothing is left, and its number may become somebody else's.
+pub(super) fn bury(rank: &Rank, guard: &Guard) {
+    if rank.is_child {
         signal_group(rank, Signal::KILL);
+        // If the guard is gone it kills nobody.
+        let _ = guard.forget(rank.process.pid);
+        let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }
 
-/// Dismisses the guard, waits for all ranks (which have ended or been killed) and kills processes of theirs that have
-/// left their groups: the launcher is a subreaper, so those are its children by now.
-pub(super) fn reap(started: Started) {
-    let Started { ranks, guard, .. } = started;
-    let guard_pid = guard.pid();
-    for rank in &ranks {
+/// Kills all ranks that are left, waits for them, dismisses the guard, and kills processes of theirs that have left their
+/// groups: the launcher is a subreaper, so those are its children by now.
+pub(super) fn reap<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, guard: Guard) {
+    ranks.clone().filter(|rank| rank.is_child).for_each(|rank| signal_group(rank, Signal::KILL));
+    for rank in ranks.filter(|rank| rank.is_child) {
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
     for _ in 0..100 {
         let strangers: Vec<Pid> =
-            children().into_iter().filter(|pid| pid.as_raw_nonzero().get() != guard_pid).collect();
+            children().into_iter().filter(|pid| pid.as_raw_nonzero().get() != guard.pid()).collect();
         if strangers.is_empty() {
             break;
         }

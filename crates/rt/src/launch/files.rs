@@ -1,4 +1,4 @@
-//! Output of the ranks into files: `DIRECTORY/rank.N/stdout` and `stderr`.
+//! Output of the ranks into files: `DIRECTORY/rank.N/stdout` and `stderr`; of spawned ones `DIRECTORY/rank.JOB.N/...`.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -22,14 +22,23 @@ pub(super) struct Files {
 impl Files {
     /// Makes the files anew.
     pub(super) fn create(directory: &Path, size: u32) -> io::Result<Files> {
-        let create = |rank| {
-            let directory = directory.join(format!("rank.{rank}"));
-            fs::create_dir_all(&directory)?;
-            let open = |name| File::create(directory.join(name)).map(Some);
-            Ok([open("stdout")?, open("stderr")?])
-        };
-        let ranks = (0..size).map(create).collect::<io::Result<_>>()?;
-        Ok(Files { ranks, directory: directory.to_owned() })
+        let mut files = Files { ranks: Vec::new(), directory: directory.to_owned() };
+        (0..size).try_for_each(|rank| files.add(&rank.to_string()))?;
+        Ok(files)
+    }
+
+    /// Makes the files of one more rank.
+    pub(super) fn add(&mut self, rank: &str) -> io::Result<()> {
+        let directory = self.directory.join(format!("rank.{rank}"));
+        fs::create_dir_all(&directory)?;
+        let open = |name| File::create(directory.join(name)).map(Some);
+        self.ranks.push([open("stdout")?, open("stderr")?]);
+        Ok(())
+    }
+
+    /// One more rank has no files.
+    pub(super) fn skip(&mut self) {
+        self.ranks.push([None, None]);
     }
 
     /// Adds what a rank wrote. `kind` is 0 for standard output, 1 for standard error. What to tell the user if it

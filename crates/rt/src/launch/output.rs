@@ -24,8 +24,8 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines that each get `[tag] ` in front, if there is one.
-    pub(crate) fn new(tag: Option<u32>) -> Lines {
-        Lines { partial: Vec::new(), tag: tag.map(|rank| format!("[{rank}] ")), eager: false }
+    pub(crate) fn new(tag: Option<&str>) -> Lines {
+        Lines { partial: Vec::new(), tag: tag.map(|tag| format!("[{tag}] ")), eager: false }
     }
 
     /// Adds what the rank wrote; whole lines go to `out`.
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn bytes_are_untouched_without_tags_and_each_line_is_tagged_with() {
         assert_eq!(all(&mut Lines::new(None), &[b"a\n\nb", b"c"]), "a\n\nbc");
-        assert_eq!(all(&mut Lines::new(Some(7)), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
-        assert_eq!(all(&mut Lines::new(Some(7)), &[]), "");
+        assert_eq!(all(&mut Lines::new(Some("7")), &[b"a\n\nb", b"c"]), "[7] a\n[7] \n[7] bc\n");
+        assert_eq!(all(&mut Lines::new(Some("7")), &[]), "");
     }
 
     #[test]

@@ -12,10 +12,10 @@ use oxmpi_os::net::{self, Listener};
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass};
-use oxmpi_param::Transport;
+use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
 
 use super::binding::Binding;
 use super::input::{Feed, Inputs};
@@ -51,6 +51,8 @@ pub(super) struct Rank {
     pub(super) segment: Arc<Segment>,
     pub(super) segment_fd: OwnedFd,
     pub(super) control: OwnedFd,
+    /// Whether the launcher has started it; the process of a singleton it has not.
+    pub(super) is_child: bool,
 }
 
 /// The reading ends of a rank's standard output and error, while they are open.
@@ -65,19 +67,35 @@ pub(super) struct Started {
     pub(super) guard: Guard,
     /// Where standard input goes, if the launcher reads it.
     pub(super) feed: Feed,
-    /// Of a job over sockets.
-    pub(super) sockets: Option<Sockets>,
+    /// Of a job over sockets: one for each rank.
+    pub(super) plugs: Vec<Plug>,
+    /// What only processes of this launcher know.
+    pub(super) secret: [u8; 32],
 }
 
-/// What makes ranks reach each other over sockets.
+/// How a rank over sockets is reached.
 #[derive(Debug)]
-pub(super) struct Sockets {
-    /// The listening socket of each rank, until the rank asks for it.
-    pub(super) listeners: Vec<Option<Listener>>,
-    /// Where each of them can be reached.
-    pub(super) addresses: Vec<String>,
-    /// What only processes of this job know.
-    pub(super) secret: [u8; 32],
+pub(super) struct Plug {
+    /// Its listening socket, until the rank asks for it.
+    pub(super) listener: Option<Listener>,
+    /// Where that can be reached.
+    pub(super) address: String,
+}
+
+/// A job that is started: the first one, or one that was spawned.
+pub(super) struct Crew<'a> {
+    pub(super) launch: &'a Launch,
+    /// Its programs.
+    pub(super) apps: &'a [App],
+    /// What the boot records of its ranks have in common.
+    pub(super) boot: Boot,
+}
+
+/// Ranks that were just started.
+pub(super) struct Recruits {
+    pub(super) ranks: Vec<Rank>,
+    pub(super) outputs: Vec<Outputs>,
+    pub(super) plugs: Vec<Plug>,
 }
 
 struct Made {
@@ -94,43 +112,57 @@ pub(super) fn start(
     open_files: Option<(u64, u64)>,
 ) -> Result<Started, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
-    let over_sockets = launch.params.rpi() == Transport::Tcp;
-    // All segments exist before the first rank runs: it may ask for any of them.
-    let segments = make_segments(launch, size)?;
-    let sockets = if over_sockets { Some(make_sockets(launch, size)?) } else { None };
+    let crew = Crew { launch, apps: &launch.apps, boot: first_boot(launch, size) };
+    let secret = draw_secret()?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     let (inputs, feed) =
         kernel("open standard input for the ranks", Inputs::open(launch.stdin, size, stdin_is_terminal))?;
-    let mut started =
-        Started { ranks: Vec::with_capacity(size as usize), outputs: Vec::new(), guard, feed, sockets };
-    let apps = launch.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
-    for ((rank, app), made) in (0..).zip(apps).zip(segments) {
-        let env = environment(launch, app, rank, size);
-        let cpus = binding.mask(rank);
-        let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
-        match start_one(app, &env, made, &hands) {
-            Ok((one, outputs)) => {
-                // The guard can only be missing if somebody killed it; then the job runs unguarded.
-                let _ = started.guard.watch(one.process.pid);
-                started.ranks.push(one);
-                started.outputs.push(outputs);
-            }
-            Err(error) => {
-                super::end::kill_groups(&started.ranks);
-                super::end::reap(started);
-                return Err(error);
-            }
+    match crew.start(&guard, signals, &inputs, binding, open_files) {
+        Ok(Recruits { ranks, outputs, plugs }) => Ok(Started { ranks, outputs, guard, feed, plugs, secret }),
+        Err(error) => {
+            guard.dismiss();
+            Err(error)
         }
     }
-    Ok(started)
 }
 
-fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
+/// Takes a singleton that has handed over its segment and the other end of its control socket for the first rank.
+pub(super) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, LaunchError> {
+    let segment = Segment::map(&segment_fd).map_err(LaunchError::Segment)?;
+    let gone = || LaunchError::NoSingleton("no process has the segment".into());
+    let pid = segment.status().pid().map(u32::cast_signed).ok_or_else(gone)?;
+    let id = Pid::from_raw(pid).ok_or_else(gone)?;
+    let pidfd = pidfd_open(id, PidfdFlags::empty())
+        .map_err(|error| LaunchError::NoSingleton(format!("process {pid}: {error}")))?;
+    kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let process = Process { pid, pidfd };
+    let rank = Rank { process, segment, segment_fd, control, is_child: false };
+    let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    Ok(Started {
+        ranks: vec![rank],
+        outputs: vec![[None, None]],
+        guard,
+        feed: Feed::default(),
+        plugs: Vec::new(),
+        secret: draw_secret()?,
+    })
+}
+
+/// 32 random bytes.
+pub(super) fn draw_secret() -> Result<[u8; 32], LaunchError> {
+    let mut secret = [0; 32];
+    net::fill_random(&mut secret).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
+    Ok(secret)
+}
+
+/// What the boot records of the first job have in common.
+fn first_boot(launch: &Launch, size: u32) -> Boot {
     let oversubscribed = is_oversubscribed(size);
     let sockets = launch.params.rpi() == Transport::Tcp;
-    let boot = Boot {
+    Boot {
         job_id: RandomState::new().hash_one(std::process::id()),
         rank: 0,
+        base: 0,
         size,
         local_rank: 0,
         local_size: size,
@@ -140,15 +172,55 @@ fn make_segments(launch: &Launch, size: u32) -> Result<Vec<Made>, LaunchError> {
         asymmetric: !sockets && !oversubscribed && barrier::asymmetric_is_available(),
         sockets,
         config: segment_config(&launch.params, oversubscribed),
-    };
-    let make = |(rank, app)| {
-        let fd = Segment::create(&Boot { rank, local_rank: rank, app, ..boot })
-            .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
-        let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
-        Ok(Made { fd, mapped })
-    };
-    let apps = (0..).zip(&launch.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
-    (0..size).zip(apps).map(make).collect()
+    }
+}
+
+impl Crew<'_> {
+    /// Starts the ranks. If one fails, those before it are killed, and nothing is left of them.
+    pub(super) fn start(
+        &self,
+        guard: &Guard,
+        signals: &Signals,
+        inputs: &Inputs,
+        binding: &Binding,
+        open_files: Option<(u64, u64)>,
+    ) -> Result<Recruits, LaunchError> {
+        // All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
+        let segments = self.make_segments()?;
+        let plugs = if self.boot.sockets { plugs(&self.launch.params, self.boot.size)? } else { Vec::new() };
+        let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
+        let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
+        for ((rank, app), made) in (0..).zip(apps).zip(segments) {
+            let env = environment(self.launch, app, rank, self.boot.size);
+            let cpus = binding.mask(rank);
+            let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
+            match start_one(app, &env, made, &hands) {
+                Ok((one, outputs)) => {
+                    // The guard can only be missing if somebody killed it; then the job runs unguarded.
+                    let _ = guard.watch(one.process.pid);
+                    recruits.ranks.push(one);
+                    recruits.outputs.push(outputs);
+                }
+                Err(error) => {
+                    recruits.ranks.drain(..).for_each(|rank| super::end::bury(&rank, guard));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(recruits)
+    }
+
+    fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
+        let make = |(number, app)| {
+            let boot = Boot { rank: self.boot.base + number, local_rank: number, app, ..self.boot };
+            let fd = Segment::create(&boot)
+                .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
+            let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
+            Ok(Made { fd, mapped })
+        };
+        let apps = (0..).zip(self.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
+        (0..self.boot.size).zip(apps).map(make).collect()
+    }
 }
 
 /// What a rank's process is handed beside its own things.
@@ -159,21 +231,17 @@ struct Hands<'a> {
     cpus: Option<&'a [u64]>,
 }
 
-/// All sockets listen before the first rank runs: any of them may be connected to.
-fn make_sockets(launch: &Launch, size: u32) -> Result<Sockets, LaunchError> {
-    let params = &launch.params;
+/// Sockets that listen, for `size` ranks.
+fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
     let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
     let chosen = interfaces::choose(&there, params.btl_tcp_if_include(), params.btl_tcp_if_exclude(), true)?;
-    let mut secret = [0; 32];
-    net::fill_random(&mut secret).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
-    let mut sockets = Sockets { listeners: Vec::new(), addresses: Vec::new(), secret };
-    for _ in 0..size {
-        let listen = |e| LaunchError::Kernel("listen on a socket", e);
+    let listen = |e| LaunchError::Kernel("listen on a socket", e);
+    let plug = |_| {
         let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
-        sockets.addresses.push(format!("{}%{}", listener.address().map_err(listen)?, chosen.name));
-        sockets.listeners.push(Some(listener));
-    }
-    Ok(sockets)
+        let address = format!("{}%{}", listener.address().map_err(listen)?, chosen.name);
+        Ok(Plug { listener: Some(listener), address })
+    };
+    (0..size).map(plug).collect()
 }
 
 fn start_one(
@@ -205,6 +273,7 @@ fn start_one(
         mask: hands.signals.before(),
         open_files: hands.open_files,
         cpus: hands.cpus,
+        is_tied: true,
     };
     let mut result = spawn(&program);
     let shell;
@@ -216,7 +285,10 @@ fn start_one(
         result = spawn(&program);
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
-    Ok((Rank { process, segment: made.mapped, segment_fd: made.fd, control }, [Some(out), Some(err)]))
+    Ok((
+        Rank { process, segment: made.mapped, segment_fd: made.fd, control, is_child: true },
+        [Some(out), Some(err)],
+    ))
 }
 
 /// What the ranks of a program have in their environment.
@@ -299,6 +371,6 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
     })
 }
 
-fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
+pub(super) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
     result.map_err(|e| LaunchError::Kernel(what, e.into()))
 }

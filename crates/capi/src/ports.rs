@@ -1,0 +1,221 @@
+//! Connections between jobs that know each other by a port, a published name or a socket (MPI-5.0 sections 11.9 and 11.10).
+
+use crate::communicators::give;
+use crate::errors::{on_comm, on_none};
+use crate::info;
+use crate::library::{Running, null, put};
+use crate::spawn::why;
+use crate::strings::{put_text, text};
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Info};
+use oxmpi_core::Communicator;
+use oxmpi_core::dynamic::join::{INTRODUCTION, Introduction};
+use oxmpi_core::dynamic::meet::{Broker, Going, Way};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::socket;
+use oxmpi_rt::client::{Client, Meeting, UniverseError};
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long MPI_Comm_connect waits for somebody to accept, unless the info says "timeout", in seconds.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(60);
+/// How long MPI_Comm_join waits for the other process.
+const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest name that can be published, bytes.
+const LONGEST_NAME: usize = 1024;
+
+fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
+    move |error| MpiError::new(class, why(error))
+}
+
+/// A string that the launcher is told.
+///
+/// # Safety
+/// `string` must be null or a string that lives during the call.
+unsafe fn told(string: *const c_char, what: &str, longest: usize, class: c_int) -> Result<String> {
+    // SAFETY: by the contract of this function.
+    let bytes = unsafe { text(string, what) }?;
+    let string = String::from_utf8_lossy(bytes).into_owned();
+    if string.is_empty() || string.len() > longest || string.contains('\n') {
+        let text = format!("{what} is '{string}'; it must have 1 to {longest} bytes and no end of a line");
+        return Err(MpiError::new(class, text));
+    }
+    Ok(string)
+}
+
+/// The name of a port that the program passes.
+///
+/// # Safety
+/// As [`told`].
+unsafe fn port_of(port_name: *const c_char) -> Result<String> {
+    // SAFETY: by the contract of this function.
+    unsafe { told(port_name, "port_name", abi::MPI_MAX_PORT_NAME as usize - 1, abi::MPI_ERR_PORT) }
+}
+
+/// The launcher, at one port.
+struct AtPort {
+    client: Arc<Client>,
+    accepts: bool,
+    port: String,
+}
+
+impl Broker for AtPort {
+    fn go(&self, words: &[u64]) -> Result<Going> {
+        let going = self.client.meet(self.accepts, &self.port, words).map_err(error_of(abi::MPI_ERR_PORT))?;
+        Ok(match going {
+            Meeting::Waits { ticket } => Going::Waits(ticket),
+            Meeting::Met { words } => Going::Meets(words),
+        })
+    }
+
+    fn waits(&self, ticket: u32, back: bool) -> Result<bool> {
+        let waits = if back { self.client.give_back(ticket) } else { self.client.waits(ticket) };
+        waits.map_err(error_of(abi::MPI_ERR_PORT))
+    }
+}
+
+/// How long an info wants to wait.
+fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>> {
+    let info = info::given(info)?;
+    let Some(text) = info.hint("timeout") else { return Ok(otherwise) };
+    match text.trim().parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(time) => Ok(Some(time)),
+        None => {
+            let text = format!("the info's value of 'timeout', '{text}', is no number of seconds");
+            Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, text))
+        }
+    }
+}
+
+fn meet(
+    library: &'static Running,
+    comm: &Communicator,
+    (port_name, info, root): (*const c_char, Info, c_int),
+    accepts: bool,
+    place: *mut Comm,
+) -> Result<()> {
+    // The others wait for what the root says, so what is wrong with its arguments is said by the broker.
+    let is_root = comm.rank() == root;
+    let otherwise = (!accepts).then_some(CONNECT_PATIENCE);
+    let patience = if is_root { patience(info, otherwise) } else { Ok(None) };
+    let way = Way { accepts, patience: *patience.as_ref().unwrap_or(&None) };
+    let made = library.process.meet(comm, root, way, || {
+        patience?;
+        // SAFETY: the C program passes a string.
+        let port = unsafe { port_of(port_name) }?;
+        Ok(Box::new(AtPort { client: library.client.clone(), accepts, port }))
+    })?;
+    give(library, place, "newcomm", made)
+}
+
+fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
+    let mut bytes = [0; INTRODUCTION];
+    socket::exchange(fd, &mine.encode(), &mut bytes, JOIN_PATIENCE).map_err(|error| {
+        MpiError::new(abi::MPI_ERR_OTHER, format!("the exchange over descriptor {fd} failed: {error}"))
+    })?;
+    let text =
+        || format!("what came over descriptor {fd} is not from MPI_Comm_join of this version of OxMPI");
+    Introduction::decode(&bytes).ok_or_else(|| MpiError::new(abi::MPI_ERR_OTHER, text()))
+}
+
+mpi! {
+    /// MPI-5.0 section 11.9.2. The port is known to all processes of this mpirun, of whatever job.
+    /// Test: tests/c/ports.c.
+    fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
+        on_none(FuncId::MPI_Open_port, |library| {
+            info::given(info)?;
+            if port_name.is_null() {
+                return Err(null("port_name"));
+            }
+            let port = library.client.open_port().map_err(error_of(abi::MPI_ERR_PORT))?;
+            // SAFETY: the C program passes room for MPI_MAX_PORT_NAME characters.
+            unsafe { put_text(port.as_bytes(), abi::MPI_MAX_PORT_NAME as usize, port_name, "port_name") }
+        })
+    }
+
+    /// MPI-5.0 section 11.9.2.
+    fn MPI_Close_port(port_name: *const c_char) -> c_int {
+        on_none(FuncId::MPI_Close_port, |library| {
+            // SAFETY: the C program passes a string.
+            let port = unsafe { port_of(port_name) }?;
+            library.client.close_port(&port).map_err(error_of(abi::MPI_ERR_PORT))
+        })
+    }
+
+    /// MPI-5.0 section 11.9.2. Collective. Waits as long as it takes, or as the info's "timeout" says, in seconds.
+    fn MPI_Comm_accept(
+        port_name: *const c_char,
+        info: Info,
+        root: c_int,
+        comm: Comm,
+        newcomm: *mut Comm,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_accept, comm, |library, communicator| {
+            meet(library, communicator, (port_name, info, root), true, newcomm)
+        })
+    }
+
+    /// MPI-5.0 section 11.9.3. Collective. Waits for 60 seconds, or as the info's "timeout" says.
+    fn MPI_Comm_connect(
+        port_name: *const c_char,
+        info: Info,
+        root: c_int,
+        comm: Comm,
+        newcomm: *mut Comm,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_connect, comm, |library, communicator| {
+            meet(library, communicator, (port_name, info, root), false, newcomm)
+        })
+    }
+
+    /// MPI-5.0 section 11.9.4. Known to all processes of this mpirun.
+    fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
+        on_none(FuncId::MPI_Publish_name, |library| {
+            info::given(info)?;
+            // SAFETY: the C program passes strings.
+            let (service, port) = unsafe {
+                (told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
+            };
+            library.client.publish(&service, &port).map_err(error_of(abi::MPI_ERR_SERVICE))
+        })
+    }
+
+    /// MPI-5.0 section 11.9.4.
+    fn MPI_Unpublish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
+        on_none(FuncId::MPI_Unpublish_name, |library| {
+            info::given(info)?;
+            // SAFETY: the C program passes strings.
+            let (service, port) = unsafe {
+                (told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
+            };
+            library.client.unpublish(&service, &port).map_err(error_of(abi::MPI_ERR_SERVICE))
+        })
+    }
+
+    /// MPI-5.0 section 11.9.4.
+    fn MPI_Lookup_name(service_name: *const c_char, info: Info, port_name: *mut c_char) -> c_int {
+        on_none(FuncId::MPI_Lookup_name, |library| {
+            info::given(info)?;
+            // SAFETY: the C program passes a string.
+            let service = unsafe { told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_NAME) }?;
+            let port = library.client.look_up(&service).map_err(error_of(abi::MPI_ERR_NAME))?;
+            // SAFETY: the C program passes room for MPI_MAX_PORT_NAME characters.
+            unsafe { put_text(port.as_bytes(), abi::MPI_MAX_PORT_NAME as usize, port_name, "port_name") }
+        })
+    }
+
+    /// MPI-5.0 section 11.10.5. The null handle if the other process belongs to another mpirun. Test: tests/c/join.c.
+    fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
+        on_none(FuncId::MPI_Comm_join, |library| {
+            let universe = library.client.segment().boot().job_id;
+            let made = library.process.join(universe, |mine| introduced(fd, mine))?;
+            match made {
+                Some(made) => give(library, intercomm, "intercomm", made),
+                // SAFETY: the C program passes a place for a handle.
+                None => unsafe { put(intercomm, abi::MPI_COMM_NULL, "intercomm") },
+            }
+        })
+    }
+}

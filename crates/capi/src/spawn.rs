@@ -1,0 +1,171 @@
+//! Starting processes (MPI-5.0 section 11.8).
+
+use crate::communicators::give;
+use crate::errors::{on_comm, on_none};
+use crate::info;
+use crate::library::{Running, array, null, put};
+use crate::strings;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::{Comm, Info};
+use oxmpi_core::Communicator;
+use oxmpi_core::dynamic::spawn::{Children, Parents, failed};
+use oxmpi_core::dynamic::wishes;
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_rt::client::UniverseError;
+use oxmpi_rt::universe::{Command, Parent, Spawn};
+use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
+
+/// The words of an argument vector without the program's name.
+///
+/// # Safety
+/// `argv` must be null or point to strings with a null pointer behind the last.
+unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    if argv as usize == abi::MPI_ARGV_NULL {
+        return Ok(words);
+    }
+    loop {
+        // SAFETY: the null pointer that ends them has not come, so there is another one.
+        let word = unsafe { argv.add(words.len()).read() };
+        if word.is_null() {
+            return Ok(words);
+        }
+        // SAFETY: a string by the contract of this function.
+        words.push(unsafe { strings::text(word, "argv") }?.to_vec());
+    }
+}
+
+/// Spawns what `commands` says, which is called at the root alone, with the numbers that were wanted at most.
+fn spawn(
+    library: &'static Running,
+    comm: &Communicator,
+    root: c_int,
+    place: *mut Comm,
+    codes: *mut c_int,
+    commands: impl FnOnce() -> Result<(Vec<Command>, Vec<c_int>)>,
+) -> Result<()> {
+    let start = |parents| match commands() {
+        Ok((commands, most)) => start(library, commands, &most, parents),
+        Err(error) => Err((error, Vec::new())),
+    };
+    let spawned = library.process.spawn(comm, root, start)?;
+    if codes as usize != abi::MPI_ERRCODES_IGNORE {
+        for (at, code) in spawned.codes.iter().enumerate() {
+            // SAFETY: the C program passes a place for as many codes as it wants processes.
+            unsafe { codes.add(at).write(*code) };
+        }
+    }
+    give(library, place, "intercomm", spawned.made?)
+}
+
+fn start(
+    library: &Running,
+    commands: Vec<Command>,
+    most: &[c_int],
+    Parents { context, processes }: Parents,
+) -> std::result::Result<Children, (MpiError, Vec<i32>)> {
+    let wanted = || most.iter().map(|n| usize::try_from(*n).unwrap_or(0));
+    let counts: Vec<usize> = commands.iter().map(|command| command.processes as usize).collect();
+    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let spawn = Spawn { commands, directory, parent: Parent { context, processes } };
+    match library.client.spawn(&spawn) {
+        Ok((first, size)) => {
+            let mut codes = Vec::new();
+            for (wanted, started) in wanted().zip(counts) {
+                codes.extend(
+                    (0..wanted).map(|n| if n < started { abi::MPI_SUCCESS } else { abi::MPI_ERR_SPAWN }),
+                );
+            }
+            Ok(Children { first, size, codes })
+        }
+        Err(error) => Err((failed(why(error)), vec![abi::MPI_ERR_SPAWN; wanted().sum()])),
+    }
+}
+
+/// What an error of the launcher says.
+pub(crate) fn why(error: UniverseError) -> String {
+    error.to_string()
+}
+
+mpi! {
+    /// MPI-5.0 section 11.8.2. Collective. Test: tests/c/spawn.c.
+    fn MPI_Comm_spawn(
+        command: *const c_char,
+        argv: *mut *mut c_char,
+        maxprocs: c_int,
+        info: Info,
+        root: c_int,
+        comm: Comm,
+        intercomm: *mut Comm,
+        array_of_errcodes: *mut c_int,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_spawn, comm, |library, communicator| {
+            spawn(library, communicator, root, intercomm, array_of_errcodes, || {
+                // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
+                let command = wishes::command(command, words, maxprocs, &info::given(info)?)?;
+                Ok((vec![command], vec![maxprocs]))
+            })
+        })
+    }
+
+    /// MPI-5.0 section 11.8.3. Collective. Test: tests/c/spawn_multiple.c.
+    fn MPI_Comm_spawn_multiple(
+        count: c_int,
+        array_of_commands: *mut *mut c_char,
+        array_of_argv: *mut *mut *mut c_char,
+        array_of_maxprocs: *const c_int,
+        array_of_info: *const Info,
+        root: c_int,
+        comm: Comm,
+        intercomm: *mut Comm,
+        array_of_errcodes: *mut c_int,
+    ) -> c_int {
+        on_comm(FuncId::MPI_Comm_spawn_multiple, comm, |library, communicator| {
+            spawn(library, communicator, root, intercomm, array_of_errcodes, || {
+                let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+                    let text = format!("count is {count}; it must be at least 1");
+                    return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+                };
+                // SAFETY: the C program passes arrays of so many elements.
+                let (programs, most, infos) = unsafe {
+                    (
+                        array(array_of_commands.cast_const(), count, "array_of_commands")?,
+                        array(array_of_maxprocs, count, "array_of_maxprocs")?,
+                        array(array_of_info, count, "array_of_info")?,
+                    )
+                };
+                let mut commands = Vec::new();
+                for (at, ((program, most), info)) in programs.iter().zip(most).zip(infos).enumerate() {
+                    let argv = if array_of_argv as usize == abi::MPI_ARGVS_NULL {
+                        std::ptr::null_mut()
+                    } else {
+                        // SAFETY: as above.
+                        unsafe { array_of_argv.add(at).read() }
+                    };
+                    // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                    let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
+                    commands.push(wishes::command(program, words, *most, &info::given(*info)?)?);
+                }
+                Ok((commands, most.to_vec()))
+            })
+        })
+    }
+
+    /// MPI-5.0 section 11.8.2. The null handle if nobody has spawned the job, or its end of the communicator was freed.
+    fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
+        on_none(FuncId::MPI_Comm_get_parent, |library| {
+            let handle = library.parent.get().copied();
+            let is_there = |handle: &Comm| library.communicators.get(Handle::from_raw(*handle as u64)).is_ok();
+            let handle = handle.filter(is_there).unwrap_or(abi::MPI_COMM_NULL);
+            if parent.is_null() {
+                return Err(null("parent"));
+            }
+            // SAFETY: the C program passes a place for a handle.
+            unsafe { put(parent, handle, "parent") }
+        })
+    }
+}

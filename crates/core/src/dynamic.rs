@@ -1,0 +1,186 @@
+//! Processes of other jobs (MPI-5.0 chapter 11): how a communicator with them comes to be.
+//!
+//! All processes of a launcher are numbered through, whichever job they belong to, so that messages, contexts and communicators
+//! are between any of them as between those of one job. What differs is how they come to know of each other:
+//!
+//! - [`spawn`]: the root has the launcher start a job, which is told by the launcher who its parents are and how the
+//!   intercommunicator between the two is called. Nobody waits for a message.
+//! - [`meet`]: two roots go to a port. The launcher tells the second who the first is; the second tells the first, in a context that
+//!   belongs to no communicator.
+//! - [`join`]: two processes exchange over a socket of the program's who they are.
+//!
+//! The launcher has to know which jobs are connected, as an abort ends those. [`Foreign`] tells it of each communicator that
+//! has processes of other jobs.
+
+pub mod join;
+pub mod meet;
+pub mod spawn;
+pub mod wishes;
+
+use crate::Communicator;
+use crate::comm::{InterShape, Name, Shape};
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::RankMap;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::{Owned, Plain};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::{Call, Shared};
+use oxmpi_wire::ContextId;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Who is told of communicators with processes of other jobs.
+pub trait Bonds: Send + Sync {
+    /// This process has one, named `bond`, with these processes.
+    fn bound(&self, bond: u64, members: &[u32]);
+    /// It does not have it any more.
+    fn released(&self, bond: u64);
+    /// Whether nobody has it any more: all who had it have said so, or have ended.
+    fn is_over(&self, bond: u64) -> bool;
+}
+
+/// Which processes are of other jobs, and who is told of communicators with them.
+pub(crate) struct Foreign {
+    job: Range<u32>,
+    pub(crate) bonds: Option<Arc<dyn Bonds>>,
+    /// How many communicators there are with each process of another job.
+    counts: HashMap<u32, u32>,
+}
+
+impl std::fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Foreign").field("job", &self.job).finish_non_exhaustive()
+    }
+}
+
+impl Foreign {
+    /// Those that are not in `job` are of others.
+    pub(crate) fn new(job: Range<u32>) -> Foreign {
+        Foreign { job, bonds: None, counts: HashMap::new() }
+    }
+
+    /// The processes of other jobs in a communicator.
+    fn of(&self, comm: &Communicator) -> Vec<u32> {
+        match &comm.union().map {
+            RankMap::Identity(n) if self.job.start == 0 && *n <= self.job.end => Vec::new(),
+            map => map.processes().into_iter().filter(|process| !self.job.contains(process)).collect(),
+        }
+    }
+
+    /// There is a new communicator. Returns the processes with which it is the first.
+    pub(crate) fn bound(&mut self, comm: &Communicator) -> Vec<u32> {
+        let mut others = self.of(comm);
+        if others.is_empty() {
+            return others;
+        }
+        if let Some(bonds) = &self.bonds {
+            bonds.bound(comm.team.id.0, &comm.union().map.processes());
+        }
+        others.retain(|process| {
+            let count = self.counts.entry(*process).or_default();
+            *count += 1;
+            *count == 1
+        });
+        others
+    }
+
+    /// A communicator is about to end. If it has processes of other jobs: those with which it was the last one.
+    pub(crate) fn released(&mut self, comm: &Communicator) -> Option<Vec<u32>> {
+        let mut others = self.of(comm);
+        if others.is_empty() {
+            return None;
+        }
+        if let Some(bonds) = &self.bonds {
+            bonds.released(comm.team.id.0);
+        }
+        others.retain(|process| match self.counts.get_mut(process) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            _ => self.counts.remove(process).is_some(),
+        });
+        Some(others)
+    }
+}
+
+/// What the root of a call has found out, or what went wrong there, for all of its communicator.
+struct News {
+    /// The first context of the new intercommunicator.
+    id: u64,
+    /// Whether the local group is its first.
+    is_first: bool,
+    /// The processes of the remote group.
+    remote: Vec<u32>,
+}
+
+impl<F: Fabric> Process<F> {
+    /// The process tells `bonds` of communicators with processes of other jobs.
+    pub fn with_bonds(self, bonds: Arc<dyn Bonds>) -> Process<F> {
+        self.domain.lock().foreign.bonds = Some(bonds);
+        self
+    }
+
+    /// The root says something to all of the communicator.
+    fn say<T: Plain>(&self, comm: &Communicator, root: u32, what: Vec<T>) -> Result<Vec<T>> {
+        let what = Owned::new(what);
+        let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
+        let call = Call::Bcast { root, bytes: Shared(what.len() * size_of::<T>()) };
+        self.wait(self.start(comm, call, buffers, Combine::Nothing, None)?)?;
+        crate::comm::taken(what)
+    }
+
+    /// Makes the intercommunicator of which the root knows. `news` is looked at there alone; what went wrong there goes wrong
+    /// everywhere.
+    fn make_known(
+        &self,
+        comm: &Communicator,
+        root: u32,
+        news: Result<News>,
+        what: &str,
+    ) -> Result<Communicator> {
+        let is_root = comm.team.rank == root;
+        let (head, mut remote, error) = match news {
+            Ok(News { id, is_first, remote }) => {
+                (vec![0, id, u64::from(is_first), remote.len() as u64], remote, None)
+            }
+            Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
+        };
+        let head = self.say(comm, root, head)?;
+        if let Some(error) = error.filter(|_| is_root) {
+            return Err(error);
+        }
+        let [class, id, is_first, size] = head[..] else {
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "a root's news is cut off"));
+        };
+        if class != 0 {
+            let text = format!("the root, rank {root}, could not {what}");
+            return Err(MpiError::new((class as u32).cast_signed(), text));
+        }
+        remote.resize(size as usize, 0);
+        let remote = self.say(comm, root, remote)?;
+        let local = comm.team.map.clone();
+        Ok(self.open_inter(ContextId(id), (local, comm.team.rank), remote, is_first != 0, comm))
+    }
+
+    fn open_inter(
+        &self,
+        id: ContextId,
+        (local, rank): (RankMap, u32),
+        remote: Vec<u32>,
+        is_first: bool,
+        like: &Communicator,
+    ) -> Communicator {
+        let shape = InterShape { local, remote: RankMap::new(remote), rank, is_first };
+        self.domain.lock().open(Shape::Inter(shape), Name::of_inter(id), like.heritage())
+    }
+}
+
+/// What those who are not the root know at first: nothing.
+fn nothing_known() -> Result<News> {
+    Ok(News { id: 0, is_first: false, remote: Vec::new() })
+}

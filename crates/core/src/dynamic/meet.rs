@@ -1,0 +1,206 @@
+//! Two groups that meet at a port (MPI-5.0 section 11.9).
+//!
+//! Both roots go to the launcher. Who comes first gets a ticket and waits for a message in the context of meetings, with a tag
+//! that it has left there; who comes second is told all that, and sends it.
+
+use super::{News, nothing_known};
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::process::{Domain, Process};
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::memory::{Owned, Plain};
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_wire::ContextId;
+use std::time::{Duration, Instant};
+
+/// How often the launcher is asked what became of a ticket.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a root is told when it goes to a port.
+#[derive(Debug)]
+pub enum Going {
+    /// Nobody is there yet; by this number the launcher can be asked.
+    Waits(u32),
+    /// Somebody was there, who has left these words.
+    Meets(Vec<u64>),
+}
+
+/// The launcher, as those see it who go to a port.
+pub trait Broker {
+    /// Goes to the port, with words for the other.
+    ///
+    /// # Errors
+    /// If there is no such port.
+    fn go(&self, words: &[u64]) -> Result<Going>;
+
+    /// Whether a ticket waits still; if it does it may be given `back`. Else whoever it has met is on its way to say so.
+    ///
+    /// # Errors
+    /// If nobody will meet it any more.
+    fn waits(&self, ticket: u32, back: bool) -> Result<bool>;
+}
+
+/// How to go to a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// Whether this side accepts; else it connects.
+    pub accepts: bool,
+    /// How long to wait for the other; `None`: as long as it takes.
+    pub patience: Option<Duration>,
+}
+
+/// What a root leaves for the other, or sends to it.
+struct Card {
+    /// The tag of messages to it.
+    tag: u32,
+    /// A context that it has thought of.
+    id: u64,
+    /// Its process.
+    root: u32,
+    /// Its group.
+    processes: Vec<u32>,
+}
+
+impl Card {
+    /// Words before those of the processes.
+    const HEAD: usize = 4;
+
+    fn encode(&self) -> Vec<u64> {
+        let head = [u64::from(self.tag), self.id, u64::from(self.root), self.processes.len() as u64];
+        head.into_iter().chain(self.processes.iter().map(|process| u64::from(*process))).collect()
+    }
+
+    fn decode(words: &[u64]) -> Result<Card> {
+        let nonsense =
+            || MpiError::new(abi::MPI_ERR_INTERN, "what the other side of the port has left makes no sense");
+        let (&[tag, id, root, size], processes) = words.split_first_chunk().ok_or_else(nonsense)?;
+        if processes.len() as u64 != size {
+            return Err(nonsense());
+        }
+        let processes = processes.iter().map(|process| *process as u32).collect();
+        Ok(Card { tag: tag as u32, id, root: root as u32, processes })
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// An intercommunicator with a group that comes to the same port from the other side (MPI_Comm_accept,
+    /// MPI_Comm_connect). `broker` is asked at the root alone. Collective over `comm`.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM of an intercommunicator, or if a process is in both groups; MPI_ERR_ROOT; MPI_ERR_PORT if there is no
+    /// such port, or nobody came in time.
+    pub fn meet(
+        &self,
+        comm: &Communicator,
+        root: i32,
+        way: Way,
+        broker: impl FnOnce() -> Result<Box<dyn Broker>>,
+    ) -> Result<Communicator> {
+        comm.check_intra()?;
+        let root = comm.root(root)?;
+        let news = if comm.team.rank == root {
+            broker().and_then(|broker| self.meet_other_root(comm, way, &*broker))
+        } else {
+            nothing_known()
+        };
+        let what = if way.accepts { "accept a connection" } else { "connect to the port" };
+        self.make_known(comm, root, news, what)
+    }
+
+    fn meet_other_root(&self, comm: &Communicator, way: Way, broker: &dyn Broker) -> Result<News> {
+        let id = self.new_context_ids(3)?;
+        // The counter of a context is drawn once, so it will do for a tag.
+        let tag = (id.0 >> 1) as u32 & (i32::MAX as u32);
+        let mine = Card { tag, id: id.0, root: self.rank(), processes: comm.team.map.processes() };
+        let words = mine.encode();
+        let other = match broker.go(&words)? {
+            Going::Meets(other) => {
+                let other = Card::decode(&other)?;
+                self.hand_over(&other, &words)?;
+                other
+            }
+            Going::Waits(ticket) => self.wait_for_other(tag, ticket, way, broker)?,
+        };
+        if let Some(rank) = other.processes.iter().find_map(|process| comm.team.map.rank(*process)) {
+            let text = format!("rank {rank} is on both sides of the port");
+            return Err(MpiError::new(abi::MPI_ERR_COMM, text));
+        }
+        let id = if way.accepts { mine.id } else { other.id };
+        Ok(News { id, is_first: way.accepts, remote: other.processes })
+    }
+
+    /// The context of meetings: this process alone has it in its team, but anybody who knows a tag may write.
+    fn meetings(&self) -> u32 {
+        let mut domain = self.domain.lock();
+        let map = RankMap::new(vec![self.rank()]);
+        // Who is open already is found again.
+        domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point
+    }
+
+    fn hand_over(&self, to: &Card, words: &[u64]) -> Result<()> {
+        let context = self.meetings();
+        let (head, rest) = words.split_at(Card::HEAD);
+        for part in [head, rest] {
+            let buffer = Owned::new(part.to_vec()).buf();
+            let tag = to.tag.cast_signed();
+            let started =
+                self.enter(|domain| domain.lane.start_send(context, Mode::Standard, buffer, to.root, tag));
+            match started.map_err(of_fault)? {
+                Started::Complete(completion) => _ = crate::completion::outcome(completion)?,
+                Started::Pending(request) => _ = self.wait(request)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_other(&self, tag: u32, ticket: u32, way: Way, broker: &dyn Broker) -> Result<Card> {
+        let context = self.meetings();
+        let limit = way.patience.and_then(|patience| Instant::now().checked_add(patience));
+        let head = Owned::new(vec![0u64; Card::HEAD]);
+        let request = self.expect(context, tag, &head)?;
+        let came = loop {
+            let now = Instant::now();
+            let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
+            let done = |domain: &mut Domain<F>| domain.lane.test(request).unwrap_or(Some(Completion::EMPTY));
+            if let Some(came) = self.wait_until(next, done) {
+                break came;
+            }
+            let is_late = limit.is_some_and(|limit| Instant::now() >= limit);
+            let waits = broker.waits(ticket, is_late);
+            if waits.as_ref().is_ok_and(|waits| !*waits || !is_late) {
+                continue;
+            }
+            self.domain.lock().lane.abandon(request);
+            waits?;
+            let text = match way.patience {
+                Some(patience) if !way.accepts => {
+                    format!("nobody has accepted at the port for {} s", patience.as_secs_f64())
+                }
+                patience => format!(
+                    "nobody has connected to the port for {} s",
+                    patience.unwrap_or_default().as_secs_f64()
+                ),
+            };
+            return Err(MpiError::new(abi::MPI_ERR_PORT, text));
+        };
+        crate::completion::outcome(came)?;
+        let mut words = crate::comm::taken(head)?;
+        let rest = Owned::new(vec![0u64; words.get(Card::HEAD - 1).map_or(0, |size| *size as usize)]);
+        self.wait(self.expect(context, tag, &rest)?)?;
+        words.extend(crate::comm::taken(rest)?);
+        Card::decode(&words)
+    }
+
+    /// Begins to receive from whoever writes with this tag.
+    fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
+        let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
+        let started = self.enter(|domain| domain.lane.start_receive(context, buffer, Source::Any, tag));
+        match started.map_err(of_fault)? {
+            Started::Complete(Completion { fault: Some(fault), .. }) => Err(of_fault(fault)),
+            Started::Complete(_) => Ok(RequestId::COMPLETE),
+            Started::Pending(request) => Ok(request),
+        }
+    }
+}

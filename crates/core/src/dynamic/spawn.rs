@@ -1,0 +1,100 @@
+//! Spawning (MPI-5.0 section 11.8).
+
+use super::{News, nothing_known};
+use crate::comm::Communicator;
+use crate::process::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_wire::ContextId;
+
+/// What the root tells the launcher of the parents, for the children.
+#[derive(Debug)]
+pub struct Parents {
+    /// Names the intercommunicator between parents and children.
+    pub context: u64,
+    /// The parents' processes, by rank.
+    pub processes: Vec<u32>,
+}
+
+/// What the root has had started.
+#[derive(Debug)]
+pub struct Children {
+    /// The number of the first process.
+    pub first: u32,
+    /// How many there are.
+    pub size: u32,
+    /// For each process that was wanted MPI_SUCCESS, or why it was not started.
+    pub codes: Vec<i32>,
+}
+
+/// What a spawn has come to.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The intercommunicator with the children, or why there is none.
+    pub made: Result<Communicator>,
+    /// What became of each process that was wanted. If nothing was started and the root does not know how many were wanted,
+    /// it is empty.
+    pub codes: Vec<i32>,
+}
+
+impl<F: Fabric> Process<F> {
+    /// Has the root start processes by `start` (MPI_Comm_spawn, MPI_Comm_spawn_multiple), which is called there alone. If it
+    /// fails it says the codes of what was wanted as well. Collective over `comm`.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM of an intercommunicator, MPI_ERR_ROOT if there is no such root: all find that out by themselves.
+    pub fn spawn(
+        &self,
+        comm: &Communicator,
+        root: i32,
+        start: impl FnOnce(Parents) -> std::result::Result<Children, (MpiError, Vec<i32>)>,
+    ) -> Result<Spawned> {
+        comm.check_intra()?;
+        let root = comm.root(root)?;
+        let (news, codes) = if comm.team.rank == root {
+            self.start_children(comm, start)
+        } else {
+            (nothing_known(), Vec::new())
+        };
+        let told = self.say(comm, root, vec![codes.len() as u64]);
+        let told = told.and_then(|count| {
+            let mut codes = codes;
+            codes.resize(count.first().map_or(0, |count| *count as usize), 0);
+            self.say(comm, root, codes)
+        })?;
+        Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: told })
+    }
+
+    fn start_children(
+        &self,
+        comm: &Communicator,
+        start: impl FnOnce(Parents) -> std::result::Result<Children, (MpiError, Vec<i32>)>,
+    ) -> (Result<News>, Vec<i32>) {
+        let id = match self.new_context_ids(3) {
+            Ok(id) => id.0,
+            Err(error) => return (Err(error), Vec::new()),
+        };
+        match start(Parents { context: id, processes: comm.team.map.processes() }) {
+            Ok(Children { first, size, codes }) => {
+                (Ok(News { id, is_first: true, remote: (first..first + size).collect() }), codes)
+            }
+            Err((error, codes)) => (Err(error), codes),
+        }
+    }
+
+    /// The intercommunicator with those who have spawned this process's job (MPI_Comm_get_parent).
+    pub fn parent_of(&self, parents: Parents) -> Communicator {
+        let Parents { context, processes } = parents;
+        let world = self.world();
+        let local = (world.team.map.clone(), world.team.rank);
+        let parent = self.open_inter(ContextId(context), local, processes, false, world);
+        parent.set_name(b"MPI_COMM_PARENT");
+        parent
+    }
+}
+
+/// The error of a spawn for which nothing was started.
+pub fn failed(why: String) -> MpiError {
+    MpiError::new(abi::MPI_ERR_SPAWN, why)
+}

@@ -1,0 +1,43 @@
+//! Bytes that are handed over as a file without a name, because they do not fit a control message.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
+
+/// The longest blob, bytes: a limit against senders that are wrong.
+const LONGEST: u64 = 64 << 20;
+
+/// A file of these bytes.
+///
+/// # Errors
+/// What memfd_create(2) or write(2) says.
+pub(crate) fn write(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let fd = memfd_create("oxmpi-blob", MemfdFlags::CLOEXEC)?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += rustix::io::pwrite(&fd, &bytes[written..], written as u64)?;
+    }
+    Ok(fd)
+}
+
+/// The bytes of such a file.
+///
+/// # Errors
+/// `InvalidData` if it is too long, or shrinks meanwhile; what read(2) says.
+pub(crate) fn read(fd: impl AsFd) -> io::Result<Vec<u8>> {
+    let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let len = fstat(&fd)?.st_size as u64;
+    if len > LONGEST {
+        return Err(bad(format!("{len} bytes are handed over; at most {LONGEST} are taken")));
+    }
+    let mut bytes = vec![0; len as usize];
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(&fd, &mut bytes[done..], done as u64)? {
+            0 => return Err(bad(format!("{done} bytes came instead of {len}"))),
+            n => done += n,
+        }
+    }
+    Ok(bytes)
+}

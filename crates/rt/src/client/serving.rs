@@ -1,0 +1,90 @@
+//! How a singleton gets a launcher, when it first needs one.
+//!
+//! It starts `mpirun --serve-singleton` of its own installation and hands over its segment and a control socket. That `mpirun` is
+//! nobody's child, so the program does not see it among its own, and ends when everything has ended: when the singleton
+//! is gone without MPI_Finalize it ends all others.
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use oxmpi_os::spawn::{Program, SignalMask, spawn};
+use oxmpi_os::{fdpass, library};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use super::{BOOT_VARIABLE, Client, UniverseError};
+
+/// The option with which `mpirun` serves a singleton.
+pub const SERVE_OPTION: &str = "--serve-singleton";
+/// The number that the singleton's segment has in its launcher.
+pub const SERVED_SEGMENT: i32 = 62;
+/// The number that the control socket has there.
+pub const SERVED_CONTROL: i32 = 63;
+
+impl Client {
+    /// A singleton gets a launcher now, if it has none.
+    pub(super) fn need_launcher(&self) -> Result<(), UniverseError> {
+        let _getting = self.getting_launcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_singleton() {
+            return Ok(());
+        }
+        let prefix = library::prefix().ok_or_else(|| {
+            let text = "the library does not lie in an installation, where mpirun would be";
+            UniverseError::NoLauncher(text.into())
+        })?;
+        let control = self.start_launcher(&prefix.join("bin/mpirun"))?;
+        // It is empty, and nobody else fills it.
+        let _ = self.control.set(Mutex::new(control));
+        Ok(())
+    }
+
+    fn start_launcher(&self, mpirun: &Path) -> Result<std::os::fd::OwnedFd, UniverseError> {
+        let failed =
+            |error: std::io::Error| UniverseError::NoLauncher(format!("{}: {error}", mpirun.display()));
+        let (ours, theirs) = fdpass::pair().map_err(failed)?;
+        let path = CString::new(mpirun.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
+        let args = [c"mpirun".to_owned(), CString::new(SERVE_OPTION).map_err(|e| failed(e.into()))?];
+        let env: Vec<CString> = std::env::vars_os()
+            .filter(|(name, _)| name != BOOT_VARIABLE)
+            .filter_map(|(mut name, value)| {
+                name.push("=");
+                name.push(value);
+                CString::new(name.into_vec()).ok()
+            })
+            .collect();
+        let null = rustix::fs::open(
+            "/dev/null",
+            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .map_err(|e| failed(e.into()))?;
+        let program = Program {
+            path: &path,
+            args: &args,
+            env: &env,
+            directory: None,
+            fds: &[(null.as_fd(), 0), (self.fd.as_fd(), SERVED_SEGMENT), (theirs.as_fd(), SERVED_CONTROL)],
+            mask: &SignalMask::none(),
+            open_files: None,
+            cpus: None,
+            // It ends by itself, and not with a thread of the program.
+            is_tied: false,
+        };
+        let process = spawn(&program).map_err(failed)?;
+        // It goes on as a child of nobody.
+        match waitid(WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            // A program that ignores SIGCHLD is not told.
+            Err(rustix::io::Errno::CHILD) => Ok(ours),
+            Err(error) => Err(failed(error.into())),
+            Ok(status) => match status.and_then(|status| status.exit_status()) {
+                Some(0) => Ok(ours),
+                code => {
+                    let text = format!("{} ended with {code:?}", mpirun.display());
+                    Err(UniverseError::NoLauncher(text))
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Which jobs are connected (MPI-5.0 section 11.10.4).
+//!
+//! A process that has a communicator with processes of other jobs is *bound* by it. Two jobs are connected as long as one
+//! process of either is bound to the other, or both are connected with a third. A disconnect is collective: all processes
+//! have said that they are released before any of them goes on.
+
+use std::collections::{HashMap, HashSet};
+
+/// By process and communicator: the jobs that have part in the communicator.
+#[derive(Debug, Default)]
+pub(super) struct Bonds(HashMap<(u32, u64), Vec<usize>>);
+
+impl Bonds {
+    /// A process has this communicator, in which these jobs have part. To say so twice is as good as once.
+    pub(super) fn bind(&mut self, process: u32, bond: u64, worlds: Vec<usize>) {
+        self.0.insert((process, bond), worlds);
+    }
+
+    /// It does not have it any more.
+    pub(super) fn release(&mut self, process: u32, bond: u64) {
+        self.0.remove(&(process, bond));
+    }
+
+    /// It has ended.
+    pub(super) fn forget_process(&mut self, process: u32) {
+        self.0.retain(|(bound, _), _| *bound != process);
+    }
+
+    /// Whether anybody is bound by a communicator.
+    pub(super) fn is_bound(&self, bond: u64) -> bool {
+        self.0.keys().any(|(_, other)| *other == bond)
+    }
+
+    /// Whether anybody is bound to a job.
+    pub(super) fn is_bound_to(&self, world: usize) -> bool {
+        self.0.values().any(|worlds| worlds.contains(&world))
+    }
+
+    /// All jobs that are connected with `world`, itself first, by way of those that `live`.
+    pub(super) fn connected(
+        &self,
+        world: usize,
+        world_of: impl Fn(u32) -> usize,
+        live: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let (mut found, mut seen) = (vec![world], HashSet::from([world]));
+        let mut at = 0;
+        while let Some(world) = found.get(at).copied() {
+            at += 1;
+            for ((process, _), worlds) in &self.0 {
+                let own = world_of(*process);
+                if own == world || worlds.contains(&world) {
+                    let others = worlds.iter().copied().chain([own]);
+                    found.extend(others.filter(|other| live(*other) && seen.insert(*other)));
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,476 @@
+//! The launcher's loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use oxmpi_os::segment::RankState;
+use oxmpi_os::spawn::{Guard, Signals};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+
+use super::binding::Binding;
+use super::files::Files;
+use super::input::Feed;
+use super::output::{Came, Lines, Sink, is_ready, read_some};
+use super::start::{Outputs, Plug, Rank, Started};
+use super::{Launch, LaunchError, Stdin, end, start};
+use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
+use crate::ports::Ports;
+use crate::universe::Parent;
+
+/// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
+const DRAIN_GRACE: Duration = Duration::from_millis(200);
+
+/// What an event of the poll set is about, packed into its 64 bits.
+const OUTPUT: [u64; 2] = [0, 1];
+const CONTROL: u64 = 2;
+const ENDED: u64 = 3;
+const SIGNALS: u64 = 4;
+
+/// A process of any job.
+pub(super) struct Member {
+    /// The process; none when the job that it was spawned with is over.
+    pub(super) rank: Option<Rank>,
+    /// The segment of one that is gone, for those who may still ask for it.
+    pub(super) relic: Option<OwnedFd>,
+    /// Whether one that is gone had called MPI_Finalize.
+    pub(super) has_left: bool,
+    pub(super) running: bool,
+    pub(super) outputs: Outputs,
+    pub(super) lines: [Lines; 2],
+    /// In a job over sockets.
+    pub(super) plug: Option<Plug>,
+    /// Which of the programs it runs that the launcher was started with, or for whose processes it was spawned.
+    pub(super) app: usize,
+}
+
+/// The running loop.
+pub(super) struct Launcher<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) job: Job,
+    pub(super) signals: &'a Signals,
+    /// By process number.
+    pub(super) members: Vec<Member>,
+    pub(super) guard: Guard,
+    /// Who has spawned each job; the first nobody.
+    pub(super) parents: Vec<Option<Parent>>,
+    pub(super) ports: Ports,
+    pub(super) secret: [u8; 32],
+    /// The limits on open files for ranks, if they are not the launcher's own.
+    pub(super) open_files: Option<(u64, u64)>,
+    /// What must always be listened to: control sockets, processes, signals.
+    pub(super) events: OwnedFd,
+    /// The ranks' outputs, listened to while our own take more.
+    outputs: OwnedFd,
+    open_count: usize,
+    sinks: [Sink<'static>; 2],
+    feed: Feed,
+    pub(super) files: Option<Files>,
+    grace: Option<Instant>,
+    timeout: Option<Instant>,
+    watch: Option<Instant>,
+    finished: Option<i32>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Launcher<'a> {
+    pub(super) fn new(
+        launch: &'a Launch,
+        signals: &'a Signals,
+        started: Started,
+    ) -> Result<Self, LaunchError> {
+        let Started { ranks, outputs: pipes, guard, feed, plugs, secret } = started;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
+        let mut launcher = Launcher {
+            launch,
+            job: Job::new(ranks.len() as u32, &host),
+            signals,
+            members: Vec::new(),
+            guard,
+            parents: vec![None],
+            ports: Ports::default(),
+            secret,
+            open_files: None,
+            events: epoll()?,
+            outputs: epoll()?,
+            open_count: 0,
+            sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
+            feed,
+            files: None,
+            grace: None,
+            timeout: launch.timeout.map(|t| Instant::now() + t),
+            watch: None,
+            finished: None,
+            buffer: vec![0; 64 << 10],
+        };
+        let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
+        let mut plugs = plugs.into_iter();
+        let apps = (0..).zip(&launch.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
+        let enlisted = listened.and_then(|()| {
+            let all = (0..).zip(ranks).zip(pipes).zip(apps);
+            all.map(|(((number, rank), outputs), app)| {
+                let tag = launch.tag_output.then(|| u32::to_string(&number));
+                launcher.enlist((rank, outputs, plugs.next()), tag.as_deref(), app)
+            })
+            .collect::<rustix::io::Result<Vec<()>>>()
+        });
+        if let Err(error) = enlisted {
+            launcher.bury_all();
+            return start::kernel("wait for the ranks", Err(error));
+        }
+        // Who talks with the user asks before the line is complete.
+        if let (Stdin::Rank(rank), true) = (launch.stdin, launcher.feed.wants_more())
+            && let Some(member) = launcher.members.get_mut(rank as usize)
+        {
+            member.lines.iter_mut().for_each(|l| l.eager = true);
+        }
+        Ok(launcher)
+    }
+
+    fn listen(&self, set: &OwnedFd, fd: BorrowedFd<'_>, kind: u64, rank: u64) -> rustix::io::Result<()> {
+        epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
+    }
+
+    /// Takes a process among the members; its number is the next one.
+    pub(super) fn enlist(
+        &mut self,
+        (rank, outputs, plug): (Rank, Outputs, Option<Plug>),
+        tag: Option<&str>,
+        app: usize,
+    ) -> rustix::io::Result<()> {
+        let number = self.members.len() as u64;
+        let listened = self
+            .listen(&self.events, rank.control.as_fd(), CONTROL, number)
+            .and_then(|()| self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, number))
+            .and_then(|()| {
+                let mut pipes = OUTPUT.into_iter().zip(outputs.iter());
+                pipes.try_for_each(|(kind, pipe)| match pipe {
+                    Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, number),
+                    None => Ok(()),
+                })
+            });
+        self.open_count += outputs.iter().flatten().count();
+        let lines = [0, 1].map(|_| Lines::new(tag));
+        let (rank, running) = (Some(rank), true);
+        self.members.push(Member { rank, relic: None, has_left: false, running, outputs, lines, plug, app });
+        listened
+    }
+
+    /// Runs until everything has ended, and leaves nothing behind.
+    pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
+        let code = self.run();
+        self.bury_all();
+        start::kernel("wait for the ranks", code)
+    }
+
+    fn bury_all(self) {
+        end::reap(self.members.iter().filter_map(|member| member.rank.as_ref()), self.guard);
+    }
+
+    /// The process of a number, if it is still held.
+    pub(super) fn rank(&self, number: u32) -> Option<&Rank> {
+        self.members.get(number as usize)?.rank.as_ref()
+    }
+
+    /// A line for the user, as from the launcher itself.
+    pub(super) fn print(&mut self, text: &str) {
+        self.sinks[1].queue().extend_from_slice(text.as_bytes());
+        self.sinks[1].write();
+    }
+
+    /// Says what was started, as far as the user wants to know.
+    pub(super) fn introduce(&mut self, binding: &Binding) {
+        let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
+        for (number, member) in (0..).zip(&self.members) {
+            let Some(rank) = &member.rank else { continue };
+            if self.launch.verbose {
+                let path = self.launch.apps[member.app].path.display();
+                text += &format!("mpirun: rank {number}: pid {}, {path}\n", rank.process.pid);
+            }
+            if self.launch.report_bindings {
+                text += &binding.report(number);
+            }
+        }
+        self.print(&text);
+    }
+
+    fn run(&mut self) -> rustix::io::Result<i32> {
+        loop {
+            self.wait()?;
+            self.times();
+            if let Some(code) = self.finished {
+                self.drain()?;
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Sleeps until something happens, and sees to it.
+    fn wait(&mut self) -> rustix::io::Result<()> {
+        let timeout = [self.grace, self.timeout, self.watch].into_iter().flatten().min().map(|t| {
+            let left = t.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        let full = self.sinks.iter().any(Sink::is_full);
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        if !full {
+            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+        }
+        let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+        fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        if self.feed.wants_more() {
+            fds.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        let behind: Vec<BorrowedFd<'_>> = self.feed.behind().collect();
+        fds.extend(behind.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        drop(fds);
+        self.feed.pass(rustix::stdio::stdin(), &mut self.buffer[..4096]);
+        if !full {
+            // Before the ends of ranks: what a rank wrote comes before the report on its death.
+            self.take_events(false)?;
+        }
+        self.take_events(true)?;
+        self.sinks.iter_mut().for_each(Sink::write);
+        Ok(())
+    }
+
+    fn take_events(&mut self, urgent: bool) -> rustix::io::Result<()> {
+        let mut list = Vec::with_capacity(128);
+        let set = if urgent { &self.events } else { &self.outputs };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in list {
+            let data = event.data.u64();
+            let rank = data as u32;
+            match data >> 32 {
+                CONTROL => _ = self.control_once(rank),
+                ENDED => self.ended(rank)?,
+                SIGNALS => self.signalled()?,
+                kind => self.output(rank, kind as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
+    fn output(&mut self, rank: u32, kind: usize) {
+        let at = rank as usize;
+        let Member { outputs, lines, .. } = &mut self.members[at];
+        let (Some(fd), lines) = (&outputs[kind], &mut lines[kind]) else { return };
+        match read_some(fd, &mut self.buffer[..]) {
+            Came::Bytes(n) => {
+                let bytes = &self.buffer[..n];
+                if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
+                    lines.take(bytes, self.sinks[kind].queue());
+                }
+                if let Some(text) = self.files.as_mut().and_then(|files| files.write(at, kind, bytes)) {
+                    self.tell(Event::Say { text });
+                }
+            }
+            Came::Nothing => return,
+            Came::End => {
+                lines.end(self.sinks[kind].queue());
+                self.close(at, kind);
+            }
+        }
+        self.sinks[kind].write();
+    }
+
+    fn close(&mut self, at: usize, kind: usize) {
+        // Closing takes it out of the epoll set, too: nobody else has this end.
+        if self.members[at].outputs[kind].take().is_some() {
+            self.open_count -= 1;
+        }
+    }
+
+    fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
+        let Some(Rank { process, is_child, .. }) = self.rank(rank) else { return Ok(()) };
+        let exit = if *is_child {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            let Some(status) = waitid(WaitId::PidFd(process.pidfd.as_fd()), options)? else { return Ok(()) };
+            match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+            }
+        } else {
+            Exit::Unknown
+        };
+        epoll::delete(&self.events, &process.pidfd)?;
+        // Its last words come before its end.
+        while self.control_once(rank) {}
+        for kind in [0, 1] {
+            while !self.sinks[kind].is_full()
+                && self.members[rank as usize].outputs[kind]
+                    .as_ref()
+                    .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+            {
+                self.output(rank, kind);
+            }
+        }
+        let seen = self.glimpse(rank);
+        if self.parents.len() > 1 && seen.stage != Stage::Finalized {
+            // Who has released it by now is not to die with it: before a disconnect returns anywhere all have said so.
+            for other in 0..self.members.len() as u32 {
+                while self.control_once(other) {}
+            }
+        }
+        let member = &mut self.members[rank as usize];
+        member.running = false;
+        if let Some(plug) = &mut member.plug {
+            // If it has never asked for it: nobody may go on connecting to it.
+            plug.listener = None;
+        }
+        self.ports.ended(rank);
+        self.tell(Event::Exited { rank, exit, seen });
+        Ok(())
+    }
+
+    fn signalled(&mut self) -> rustix::io::Result<()> {
+        while let Ok(Some(number)) = self.signals.next() {
+            let Some(signal) = Signal::from_named_raw(number) else { continue };
+            if signal == Signal::USR1 || signal == Signal::USR2 {
+                self.signal_running(signal);
+            } else if signal == Signal::TSTP {
+                self.signal_running(Signal::STOP);
+                rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
+                self.signal_running(Signal::CONT);
+            } else {
+                self.tell(Event::Signal(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn times(&mut self) {
+        let now = Instant::now();
+        if self.grace.is_some_and(|t| t <= now) {
+            self.grace = None;
+            self.tell(Event::GraceOver);
+        }
+        if self.timeout.is_some_and(|t| t <= now) {
+            self.timeout = None;
+            let time = self.launch.timeout.unwrap_or_default();
+            let seen = self.glimpses();
+            self.tell(Event::TimedOut { time, seen });
+        }
+        if !self.job.watches() {
+            self.watch = None;
+        } else if self.watch.is_none_or(|t| t <= now) {
+            self.watch = Some(now + WATCH_INTERVAL);
+            let seen = self.glimpses();
+            self.tell(Event::Seen(seen));
+        }
+        for kind in [0, 1] {
+            if self.sinks[kind].is_broken() {
+                // Nobody reads our output: let the ranks feel it as if they wrote there themselves.
+                (0..self.members.len()).for_each(|at| self.close(at, kind));
+            }
+        }
+    }
+
+    /// Tells the state machine what has happened, and does what it says.
+    pub(super) fn tell(&mut self, event: Event) {
+        for action in self.job.on(event) {
+            match action {
+                Action::Print(text) => self.print(&text),
+                Action::Signal { number, ranks } => {
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        let ranks = ranks.into_iter().filter_map(|rank| self.rank(rank));
+                        ranks.for_each(|rank| end::signal_group(rank, signal));
+                    }
+                }
+                Action::Grace(time) => self.grace = Some(Instant::now() + time),
+                Action::Over(processes) => self.bury(processes),
+                Action::Forget(processes) => {
+                    processes.for_each(|number| self.members[number as usize].relic = None);
+                }
+                Action::Finish(code) => self.finished = Some(code),
+            }
+        }
+    }
+
+    /// A spawned job is over: nothing of it is kept but its segments.
+    fn bury(&mut self, processes: Range<u32>) {
+        for number in processes {
+            let has_left = self.glimpse(number).stage == Stage::Finalized;
+            let member = &mut self.members[number as usize];
+            (member.plug, member.has_left) = (None, has_left);
+            if let Some(rank) = member.rank.take() {
+                end::bury(&rank, &self.guard);
+                member.relic = Some(rank.segment_fd);
+            }
+        }
+    }
+
+    fn signal_running(&self, signal: Signal) {
+        for member in self.members.iter().filter(|member| member.running) {
+            member.rank.iter().for_each(|rank| end::signal_group(rank, signal));
+        }
+    }
+
+    fn glimpses(&self) -> Vec<Glimpse> {
+        (0..self.members.len() as u32).map(|rank| self.glimpse(rank)).collect()
+    }
+
+    pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
+        let Some(Rank { segment, process, .. }) = self.rank(rank) else { return Glimpse::default() };
+        let status = segment.status();
+        Glimpse {
+            pid: status.pid().unwrap_or(process.pid.cast_unsigned()),
+            stage: match status.state() {
+                RankState::Created | RankState::Loaded => Stage::Untouched,
+                RankState::Initialized | RankState::Aborting => Stage::Initialized,
+                RankState::Finalized | RankState::Resting => Stage::Finalized,
+            },
+            last_call: Some(status.last_call()).filter(|&call| call != 0).and_then(self.launch.call_name),
+        }
+    }
+
+    /// The ranks have ended: passes on what is still in their pipes.
+    fn drain(&mut self) -> rustix::io::Result<()> {
+        let end = Instant::now() + DRAIN_GRACE;
+        while self.open_count > 0 {
+            let full = self.sinks.iter().any(Sink::is_full);
+            let now = Instant::now();
+            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) {
+                break;
+            }
+            self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now) });
+            self.wait()?;
+            if self.sinks.iter().any(Sink::is_broken) {
+                break;
+            }
+        }
+        for member in &mut self.members {
+            for kind in [0, 1] {
+                if member.outputs[kind].is_some() {
+                    member.lines[kind].end(self.sinks[kind].queue());
+                }
+            }
+        }
+        self.grace = None;
+        while self.sinks.iter().any(|s| s.waiting().is_some()) {
+            self.sinks.iter_mut().for_each(Sink::write);
+            let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+            fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
+            if fds.len() > 1 {
+                poll(&mut fds, None)?;
+            }
+            if is_ready(self.signals, PollFlags::IN) {
+                break; // the user does not want to wait for a slow reader
+            }
+        }
+        Ok(())
+    }
+}

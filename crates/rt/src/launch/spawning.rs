@@ -1,0 +1,155 @@
+//! Starting processes for processes that run (MPI_Comm_spawn and its like).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use oxmpi_os::segment::Boot;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+use super::binding::Binding;
+use super::input::Inputs;
+use super::launcher::Launcher;
+use super::start::{Crew, Recruits};
+use super::{App, LaunchError, MAX_RANKS, Stdin, Wanted, end};
+use crate::client::{is_oversubscribed, segment_config};
+use crate::job::{Event, Exit};
+use crate::universe::{Command, Spawn};
+
+impl Launcher<'_> {
+    /// Starts what process `from` wants: all of it or nothing. Returns the number of the first new process and how many
+    /// there are.
+    ///
+    /// # Errors
+    /// Why nothing was started, for a person.
+    pub(super) fn spawn(&mut self, from: u32, spawn: Spawn) -> Result<(u32, u32), String> {
+        let size: u64 = spawn.commands.iter().map(|command| u64::from(command.processes)).sum();
+        let running = self.members.iter().filter(|member| member.running).count() as u64;
+        if size == 0 {
+            return Err("no process is to be started".into());
+        }
+        if running + size > u64::from(MAX_RANKS) {
+            return Err(format!(
+                "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
+            ));
+        }
+        let base = self.members.len() as u32;
+        if let Some(stranger) = spawn.parent.processes.iter().find(|process| **process >= base) {
+            return Err(format!("process {stranger} shall be a parent, but there is none of this number"));
+        }
+        let program = self.members[from as usize].app;
+        let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
+        let app = |command: &Command| app(self.launch.find_program, command, &spawn.directory, like);
+        let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
+        let recruits = self.recruit(&apps, base, size as u32)?;
+        let (job, parent) = (self.parents.len(), spawn.parent);
+        let (parents, bond) = (parent.processes.clone(), parent.context);
+        self.parents.push(Some(parent));
+        let unwatched = self.admit(recruits, job, program);
+        self.tell(Event::Spawned { ranks: size as u32, parents, bond });
+        for rank in unwatched {
+            // Its end would not be seen.
+            self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
+            self.members[rank as usize].running = false;
+            let seen = self.glimpse(rank);
+            self.tell(Event::Exited { rank, exit: Exit::Signal(Signal::KILL.as_raw()), seen });
+        }
+        Ok((base, size as u32))
+    }
+
+    fn recruit(&mut self, apps: &[App], base: u32, size: u32) -> Result<Recruits, String> {
+        let told = |error: LaunchError| error.to_string();
+        let first = self.rank(0).map(|rank| *rank.segment.boot()).ok_or("the first process is gone")?;
+        let running = self.members.iter().filter(|member| member.running).count() as u32;
+        let oversubscribed = is_oversubscribed(running + size);
+        let boot = Boot {
+            rank: base,
+            base,
+            size,
+            local_rank: 0,
+            local_size: size,
+            app: 0,
+            oversubscribed,
+            config: segment_config(&self.launch.params, oversubscribed),
+            // Barriers, the way and the job's number are the same for all processes of a launcher.
+            ..first
+        };
+        if self.open_files.is_none() {
+            let before = getrlimit(Resource::Nofile);
+            let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+            // If it fails there may be enough all the same.
+            if setrlimit(Resource::Nofile, raised).is_ok() {
+                self.open_files =
+                    Some((before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX)));
+            }
+        }
+        let (inputs, _) =
+            Inputs::open(Stdin::None, size, false).map_err(|e| io::Error::from(e).to_string())?;
+        let crew = Crew { launch: self.launch, apps, boot };
+        crew.start(&self.guard, self.signals, &inputs, &Binding::none(), self.open_files).map_err(told)
+    }
+
+    /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
+    fn admit(&mut self, recruits: Recruits, job: usize, program: usize) -> Vec<u32> {
+        let mut unwatched = Vec::new();
+        let Recruits { ranks, outputs, plugs } = recruits;
+        let mut plugs = plugs.into_iter();
+        for ((number, rank), outputs) in (0..).zip(ranks).zip(outputs) {
+            let name = format!("{job}.{number}");
+            let failed = self.files.as_mut().and_then(|files| {
+                let error = files.add(&name).err()?;
+                files.skip();
+                Some(error)
+            });
+            if let Some(error) = failed {
+                let text = format!("warning: the output of rank {name} goes to no file: {error}");
+                self.tell(Event::Say { text });
+            }
+            if self.launch.verbose {
+                let pid = rank.process.pid;
+                self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
+            }
+            let tag = self.launch.tag_output.then_some(&*name);
+            if let Err(error) = self.enlist((rank, outputs, plugs.next()), tag, program) {
+                self.tell(Event::Say { text: format!("rank {name} cannot be listened to: {error}") });
+                unwatched.push(self.members.len() as u32 - 1);
+            }
+        }
+        unwatched
+    }
+}
+
+/// A program to start, found for a command. It inherits what the program of the spawning process inherits.
+fn app(
+    find: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+    command: &Command,
+    directory: &Path,
+    like: &App,
+) -> Result<App, String> {
+    let directory = match &command.directory {
+        None => directory.to_owned(),
+        Some(wanted) => {
+            let bad = |why: &dyn std::fmt::Display| format!("wdir '{}': {why}", wanted.display());
+            match std::fs::canonicalize(directory.join(wanted)) {
+                Ok(found) if found.is_dir() => found,
+                Ok(_) => return Err(bad(&"it is not a directory")),
+                Err(error) => return Err(bad(&error)),
+            }
+        }
+    };
+    let path = find(&Wanted {
+        program: &command.program,
+        directory: &directory,
+        path: command.path.as_deref(),
+        hosts: command.hosts.as_deref(),
+    })?;
+    let name: OsString = command.program.clone();
+    Ok(App {
+        ranks: command.processes,
+        path,
+        args: [name].into_iter().chain(command.arguments.iter().cloned()).collect(),
+        inherited: like.inherited.clone(),
+        env: like.env.iter().chain(&command.env).cloned().collect(),
+        directory: Some(directory),
+    })
+}

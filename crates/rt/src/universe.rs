@@ -1,0 +1,222 @@
+//! What processes of several jobs tell each other by way of the launcher: what to spawn, who has spawned, who meets at a
+//! port. Pure encoding and decoding; a number is 8 bytes, little endian, and a text has its length in front.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+/// What to spawn (MPI-5.0 section 11.8.2 "Starting Processes and Establishing Communication").
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spawn {
+    /// The programs; the new ranks are numbered through in this order.
+    pub commands: Vec<Command>,
+    /// Where the spawning process is: there the programs start if they are not told otherwise.
+    pub directory: PathBuf,
+    /// Who has spawned.
+    pub parent: Parent,
+}
+
+/// One program of a spawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Its name, as a shell would look for it.
+    pub program: OsString,
+    /// Its arguments, without its own name.
+    pub arguments: Vec<OsString>,
+    /// How many processes run it.
+    pub processes: u32,
+    /// Where to start it (info key "wdir").
+    pub directory: Option<PathBuf>,
+    /// Where to look for it, before PATH: directories with colons between them (info key "path").
+    pub path: Option<OsString>,
+    /// On which hosts to start it (info key "host").
+    pub hosts: Option<String>,
+    /// Variables for it alone (info key "env", a line for each).
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Who has spawned a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parent {
+    /// The name of the first context of the intercommunicator between the two.
+    pub context: u64,
+    /// The processes of the spawning communicator, by rank.
+    pub processes: Vec<u32>,
+}
+
+impl Spawn {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.number(self.commands.len() as u64);
+        for command in &self.commands {
+            out.bytes(command.program.as_bytes());
+            out.number(command.arguments.len() as u64);
+            command.arguments.iter().for_each(|word| out.bytes(word.as_bytes()));
+            out.number(command.processes.into());
+            out.option(command.directory.as_ref().map(|d| d.as_os_str().as_bytes()));
+            out.option(command.path.as_ref().map(|path| path.as_bytes()));
+            out.option(command.hosts.as_ref().map(|hosts| hosts.as_bytes()));
+            out.number(command.env.len() as u64);
+            for (name, value) in &command.env {
+                out.bytes(name.as_bytes());
+                out.bytes(value.as_bytes());
+            }
+        }
+        out.bytes(self.directory.as_os_str().as_bytes());
+        out.parent(&self.parent);
+        out.0
+    }
+
+    /// What [`Spawn::encode`] has written; `None` if it was something else.
+    pub fn decode(bytes: &[u8]) -> Option<Spawn> {
+        let mut from = Reader(bytes);
+        let mut commands = Vec::new();
+        for _ in 0..from.number()? {
+            let program = from.os_string()?;
+            let count = from.number()?;
+            let arguments = (0..count).map(|_| from.os_string()).collect::<Option<_>>()?;
+            let processes = u32::try_from(from.number()?).ok()?;
+            let directory = from.option()?.map(|bytes| PathBuf::from(OsString::from_vec(bytes)));
+            let path = from.option()?.map(OsString::from_vec);
+            let hosts = from.option()?.map(String::from_utf8).transpose().ok()?;
+            let count = from.number()?;
+            let env = (0..count).map(|_| from.os_string().zip(from.os_string())).collect::<Option<_>>()?;
+            commands.push(Command { program, arguments, processes, directory, path, hosts, env });
+        }
+        let directory = from.os_string()?.into();
+        let parent = from.parent()?;
+        from.0.is_empty().then_some(Spawn { commands, directory, parent })
+    }
+}
+
+impl Parent {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.parent(self);
+        out.0
+    }
+
+    /// What [`Parent::encode`] has written; `None` if it was something else.
+    pub fn decode(bytes: &[u8]) -> Option<Parent> {
+        let mut from = Reader(bytes);
+        let parent = from.parent()?;
+        from.0.is_empty().then_some(parent)
+    }
+}
+
+/// Words as bytes.
+pub fn encode_words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Bytes as words; what is left of a last one that is not whole is dropped.
+pub fn decode_words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    fn option(&mut self, bytes: Option<&[u8]>) {
+        self.number(bytes.is_some().into());
+        if let Some(bytes) = bytes {
+            self.bytes(bytes);
+        }
+    }
+
+    fn parent(&mut self, parent: &Parent) {
+        self.number(parent.context);
+        self.number(parent.processes.len() as u64);
+        parent.processes.iter().for_each(|process| self.number((*process).into()));
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes.to_vec())
+    }
+
+    fn os_string(&mut self) -> Option<OsString> {
+        self.bytes().map(OsString::from_vec)
+    }
+
+    fn option(&mut self) -> Option<Option<Vec<u8>>> {
+        match self.number()? {
+            0 => Some(None),
+            1 => self.bytes().map(Some),
+            _ => None,
+        }
+    }
+
+    fn parent(&mut self) -> Option<Parent> {
+        let context = self.number()?;
+        let count = self.number()?;
+        let processes = (0..count).map(|_| self.number().and_then(|n| u32::try_from(n).ok()));
+        Some(Parent { context, processes: processes.collect::<Option<_>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_spawn_comes_back_and_a_part_of_it_is_none() {
+        let command = Command {
+            program: "./a b".into(),
+            arguments: vec!["".into(), "x y".into(), OsString::from_vec(vec![0xff])],
+            processes: 3,
+            directory: Some("/tmp".into()),
+            path: Some("/bin:/usr/bin".into()),
+            hosts: Some("localhost".into()),
+            env: vec![("A".into(), "b=c".into())],
+        };
+        let parent = Parent { context: 77 << 32, processes: vec![3, 1] };
+        let plain = Command { program: "b".into(), processes: 1, ..Command::default() };
+        let spawn = Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
+        let bytes = spawn.encode();
+        assert_eq!(Spawn::decode(&bytes), Some(spawn));
+        for end in 0..bytes.len() {
+            assert_eq!(Spawn::decode(&bytes[..end]), None, "{end} of {} bytes", bytes.len());
+        }
+        assert_eq!(Parent::decode(&parent.encode()), Some(parent));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(spawn) = Spawn::decode(&bytes) {
+                prop_assert_eq!(spawn.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn words_come_back(words in proptest::collection::vec(any::<u64>(), 0..20)) {
+            prop_assert_eq!(decode_words(&encode_words(&words)), words);
+        }
+    }
+}
