@@ -384,6 +384,7 @@ mod tests {
             job_id: 1,
             rank: 0,
             size: 1,
+            base: 0,
             local_rank: 0,
             local_size: 1,
             app: 0,
