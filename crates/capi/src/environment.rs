@@ -43,7 +43,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     info::settle_environment(process.size(), wanted);
     let attribute_values = Values::new(&client);
     let (communicators, groups) = (Table::new(), Table::new());
-    let (datatypes, operations) = (Table::new(), Table::new());
+    let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if level >= abi::MPI_THREAD_SERIALIZED {
         process.set_threaded()?;
     } else {
@@ -53,6 +53,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         groups.set_single_threaded(promise);
         datatypes.set_single_threaded(promise);
         operations.set_single_threaded(promise);
+        windows.set_single_threaded(promise);
     }
     let library = library::begin(Running {
         process,
@@ -63,6 +64,7 @@ fn initialize(wanted: c_int) -> Result<c_int> {
         predefined: Predefined::new(),
         fortran_types: FortranTypes::default(),
         operations,
+        windows,
         level,
         wanted_level: wanted,
         attribute_values,

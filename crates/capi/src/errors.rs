@@ -155,6 +155,11 @@ fn counting(on: Option<On>) -> Counting {
                 return Counting::of(communicator.errhandler_cell(), comm, Kind::Comm);
             }
         }
+        Some(On::Win(win)) => {
+            if let Ok(window) = library.window(win) {
+                return Counting::of(window.errhandler_cell(), win, Kind::Win);
+            }
+        }
         Some(On::Failed(failed, _)) => {
             if let Some(cell) = library.process.errhandler_of(&failed) {
                 return Counting::of(&cell, cell.object(), Kind::Comm);

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 /// Gives a new group its handle. An empty one is MPI_GROUP_EMPTY.
-fn give(library: &Running, place: *mut GroupHandle, what: &str, made: Group) -> Result<()> {
+pub(crate) fn give(library: &Running, place: *mut GroupHandle, what: &str, made: Group) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
     }

@@ -62,6 +62,7 @@ mod strings;
 mod topology;
 mod trivial;
 mod unsupported;
+mod windows;
 
 /// The functions that are not written yet: generated, one stub for each.
 mod stubs {

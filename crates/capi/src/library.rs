@@ -8,6 +8,7 @@ use crate::memory::OrdinaryMemory;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
+use oxmpi_core::window::Window;
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
@@ -34,6 +35,7 @@ pub(crate) struct Running {
     pub(crate) predefined: Predefined,
     pub(crate) fortran_types: FortranTypes,
     pub(crate) operations: Table<Op>,
+    pub(crate) windows: Table<Arc<Window>>,
     /// The thread level that was granted.
     pub(crate) level: c_int,
     /// The thread level that the program asked for.

@@ -257,6 +257,6 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Win_fromint(win: c_int) -> Win {
-        from_int(win, none_yet)
+        from_int(win, |library, int| Some(library.windows.current(int).ok()?.raw()))
     }
 }

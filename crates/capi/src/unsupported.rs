@@ -12,7 +12,7 @@ use std::ffi::c_int;
 ///
 /// It is the first argument of such a type that the function takes by value. The handle comes from the program unchecked.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code)] // windows, files and sessions do not exist yet: their errors go to MPI_COMM_SELF
+#[allow(dead_code)] // files and sessions do not exist yet: their errors go to MPI_COMM_SELF
 pub(crate) enum On {
     /// A communicator.
     Comm(Comm),

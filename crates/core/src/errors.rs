@@ -14,6 +14,7 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
         Fault::Closed => abi::MPI_ERR_COMM,
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,
+        Fault::Outside => abi::MPI_ERR_RMA_RANGE,
     };
     MpiError::new(class, fault.to_string())
 }

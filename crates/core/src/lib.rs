@@ -20,6 +20,7 @@
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
+//! | [`window`] | one-sided communication |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ pub mod process;
 pub mod sim;
 pub mod start;
 pub mod topology;
+pub mod window;
 pub mod world;
 
 pub use comm::Communicator;

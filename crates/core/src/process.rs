@@ -5,6 +5,7 @@ use crate::comm::Communicator;
 use crate::control::Control;
 use crate::errors;
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, Team};
@@ -64,6 +65,8 @@ pub(crate) struct Domain<F> {
     handlers: Vec<Option<Arc<HandlerCell>>>,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
+    /// The parts of windows that talk.
+    pub(crate) windows: Vec<Service>,
 }
 
 struct Active<F> {
@@ -132,10 +135,18 @@ impl<F: Fabric> Domain<F> {
         None
     }
 
-    /// Whether a collective is in execution.
+    /// Whether something goes on above the lane: a collective, or what is asked of a window.
     #[inline(always)]
-    pub(crate) fn has_collectives(&self) -> bool {
-        !self.runs.is_empty()
+    pub(crate) fn goes_on_above(&self) -> bool {
+        !self.runs.is_empty() || !self.windows.is_empty()
+    }
+
+    /// Lets all windows go on.
+    #[inline(never)]
+    fn serve(&mut self) {
+        for window in &mut self.windows {
+            window.advance(&mut self.lane);
+        }
     }
 
     /// Notes whom the requests of a new communicator tell of errors.
@@ -218,6 +229,7 @@ impl<F: Fabric> Process<F> {
             closing: Vec::new(),
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
+            windows: Vec::new(),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -324,6 +336,9 @@ impl<F: Fabric> Process<F> {
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<R, Q> {
         self.enter(|domain| {
             let came = domain.lane.progress();
+            if !domain.windows.is_empty() {
+                domain.serve();
+            }
             match if domain.runs.is_empty() { None } else { domain.advance() } {
                 Some(due) => Looked::Due(due, question),
                 None => Looked::Answered(question(domain, came)),

@@ -70,17 +70,15 @@ pub fn start() -> Result<Started, StartError> {
     } else {
         None
     };
-    let shares_memory = tcp.is_none();
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let fabric = Ways::new(shm, tcp);
-    let mut process = Process::new(boot.rank, boot.size, fabric, Some(door)).on_node(host::identity());
-    if shares_memory {
-        let opener = client.clone();
-        let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
-        process = process.with_heap(heap);
-    }
+    // Over sockets, too: shared windows are there for all processes of a node.
+    let opener = client.clone();
+    let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
+    let process =
+        Process::new(boot.rank, boot.size, fabric, Some(door)).on_node(host::identity()).with_heap(heap);
     Ok(Started { process, client })
 }
 

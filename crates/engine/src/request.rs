@@ -57,6 +57,9 @@ pub enum Fault {
     /// The operation of a reduction cannot work on the buffers given.
     #[error("the reduction operation does not fit the layout of the buffers")]
     Operation,
+    /// A window's process refused an access to its memory.
+    #[error("the target exposes no memory at the place of the access")]
+    Outside,
     /// The peer is gone or was never reached.
     #[error("process {peer} has failed or cannot be reached")]
     Lost {

@@ -23,3 +23,4 @@ pub mod info;
 pub mod op;
 pub mod predefined;
 pub mod topology;
+pub mod window_hints;
