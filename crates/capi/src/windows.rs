@@ -29,8 +29,23 @@ impl Running {
     }
 }
 
-/// Runs a call on a window. Nothing of the library's tables is borrowed meanwhile, so it may call functions of the program's.
+/// Runs a call on a window.
+#[inline]
 pub(crate) fn on_win(
+    function: FuncId,
+    win: Win,
+    call: impl FnOnce(&'static Running, &Window) -> Result<()>,
+) -> c_int {
+    let result = (|| {
+        let library = library()?;
+        let window = library.window(win)?;
+        call(library, &window)
+    })();
+    outcome(function, Some(On::Win(win)), result)
+}
+
+/// As [`on_win`], for a call of functions of the program's: nothing of the library's tables is borrowed meanwhile.
+pub(crate) fn with_win(
     function: FuncId,
     win: Win,
     call: impl FnOnce(&'static Running, &Window) -> Result<()>,

@@ -230,6 +230,18 @@ programs! {
     types_predefined
     types_struct
     types_subarray
+    win_accumulate
+    win_atomics
+    win_create
+    win_dynamic
+    win_errors
+    win_lock
+    win_objects
+    win_pscw
+    win_put_get
+    win_requests
+    win_shared
+    win_threads
 }
 
 #[test]

@@ -58,8 +58,10 @@ pub struct Window {
     /// Which accesses the present epoch allows: one of the constants of `epoch`.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
-    /// Whether anything was asked for by messages since all was last complete.
+    /// Whether anything was ever asked for by messages.
     far: AtomicBool,
+    /// Calls of the fast ways, of which some must look at everything.
+    calls: AtomicU32,
     /// What the program has attached to it.
     pub attributes: Attributes,
     /// The values of its predefined attributes, at addresses that stay.
@@ -103,8 +105,9 @@ struct Target {
     open: AtomicU32,
     /// How many of its exposure epochs have been taken.
     posts_taken: AtomicU64,
-    /// Whether anything was asked of it by messages since it was last complete.
-    far: AtomicBool,
+    /// How much was asked of it by messages, and how much of that is known to be complete.
+    asked: AtomicU64,
+    complete: AtomicU64,
 }
 
 /// How to get to a target.

@@ -12,7 +12,7 @@ const fn left_out(module: &'static str, reason: &'static str) -> LeftOut {
 
 /// Whole chapters of the standard that OxMPI does not have yet. A row goes when its chapter comes. MPI_T needs none: mpi4py
 /// does not use it.
-pub(super) const LEFT_OUT: [LeftOut; 14] = [
+pub(super) const LEFT_OUT: [LeftOut; 10] = [
     left_out("test_cco_pr_buf", "persistent collectives"),
     left_out("test_cco_pr_ngh_buf", "persistent collectives"),
     left_out("test_cco_pr_vec", "persistent collectives"),
@@ -20,11 +20,7 @@ pub(super) const LEFT_OUT: [LeftOut; 14] = [
     left_out("test_file", "files"),
     left_out("test_io", "files"),
     left_out("test_p2p_buf_part", "partitioned communication"),
-    left_out("test_rma", "windows"),
-    left_out("test_rma_nb", "windows"),
     left_out("test_session", "sessions"),
     left_out("test_spawn", "spawning of processes"),
     left_out("test_util_pool", "spawning of processes: that is how pools get their workers"),
-    left_out("test_util_sync", "windows: counters and mutexes are made of them"),
-    left_out("test_win", "windows"),
 ];

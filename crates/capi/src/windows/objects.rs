@@ -1,7 +1,7 @@
 //! What windows have as objects: a group, hints, a name, an error handler, attributes (MPI-5.0 sections 12.2.6 and 12.2.7,
 //! 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
 
-use super::on_win;
+use super::{on_win, with_win};
 use crate::attributes::{delete, get, set, tell};
 use crate::errhandlers::{Kind, attach, refer};
 use crate::errors;
@@ -109,7 +109,7 @@ mpi! {
 
     /// MPI-5.0 section 7.7.4.
     fn MPI_Win_set_attr(win: Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        on_win(FuncId::MPI_Win_set_attr, win, |_, window| {
+        with_win(FuncId::MPI_Win_set_attr, win, |_, window| {
             set(ObjectKind::Win, win, &window.attributes, win_keyval, attribute_val)
         })
     }
@@ -129,7 +129,7 @@ mpi! {
 
     /// MPI-5.0 section 7.7.4.
     fn MPI_Win_delete_attr(win: Win, win_keyval: c_int) -> c_int {
-        on_win(FuncId::MPI_Win_delete_attr, win, |_, window| {
+        with_win(FuncId::MPI_Win_delete_attr, win, |_, window| {
             delete(ObjectKind::Win, win, &window.attributes, win_keyval)
         })
     }

@@ -1,14 +1,11 @@
 //! Epochs of windows (MPI-5.0 section 12.5).
 
 use super::on_win;
-use crate::errors::outcome;
-use crate::library::{null, put, running};
-use crate::unsupported::On;
+use crate::library::{null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Group, Win};
 use oxmpi_core::window::LockType;
-use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
@@ -26,11 +23,7 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
 /// Completes what was asked of a target: what is complete there is complete here, so the local form is the same.
 #[inline(always)]
 fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
-    let result = match running().map(|library| (library, library.windows.get(Handle::from_raw(win as u64)))) {
-        Some((library, Ok(window))) => library.process.flush_window(&window, rank),
-        _ => return on_win(function, win, |_, _| Ok(())),
-    };
-    outcome(function, Some(On::Win(win)), result)
+    on_win(function, win, |library, window| library.process.flush_window(window, rank))
 }
 
 fn flush_all(function: FuncId, win: Win) -> c_int {

@@ -3,10 +3,10 @@
 use super::control::Listed;
 use super::message::Place;
 use super::service::Accumulating;
-use super::{Control, Flavor, Target, Window};
+use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::RequestId;
+use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
@@ -253,10 +253,18 @@ impl<F: Fabric> Process<F> {
         Ok(if single_copy { Way::SingleCopy(at.cast_unsigned()) } else { Way::Far })
     }
 
-    /// Notes that something is asked by messages.
-    fn note_far(window: &Window, target: &Target) {
-        target.far.store(true, Ordering::Relaxed);
-        window.far.store(true, Ordering::Relaxed);
+    /// Asks something of a target by messages. The lane is locked when it is counted: a flush counts what was asked before it.
+    fn ask<R>(
+        &self,
+        window: &Window,
+        target: &Target,
+        ask: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
+    ) -> Result<R> {
+        self.with_service(window, |service, lane| {
+            window.far.store(true, Ordering::Relaxed);
+            target.asked.fetch_add(1, Ordering::Relaxed);
+            ask(service, lane)
+        })
     }
 
     /// Puts data into a target's memory (MPI_Put, MPI_Rput). The request, if there is one to wait for.
@@ -277,9 +285,8 @@ impl<F: Fabric> Process<F> {
             Way::Mapped(buffer, _) => buffer.copy_from(0, origin, 0, len),
             Way::SingleCopy(address) => self.copy_out(target.process, address, origin)?,
             Way::Far => {
-                Self::note_far(window, target);
                 let wanted = how == How::Request;
-                return self.with_service(window, |service, lane| {
+                return self.ask(window, target, |service, lane| {
                     service.put(lane, (at.rank as u32, place), (origin, len), wanted)
                 });
             }
@@ -305,9 +312,8 @@ impl<F: Fabric> Process<F> {
             Way::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
             Way::SingleCopy(address) => self.copy_in(target.process, address, into, len)?,
             Way::Far => {
-                Self::note_far(window, target);
                 let wanted = how == How::Request;
-                return self.with_service(window, |service, lane| {
+                return self.ask(window, target, |service, lane| {
                     service.get(lane, (at.rank as u32, place), (into, len), wanted)
                 });
             }
@@ -402,10 +408,9 @@ impl<F: Fabric> Process<F> {
                 Ok(None)
             }
             Way::SingleCopy(_) | Way::Far => {
-                Self::note_far(window, target);
                 let wanted = how == How::Request;
                 let what = Accumulating { operands, fetch, accumulator };
-                self.with_service(window, |service, lane| {
+                self.ask(window, target, |service, lane| {
                     service.accumulate(lane, (at.rank as u32, place), (what, len), wanted)
                 })
             }
@@ -437,9 +442,8 @@ impl<F: Fabric> Process<F> {
                 Ok(())
             }
             Way::SingleCopy(_) | Way::Far => {
-                Self::note_far(window, target);
                 let both = [new.to_vec(), compare.to_vec()].concat();
-                self.with_service(window, |service, lane| {
+                self.ask(window, target, |service, lane| {
                     service.swap(lane, (at.rank as u32, place), &both, old)
                 })
             }

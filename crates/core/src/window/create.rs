@@ -186,7 +186,8 @@ impl<F: Fabric> Process<F> {
                 near: OnceLock::new(),
                 open: AtomicU32::new(0),
                 posts_taken: AtomicU64::new(0),
-                far: AtomicBool::new(false),
+                asked: AtomicU64::new(0),
+                complete: AtomicU64::new(0),
             })
             .collect();
         if !apart {
@@ -340,6 +341,7 @@ impl Parts {
             access: AtomicU32::new(0),
             epochs: Mutex::new(Epochs::default()),
             far: AtomicBool::new(false),
+            calls: AtomicU32::new(0),
             attributes: Attributes::default(),
             facts,
             errhandler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL)),

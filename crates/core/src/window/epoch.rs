@@ -49,6 +49,17 @@ const HELD_EXCLUSIVE: u32 = OPEN | 8;
 /// The program has promised that nobody else locks it, so nobody was asked.
 const UNCHECKED: u32 = 16;
 
+/// How many calls that need no look at anything may follow each other without one.
+const LOOK_EVERY: u32 = 32;
+
+/// A target that was asked to say when all is done.
+struct Flush {
+    id: u64,
+    rank: u32,
+    /// How much had been asked of it.
+    asked: u64,
+}
+
 /// What epochs of a window a process has, beside the words.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
@@ -96,6 +107,14 @@ fn open_access(mode: u32) -> &'static str {
         STARTED => "an access epoch of MPI_Win_start is open: call MPI_Win_complete",
         FENCED => "accesses since the last fence are not complete: call MPI_Win_fence",
         _ => "no access epoch is open",
+    }
+}
+
+impl Target {
+    /// Whether nothing that was asked by messages may be incomplete.
+    #[inline(always)]
+    fn is_complete(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
     }
 }
 
@@ -228,34 +247,44 @@ impl<F: Fabric> Process<F> {
     pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
         // What was stored before is seen before whatever is loaded behind this.
         fence(Ordering::SeqCst);
-        let target = &window.targets[rank as usize];
-        if !target.far.load(Ordering::Relaxed) {
+        if window.targets[rank as usize].is_complete() {
             return Ok(());
         }
-        target.far.store(false, Ordering::Relaxed);
-        let id = self.with_service(window, |service, lane| service.flush(lane, rank, None))?;
-        self.wait_for_service(window, |service, lane| service.flushed(lane, id))
+        let flush = self.ask_to_flush(window, rank, None)?;
+        self.finish_flush(window, flush)
+    }
+
+    /// Asks a target to say when all from before is done.
+    fn ask_to_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
+        self.with_service(window, |service, lane| {
+            let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
+            service.flush(lane, rank, unlock).map(|id| Flush { id, rank, asked })
+        })
+    }
+
+    /// Waits until it says so.
+    fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
+        let done = self.wait_for_service(window, |service, lane| service.flushed(lane, flush.id));
+        window.targets[flush.rank as usize].complete.fetch_max(flush.asked, Ordering::Relaxed);
+        done
     }
 
     /// As [`Process::complete_target`], for all targets.
     fn complete_all(&self, window: &Window) -> Result<()> {
         fence(Ordering::SeqCst);
-        if !window.far.swap(false, Ordering::Relaxed) {
+        if !window.far.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut ids = Vec::new();
+        let mut flushes = Vec::new();
         let mut outcome = Ok(());
-        for rank in window.count() {
-            if window.targets[rank as usize].far.swap(false, Ordering::Relaxed) {
-                match self.with_service(window, |service, lane| service.flush(lane, rank, None)) {
-                    Ok(id) => ids.push(id),
-                    Err(error) => outcome = Err(error),
-                }
+        for rank in window.count().filter(|rank| !window.targets[*rank as usize].is_complete()) {
+            match self.ask_to_flush(window, rank, None) {
+                Ok(flush) => flushes.push(flush),
+                Err(error) => outcome = Err(error),
             }
         }
-        for id in ids {
-            let done = self.wait_for_service(window, |service, lane| service.flushed(lane, id));
-            outcome = outcome.and(done);
+        for flush in flushes {
+            outcome = outcome.and(self.finish_flush(window, flush));
         }
         outcome
     }
@@ -460,12 +489,12 @@ impl<F: Fabric> Process<F> {
             if window.is_own(rank) {
                 self.grant_others(window);
             }
+            self.look_sometimes(window);
             return complete;
         }
         fence(Ordering::SeqCst);
-        target.far.store(false, Ordering::Relaxed);
-        let id = self.with_service(window, |service, lane| service.flush(lane, rank, Some(exclusive)))?;
-        self.wait_for_service(window, |service, lane| service.flushed(lane, id))
+        let flush = self.ask_to_flush(window, rank, Some(exclusive))?;
+        self.finish_flush(window, flush)
     }
 
     /// Those who have asked for the lock of this process by messages may have it now.
@@ -628,11 +657,12 @@ impl<F: Fabric> Process<F> {
         if !window.is_locked(target) {
             return Err(window.not_locked(rank));
         }
-        if target.far.load(Ordering::Relaxed) {
+        if !target.is_complete() {
             return self.complete_target(window, rank as u32);
         }
         // As there.
         fence(Ordering::SeqCst);
+        self.look_sometimes(window);
         Ok(())
     }
 
@@ -642,6 +672,18 @@ impl<F: Fabric> Process<F> {
     /// As there.
     pub fn flush_all_window(&self, window: &Window) -> Result<()> {
         window.check_passive()?;
+        self.look_sometimes(window);
         self.complete_all(window)
+    }
+
+    /// A look at everything, every now and then: programs wait in loops around calls that need none. Whether one thread more
+    /// or less counts does not matter.
+    #[inline(always)]
+    fn look_sometimes(&self, window: &Window) {
+        let calls = window.calls.load(Ordering::Relaxed).wrapping_add(1);
+        window.calls.store(calls, Ordering::Relaxed);
+        if calls.is_multiple_of(LOOK_EVERY) {
+            self.look_now_and_then();
+        }
     }
 }
