@@ -138,7 +138,7 @@ impl<F: Fabric> Domain<F> {
     /// Whether something goes on above the lane: a collective, or what is asked of a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
-        !self.runs.is_empty() || !self.windows.is_empty()
+        self.runs.len() | self.windows.len() != 0
     }
 
     /// Lets all windows go on.
