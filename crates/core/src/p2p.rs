@@ -117,7 +117,9 @@ impl<F: Fabric> Process<F> {
     #[inline(never)]
     fn look_elsewhere(&self, peer: u32) {
         let callbacks_may_be_due = self.enter(|domain| {
-            domain.lane.progress_except(peer);
+            if domain.lane.progress_except(peer) {
+                domain.serve();
+            }
             domain.goes_on_above()
         });
         if callbacks_may_be_due {

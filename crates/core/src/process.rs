@@ -67,6 +67,8 @@ pub(crate) struct Domain<F> {
     pub(crate) attached: AttachedBuffers,
     /// The parts of windows that talk.
     pub(crate) windows: Vec<Service>,
+    /// Whether one of them may have something to do though nothing has come.
+    pub(crate) serving: bool,
 }
 
 struct Active<F> {
@@ -138,14 +140,16 @@ impl<F: Fabric> Domain<F> {
     /// Whether something goes on above the lane: a collective, or what is asked of a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
-        self.runs.len() | self.windows.len() != 0
+        !self.runs.is_empty() || self.serving
     }
 
     /// Lets all windows go on.
     #[inline(never)]
-    fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
+        self.serving = false;
         for window in &mut self.windows {
             window.advance(&mut self.lane);
+            self.serving |= window.is_busy();
         }
     }
 
@@ -230,6 +234,7 @@ impl<F: Fabric> Process<F> {
             handlers: Vec::new(),
             attached: AttachedBuffers::default(),
             windows: Vec::new(),
+            serving: false,
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -336,7 +341,7 @@ impl<F: Fabric> Process<F> {
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<R, Q> {
         self.enter(|domain| {
             let came = domain.lane.progress();
-            if !domain.windows.is_empty() {
+            if came || domain.serving {
                 domain.serve();
             }
             match if domain.runs.is_empty() { None } else { domain.advance() } {

@@ -75,7 +75,11 @@ impl<F: Fabric> Process<F> {
             Ok(parts) => {
                 let window = parts.finish(own);
                 let service = Service::new(window.comm.team.clone(), window.exposure.clone());
-                self.domain.lock().windows.push(service);
+                let mut domain = self.domain.lock();
+                domain.windows.push(service);
+                // Others may have been faster, and have asked for something.
+                domain.serving = true;
+                drop(domain);
                 if window.flavor == Flavor::Shared { self.check_shared(window) } else { Ok(window) }
             }
             Err(error) => {

@@ -183,6 +183,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<R> {
         let context = window.comm.team.point_to_point;
         self.enter(|domain| {
+            domain.serving = true;
             let Domain { lane, windows, .. } = domain;
             match windows.iter_mut().find(|service| service.context() == context) {
                 Some(service) => f(service, lane).map_err(of_fault),

@@ -199,6 +199,11 @@ impl Service {
         self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty()
     }
 
+    /// Whether it waits for something of the lane, or of a lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.is_idle() || !self.locks.is_empty()
+    }
+
     /// Does what can be done.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if lane.has_unexpected(self.context()) {
