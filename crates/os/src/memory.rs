@@ -72,6 +72,9 @@ impl Memory {
     /// `len` zeroes of this process alone at a multiple of `align`. `None`: there is no such memory, or `align` is no power
     /// of two.
     pub fn zeroed(len: usize, align: usize) -> Option<Memory> {
+        if !align.is_power_of_two() {
+            return None;
+        }
         let layout = Layout::from_size_align(len.max(1), align.max(64)).ok()?;
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc_zeroed(layout) })?;
