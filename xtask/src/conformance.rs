@@ -11,7 +11,6 @@ mod demos;
 mod expected;
 mod ferrompi;
 mod job;
-mod left_out;
 mod options;
 mod programs;
 mod record;
@@ -30,7 +29,6 @@ use crate::root;
 use crate::run::Failure;
 use client::Client;
 use expected::Expected;
-use left_out::LEFT_OUT;
 use options::{HELP, Options, Rpi};
 use programs::PROGRAMS;
 use results::{Part, Place, Results, Test, Verdict};
@@ -237,24 +235,9 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
 /// What the options ask for.
 fn plan(options: &Options, client: &Client) -> Result<Plan, Failure> {
     let modules = client.modules()?;
-    for row in &LEFT_OUT {
-        if !modules.iter().any(|module| module == row.module) {
-            return Err(Failure::new(format!("{} is left out, but is no module of the suite", row.module)));
-        }
-    }
-    let left_out = |name: &str| LEFT_OUT.iter().find(|row| row.module == name).filter(|_| !options.all);
     let names = modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));
     let wanted = matching(names, options.module.as_deref())?;
-    let (mut kept, mut without) = (Vec::new(), Vec::new());
-    for module in modules.into_iter().filter(|module| wanted.contains(module)) {
-        match left_out(&module) {
-            Some(row) => without.push(format!("  {:<22} {}", row.module, row.reason)),
-            None => kept.push(module),
-        }
-    }
-    if !without.is_empty() {
-        println!("\nleft out (--all takes them in):\n{}", without.join("\n"));
-    }
+    let kept: Vec<_> = modules.into_iter().filter(|module| wanted.contains(module)).collect();
     let programs: Vec<_> =
         PROGRAMS.iter().filter(|program| wanted.iter().any(|name| name == program.name)).collect();
     if kept.is_empty() && programs.is_empty() {

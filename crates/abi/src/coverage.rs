@@ -1,7 +1,7 @@
 //! Which functions of the interface are written by hand.
 //!
 //! The C library defines a function inside `mpi! { ... }` on a line of its own that starts with `fn MPI_Name(`. That line
-//! is all that counts: the library's build script finds it and makes stubs for the functions that have none, and the
+//! is all that counts: the library's build script finds it and complains of functions that have none, and the
 //! command line tool finds it to list what is missing. Comments are not read, and no other code has functions of such
 //! names.
 

@@ -12,7 +12,7 @@
 //! - [`functions`]: the prototypes, and [`FuncId`], the number by which a function is named at run time;
 //! - [`extensions`]: what the library provides beyond the standard, and the text of `mpi-ext.h`;
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
-//! - [`coverage`]: which functions the C library defines by hand, read from its sources; the rest are made as stubs.
+//! - [`coverage`]: which functions the C library defines by hand, read from its sources.
 //!
 //! Nothing here talks to anybody: no dependencies, no unsafe code, no state. The tests compile the generated header and
 //! hold it against `tests/c/abi_assert.c`, which states the same facts a second time and independently.

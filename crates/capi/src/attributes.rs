@@ -6,8 +6,8 @@
 use crate::errors::{class_of, on_comm, on_none, outcome};
 use crate::library::{Running, fetch, library, null, put};
 use crate::objects::objects;
+use crate::on::On;
 use crate::predefined;
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
@@ -178,7 +178,7 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
 }
 
 /// Deletes one attribute.
-fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
+pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
         // A key that was freed may still be in use; it is wrong only where it is not.
         let keyval = objects().keyvals.get(kind, number)?;
@@ -189,7 +189,7 @@ fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_in
 }
 
 /// Sets an attribute; an older value of the key is deleted first (MPI-5.0 section 7.7.2).
-fn set(
+pub(crate) fn set(
     kind: ObjectKind,
     object: usize,
     attributes: &Attributes,
@@ -211,7 +211,7 @@ fn set(
 ///
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
-unsafe fn get(
+pub(crate) unsafe fn get(
     kind: ObjectKind,
     attributes: &Attributes,
     number: c_int,
@@ -229,7 +229,7 @@ unsafe fn get(
 
 /// # Safety
 /// As [`get`].
-unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+pub(crate) unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
         if let Some(found) = found {

@@ -5,7 +5,7 @@ use crate::communicators::{enlist, give};
 use crate::errors::outcome;
 use crate::info;
 use crate::library::{library, null, put};
-use crate::unsupported::On;
+use crate::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Comm, Info, Request};
 use oxmpi_objects::error::Result;

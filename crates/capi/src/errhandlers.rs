@@ -7,7 +7,7 @@ use crate::errors::{self, on_comm, outcome};
 use crate::files;
 use crate::library::{fetch, library, null, put};
 use crate::objects::{locked, objects};
-use crate::unsupported::On;
+use crate::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{

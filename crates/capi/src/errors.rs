@@ -8,9 +8,9 @@ use crate::errhandlers::{self, Kind};
 use crate::files;
 use crate::library::{self, put, running};
 use crate::objects::{locked, objects};
+use crate::on::On;
 use crate::sessions;
 use crate::strings::put_named;
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
@@ -180,6 +180,11 @@ fn counting(on: Option<On>) -> Counting {
         Some(On::Comm(comm)) => {
             if let Ok(communicator) = library.communicator(comm) {
                 return Counting::of(communicator.errhandler_cell(), comm, Kind::Comm);
+            }
+        }
+        Some(On::Win(win)) => {
+            if let Ok(window) = library.window(win) {
+                return Counting::of(window.errhandler_cell(), win, Kind::Win);
             }
         }
         Some(On::Failed(failed, _)) => {

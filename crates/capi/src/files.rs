@@ -16,8 +16,8 @@ pub(crate) use datareps::Registered;
 
 use crate::errors::outcome;
 use crate::library::{Running, library, null, put};
+use crate::on::On;
 use crate::statuses::put_status;
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype as TypeHandle, File as FileHandle, Request, Status};

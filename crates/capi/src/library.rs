@@ -11,6 +11,7 @@ use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
 use oxmpi_core::file::File;
+use oxmpi_core::window::Window;
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
@@ -40,6 +41,7 @@ pub(crate) struct Running {
     pub(crate) predefined: Predefined,
     pub(crate) fortran_types: FortranTypes,
     pub(crate) operations: Table<Op>,
+    pub(crate) windows: Table<Arc<Window>>,
     /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there for the program: between MPI_Init and MPI_Finalize.
     pub(crate) has_world: AtomicBool,
     /// Whether calls may come from several threads.

@@ -96,7 +96,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     process.keep_pending(true);
     let attribute_values = Values::new(&client);
     let (communicators, groups) = (Table::new(), Table::new());
-    let (datatypes, operations) = (Table::new(), Table::new());
+    let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if !threads {
         // SAFETY: the program has promised that one thread at a time calls MPI, and always the same.
         let promise = unsafe { SingleThread::promise() };
@@ -104,6 +104,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         groups.set_single_threaded(promise);
         datatypes.set_single_threaded(promise);
         operations.set_single_threaded(promise);
+        windows.set_single_threaded(promise);
     }
     let library: &'static Running = Box::leak(Box::new(Running {
         process,
@@ -116,6 +117,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         predefined: Predefined::new(),
         fortran_types: FortranTypes::default(),
         operations,
+        windows,
         has_world: AtomicBool::new(false),
         has_threads: AtomicBool::new(false),
         world: OnceLock::new(),
@@ -165,6 +167,7 @@ impl Running {
         self.groups.set_threaded();
         self.datatypes.set_threaded();
         self.operations.set_threaded();
+        self.windows.set_threaded();
         self.has_threads.store(true, Ordering::Release);
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, fetch, library, null, put};
+use crate::on::On;
 use crate::p2p::received;
 use crate::statuses::put_status;
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Message, Request, Status};

@@ -43,7 +43,7 @@ struct Receiving {
 /// The memory in one piece that a predefined datatype without gaps names; `None` for all other datatypes, and for
 /// arguments that are wrong.
 #[inline(always)]
-fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
+pub(crate) fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
     let size = plain_size(datatype as u64)?;
     let count = usize::try_from(count).ok()?;
     // A null pointer is right if there are no elements.

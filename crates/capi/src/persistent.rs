@@ -2,8 +2,8 @@
 
 use crate::errors::on_comm;
 use crate::library::{Running, array, check_count, fetch, null, put};
+use crate::on::On;
 use crate::requests::on_requests;
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request};

@@ -7,8 +7,8 @@ use crate::errors::outcome;
 use crate::grequests;
 use crate::library::{Running, array, check_count, fetch, library, null, put, running};
 
+use crate::on::On;
 use crate::statuses::{put_empty, put_received, put_status};
-use crate::unsupported::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};

@@ -140,11 +140,6 @@ fn from_int_at_any_time(value: c_int, find: impl FnOnce(u32) -> u64) -> usize {
     (if int < FIRST_INDEX { u64::from(int) } else { find(int) }) as usize
 }
 
-/// A kind of object of which a program cannot have any yet.
-fn none_yet(_: &'static Running, int: u32) -> u64 {
-    u64::from(int)
-}
-
 mpi! {
     /// MPI-5.0, the chapter on the application binary interface.
     fn MPI_Comm_toint(comm: Comm) -> c_int {
@@ -253,6 +248,6 @@ mpi! {
 
     /// As [`MPI_Comm_fromint`].
     fn MPI_Win_fromint(win: c_int) -> Win {
-        from_int(win, none_yet)
+        from_int(win, |library, int| library.windows.from_int(int).raw())
     }
 }

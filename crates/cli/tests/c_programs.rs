@@ -276,6 +276,18 @@ programs! {
     types_struct
     types_subarray
     ulfm
+    win_accumulate
+    win_atomics
+    win_create
+    win_dynamic
+    win_errors
+    win_lock
+    win_objects
+    win_pscw
+    win_put_get
+    win_requests
+    win_shared
+    win_threads
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,
         Fault::File(fault) => fault.class,
+        Fault::Outside => abi::MPI_ERR_RMA_RANGE,
     };
     MpiError::new(class, fault.to_string())
 }

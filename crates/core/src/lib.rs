@@ -26,6 +26,7 @@
 //! | [`topology`] | communicators with a virtual topology |
 //! | [`start`] | a process from what the launcher has handed over |
 //! | [`tool`] | what tools can measure and hear of: performance variables, events, categories |
+//! | [`window`] | one-sided communication |
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
@@ -52,6 +53,7 @@ pub mod start;
 mod task;
 pub mod tool;
 pub mod topology;
+pub mod window;
 pub mod world;
 
 pub use comm::Communicator;

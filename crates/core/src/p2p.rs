@@ -120,8 +120,10 @@ impl<F: Fabric> Process<F> {
     #[inline(never)]
     fn look_elsewhere(&self, peer: u32) {
         let callbacks_may_be_due = self.enter(|domain| {
-            domain.lane.progress_except(peer);
-            domain.has_collectives()
+            if domain.lane.progress_except(peer) {
+                domain.serve();
+            }
+            domain.goes_on_above()
         });
         if callbacks_may_be_due {
             self.look(|_| ());
@@ -423,7 +425,7 @@ impl<F: Fabric> Process<F> {
         (source as u32).wrapping_add(1) <= self.home
             && !domain.lane.has_unexpected(WORLD)
             && domain.lane.is_calm()
-            && !domain.has_collectives()
+            && !domain.goes_on_above()
     }
 
     /// Looks whether a message is there (MPI_Iprobe).

@@ -10,6 +10,7 @@ use crate::kept::Shelf;
 use crate::partitioned::Contexts;
 use crate::task::{Stand, Task};
 use crate::tool::{Calls, Notes, Peaks, Tool};
+use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Run, UserReduction};
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, StartFault, Team};
@@ -101,6 +102,10 @@ pub(crate) struct Domain<F> {
     works: Works<F>,
     /// The processes of other jobs.
     pub(crate) foreign: Box<Foreign>,
+    /// The parts of windows that talk.
+    pub(crate) windows: Vec<Service>,
+    /// Whether one of them may have something to do though nothing has come.
+    pub(crate) serving: bool,
 }
 
 /// Works to be carried out, in this order.
@@ -251,10 +256,20 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Whether a collective is in execution.
+    /// Whether something goes on above the lane: a collective, or what is asked of a window.
     #[inline(always)]
-    pub(crate) fn has_collectives(&self) -> bool {
-        !self.runs.is_empty()
+    pub(crate) fn goes_on_above(&self) -> bool {
+        !self.runs.is_empty() || self.serving
+    }
+
+    /// Lets all windows go on.
+    #[inline(never)]
+    pub(crate) fn serve(&mut self) {
+        self.serving = false;
+        for window in &mut self.windows {
+            window.advance(&mut self.lane);
+            self.serving |= window.is_busy();
+        }
     }
 
     /// Notes whom the requests of a new communicator tell of errors.
@@ -370,6 +385,8 @@ impl<F: Fabric> Process<F> {
             peaks: Peaks::default(),
             works: Works(Vec::new()),
             foreign: Box::new(Foreign::new(job.clone())),
+            windows: Vec::new(),
+            serving: false,
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -488,6 +505,9 @@ impl<F: Fabric> Process<F> {
             let came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
+            }
+            if came || domain.serving {
+                domain.serve();
             }
             let idle = domain.runs.is_empty() && domain.works.0.is_empty();
             match if idle { None } else { domain.advance() } {

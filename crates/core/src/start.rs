@@ -92,18 +92,16 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     } else {
         None
     };
-    let shares_memory = tcp.is_none();
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let fabric = Ways::new(shm, tcp);
     let job = boot.base..boot.base.saturating_add(boot.size);
-    let mut process = Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity());
-    if shares_memory {
-        let opener = client.clone();
-        let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
-        process = process.with_heap(heap);
-    }
+    // Over sockets, too: shared windows are there for all processes of a node.
+    let opener = client.clone();
+    let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
+    let mut process =
+        Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity()).with_heap(heap);
     let checks = params.mpi_param_check();
     if !checks {
         process = process.without_checks();

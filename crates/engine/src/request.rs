@@ -61,6 +61,9 @@ pub enum Fault {
     /// An operation on a file.
     #[error("{}", .0.text)]
     File(&'static FileFault),
+    /// A window's process refused an access to its memory.
+    #[error("the target exposes no memory at the place of the access")]
+    Outside,
     /// The peer is gone or was never reached.
     #[error("process {peer} has failed or cannot be reached")]
     Lost {

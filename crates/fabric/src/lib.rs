@@ -31,6 +31,8 @@ pub use counts::{Connected, Counts};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::door::Bell;
+use oxmpi_os::memory::Memory;
 use oxmpi_wire::{ContextId, Envelope, Frame, Received, Tags};
 
 /// The user data that follow a frame.
@@ -266,6 +268,30 @@ pub trait Fabric {
     /// If the kernel refuses; nothing can be said then of the content of `into`.
     fn read(&mut self, peer: u32, _address: u64, _into: BytesMut<'_>) -> Result<(), Unreachable> {
         Err(Unreachable { peer, why: "this path has no access to another process's memory".into() })
+    }
+
+    /// Whether [`Fabric::read`] and [`Fabric::write`] reach any memory of the peer. The first question may take long.
+    fn can_access(&mut self, _peer: u32) -> bool {
+        false
+    }
+
+    /// Writes the peer's memory at `address` (single copy).
+    ///
+    /// # Errors
+    /// If the kernel refuses; nothing can be said then of what is there.
+    fn write(&mut self, peer: u32, _address: u64, _from: Bytes<'_>) -> Result<(), Unreachable> {
+        Err(Unreachable { peer, why: "this path has no access to another process's memory".into() })
+    }
+
+    /// The heap of a process, to read and write, and where that process has it. `None`: the two share no memory, or the
+    /// process uses no heap.
+    fn map_heap(&mut self, _peer: u32) -> Option<(u64, Memory)> {
+        None
+    }
+
+    /// What wakes a peer that waits for a word in shared memory. `None`: words wake nobody there.
+    fn bell(&mut self, _peer: u32) -> Option<Bell> {
+        None
     }
 
     /// Control section `index` of process `leader`, for a team of `ranks`; `None` if these processes share no memory.

@@ -36,7 +36,9 @@ use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
 use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
+use oxmpi_os::memory::Memory;
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::Segment;
@@ -541,6 +543,48 @@ impl Fabric for Shm {
         RemoteProcess { pid: out.pid }
             .read(address, into)
             .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
+    }
+
+    fn can_access(&mut self, peer: u32) -> bool {
+        self.can_read(peer)
+    }
+
+    fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+        match self.out(peer) {
+            Some(out) if out.pid != 0 => RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| {
+                Unreachable { peer, why: format!("writing its memory at {address:#x} failed: {e}") }
+            }),
+            _ => Err(Unreachable { peer, why: "its memory may not be written".into() }),
+        }
+    }
+
+    fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+        if peer == self.me {
+            return self.own.heap_memory();
+        }
+        if self.out(peer).is_none() {
+            self.connect(peer).ok()?;
+        }
+        let link = self.links.get_mut(peer as usize)?.as_mut()?;
+        let segment = &link.out.as_ref()?.segment;
+        if link.is_heap_refused {
+            return None;
+        }
+        if !segment.has_heap() {
+            let mapped = (self.open)(peer).is_ok_and(|fd| segment.map_heap(fd).is_ok());
+            link.is_heap_refused = !mapped;
+        }
+        segment.heap_memory()
+    }
+
+    fn bell(&mut self, peer: u32) -> Option<Bell> {
+        if peer == self.me {
+            return Some(Bell::new(&self.own, self.kind));
+        }
+        if self.out(peer).is_none() {
+            self.connect(peer).ok()?;
+        }
+        self.out(peer).map(|out| out.bell.clone())
     }
 
     fn control_section(

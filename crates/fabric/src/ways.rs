@@ -9,6 +9,8 @@ use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unr
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::door::Bell;
+use oxmpi_os::memory::Memory;
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
 use std::sync::Arc;
@@ -232,6 +234,29 @@ impl Fabric for Ways {
         match &mut self.tcp {
             None => self.shm.read(peer, address, into),
             Some(tcp) => tcp.read(peer, address, into),
+        }
+    }
+
+    fn can_access(&mut self, peer: u32) -> bool {
+        self.tcp.is_none() && self.shm.can_access(peer)
+    }
+
+    fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+        match &mut self.tcp {
+            None => self.shm.write(peer, address, from),
+            Some(tcp) => tcp.write(peer, address, from),
+        }
+    }
+
+    /// Processes of one node can share memory also if they send messages over sockets.
+    fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+        self.shm.map_heap(peer)
+    }
+
+    fn bell(&mut self, peer: u32) -> Option<Bell> {
+        match &mut self.tcp {
+            None => self.shm.bell(peer),
+            Some(tcp) => tcp.bell(peer),
         }
     }
 

@@ -65,6 +65,12 @@ impl PlainBuf {
         PlainBuf { start: bytes.as_mut_ptr(), len }
     }
 
+    /// Where they begin.
+    #[inline(always)]
+    pub const fn start(&self) -> *mut u8 {
+        self.start
+    }
+
     /// The number of bytes.
     #[inline(always)]
     pub const fn len(&self) -> usize {
@@ -319,6 +325,33 @@ impl UserBuf {
         let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
         // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`, and not read-only.
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
+    }
+
+    /// Calls `f` with the blocks that the packed bytes `from..from + len` are, one after the other: where each begins, and
+    /// its length.
+    ///
+    /// # Panics
+    /// If there are fewer packed bytes.
+    pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
+        let total = self.packed_len();
+        assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
+        match &self.shape {
+            Shape::Contiguous { .. } if len == 0 => {}
+            Shape::Contiguous { .. } => f(self.base.wrapping_add(from), len),
+            Shape::Strided(layout) => {
+                let mut range = (from, len);
+                for element in from / layout.size().max(1)..self.count {
+                    let at = layout.extent().wrapping_mul(element.cast_signed());
+                    if element == from / layout.size() {
+                        range.0 = from % layout.size();
+                    }
+                    layout.program().blocks(self.base.wrapping_offset(at), &mut range, &mut f);
+                    if range.1 == 0 {
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     /// Whether the elements are structs of `extent` bytes with data in just these (offset, length) blocks.

@@ -12,16 +12,18 @@
 //! - [`memory`]: memory that comes from safe Rust: a slice lent for a call, a vector moved in, scratch space.
 //! - [`external32`]: basic elements in the representation that all machines read.
 //! - [`kernels`]: `right <- left op right` for the predefined operations.
+//! - [`atomics`]: the same on elements that others change at the same time; [`exposed`]: memory that others access.
 //! - [`table`]: user handles (64 bits, never pointers) and the objects behind them.
 //!
 //! This is one of the few crates with unsafe code. The promise all of it rests on is made once, by whoever calls
 //! [`UserBuf::new`](buffer::UserBuf::new): the memory is there as long as the `UserBuf` or any copy of it.
 
+pub mod atomics;
 pub mod blocks;
 pub mod buffer;
 mod copy;
 pub mod element;
-
+pub mod exposed;
 pub mod external32;
 pub mod kernels;
 pub mod layout;
@@ -29,3 +31,4 @@ pub mod memory;
 mod program;
 pub mod regions;
 pub mod table;
+mod written;

@@ -210,6 +210,12 @@ unsafe impl<T: Element> Send for Owned<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Element> Sync for Owned<T> {}
 
+impl<T: Element> std::fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owned").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl<T: Element> Owned<T> {
     /// Takes over the memory of `vec`, without a copy.
     pub fn new(vec: Vec<T>) -> Owned<T> {

@@ -140,6 +140,51 @@ impl Program {
         }
     }
 
+    /// Calls `f` with the blocks of the program at `base`: of its packed bytes, so many are left out and so many at most
+    /// taken as `range` says, which is then what remains of both.
+    pub(crate) fn blocks(
+        &self,
+        base: *mut u8,
+        range: &mut (usize, usize),
+        f: &mut impl FnMut(*mut u8, usize),
+    ) {
+        for item in &self.items {
+            if range.1 == 0 {
+                return;
+            }
+            let size = item.size();
+            if range.0 >= size {
+                range.0 -= size;
+                continue;
+            }
+            match item {
+                Item::Run(run) => {
+                    for n in range.0 / run.block..run.count {
+                        let at = run.offset.wrapping_add(run.stride.wrapping_mul(n.cast_signed()));
+                        let skip = std::mem::take(&mut range.0) % run.block;
+                        let len = (run.block - skip).min(range.1);
+                        f(base.wrapping_offset(at).wrapping_add(skip), len);
+                        range.1 -= len;
+                        if range.1 == 0 {
+                            return;
+                        }
+                    }
+                }
+                Item::Repeat(repeat) => {
+                    let first = range.0 / repeat.body.size;
+                    range.0 %= repeat.body.size;
+                    for n in first..repeat.count {
+                        let at = repeat.offset.wrapping_add(repeat.stride.wrapping_mul(n.cast_signed()));
+                        repeat.body.blocks(base.wrapping_offset(at), range, f);
+                        if range.1 == 0 {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// The index of the item that holds packed byte `at`, which must be below `size`.
     pub(crate) fn item_at(&self, at: usize) -> usize {
         self.starts.partition_point(|&start| start <= at) - 1

@@ -24,3 +24,4 @@ pub mod op;
 pub mod origin;
 pub mod predefined;
 pub mod topology;
+pub mod window_hints;

@@ -4,6 +4,7 @@ use crate::datatype::Datatype;
 use crate::error::{MpiError, Result};
 use crate::predefined::{Category, PredefinedType};
 use oxmpi_abi::constants as abi;
+use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::kernels::{self, Kernel};
 
 pub use oxmpi_mem::kernels::Op as PredefinedOp;
@@ -104,19 +105,37 @@ pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
     kernel_of(op, facts)
 }
 
-/// The kernel for an accumulate (MPI-5.0 section 12.3.4), where a derived datatype is allowed if all its elements are
-/// of one predefined datatype.
+/// What an accumulate does to the elements of `datatype` (MPI-5.0 section 12.3.4), which may be derived if all its elements
+/// are of one predefined datatype.
 ///
 /// # Errors
 /// As [`kernel_for`].
-pub fn accumulate_kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
+pub fn accumulator_for(op: &Op, datatype: &Datatype) -> Result<Accumulator> {
     let op = predefined_of(op)?;
-    let Some(facts) = datatype.uniform() else {
-        let text =
-            format!("{} needs elements of one predefined datatype, and {datatype} has several", name(op));
-        return Err(MpiError::new(abi::MPI_ERR_OP, text));
-    };
-    kernel_of(op, facts)
+    let Some(facts) = datatype.uniform() else { return Err(mixed(op, datatype)) };
+    if !is_defined(op, facts.category) {
+        return Err(undefined(op, facts));
+    }
+    let accumulator = facts.copied_as().and_then(|scalar| Accumulator::new(op, scalar));
+    accumulator.ok_or_else(|| not_there(op, facts))
+}
+
+#[cold]
+fn mixed(op: PredefinedOp, datatype: &Datatype) -> MpiError {
+    let text = format!("{} needs elements of one predefined datatype, and {datatype} has several", name(op));
+    MpiError::new(abi::MPI_ERR_OP, text)
+}
+
+#[cold]
+fn undefined(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
+    let text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
+    MpiError::new(abi::MPI_ERR_OP, text)
+}
+
+#[cold]
+fn not_there(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
+    let text = format!("{} of {} is not supported on this processor", name(op), facts.name);
+    MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text)
 }
 
 fn predefined_of(op: &Op) -> Result<PredefinedOp> {
@@ -130,14 +149,10 @@ fn predefined_of(op: &Op) -> Result<PredefinedOp> {
 
 fn kernel_of(op: PredefinedOp, facts: &PredefinedType) -> Result<Kernel> {
     if !is_defined(op, facts.category) {
-        let text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
-        return Err(MpiError::new(abi::MPI_ERR_OP, text));
+        return Err(undefined(op, facts));
     }
     let kernel = facts.copied_as().and_then(|scalar| kernels::kernel(op, scalar));
-    kernel.ok_or_else(|| {
-        let text = format!("{} of {} is not supported on this processor", name(op), facts.name);
-        MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text)
-    })
+    kernel.ok_or_else(|| not_there(op, facts))
 }
 
 #[cfg(test)]

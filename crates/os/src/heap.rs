@@ -7,7 +7,9 @@
 //! 1. The owner alone takes and gives back ranges, through its one [`Heap`]; which are taken is not shared.
 //! 2. The owner maps the heap when the first range is asked for, and then says where, before any address of it can be in a
 //!    message ([`Segment::open_heap`]). A peer maps it when the first message in it is to be read.
-//! 3. A peer only reads, and only inside of the heap, whatever addresses it is told ([`Segment::heap_bytes`]).
+//! 3. A peer only reads, and only inside of the heap, whatever addresses it is told ([`Segment::heap_bytes`]); it writes
+//!    only where a window lies that the owner takes part in ([`Segment::heap_memory`]), and makes its mapping writable
+//!    when it meets the first one.
 //! 4. Nothing takes memory before it is used. A long range gives its pages back to the kernel when it is given back.
 //!
 //! A child that the owner forks off shares the memory with it, as any shared mapping.

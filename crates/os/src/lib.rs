@@ -50,6 +50,8 @@ pub mod heap;
 #[cfg(not(loom))]
 pub mod library;
 #[cfg(not(loom))]
+pub mod memory;
+#[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]
 pub mod poller;

@@ -13,7 +13,6 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
   --five                5 ranks as well: an odd number with more than one level of a tree
   --rpi shm,tcp         the ways messages take
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
-  --all                 also the modules of chapters that OxMPI does not have
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
   --shrink              take what no longer fails off tests/conformance/expected-failures.txt
@@ -60,7 +59,6 @@ pub(super) struct Options {
     pub(super) rpis: Vec<Rpi>,
     /// A regular expression.
     pub(super) module: Option<String>,
-    pub(super) all: bool,
     pub(super) prefix: Option<PathBuf>,
     pub(super) patience: Duration,
     pub(super) shrink: bool,
@@ -72,7 +70,6 @@ impl Default for Options {
             ranks: vec![1, 2, 3],
             rpis: Rpi::ALL.to_vec(),
             module: None,
-            all: false,
             prefix: None,
             patience: Duration::from_secs(30),
             shrink: false,
@@ -99,7 +96,6 @@ pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
             "--ranks" => options.ranks = list(option, value()?, |n| n.parse().ok().filter(|&n| n > 0))?,
             "--rpi" => options.rpis = list(option, value()?, Rpi::from_name)?,
             "--module" => options.module = Some(value()?.to_owned()),
-            "--all" => options.all = true,
             "--five" => five = true,
             "--shrink" => options.shrink = true,
             // Jobs run elsewhere.
@@ -136,8 +132,8 @@ mod tests {
 
     #[test]
     fn options_are_read_in_both_forms() {
-        let options = read(&["--ranks=2,7", "--rpi", "tcp", "--all", "--patience", "9"]).unwrap().unwrap();
-        assert_eq!((options.ranks, options.rpis, options.all), (vec![2, 7], vec![Rpi::Tcp], true));
+        let options = read(&["--ranks=2,7", "--rpi", "tcp", "--patience", "9"]).unwrap().unwrap();
+        assert_eq!((options.ranks, options.rpis), (vec![2, 7], vec![Rpi::Tcp]));
         assert_eq!(options.patience, Duration::from_secs(9));
         assert!(read(&["--module", "comm", "-h"]).unwrap().is_none());
         assert_eq!(read(&["--five", "--ranks", "2"]).unwrap().unwrap().ranks, [2, 5]);

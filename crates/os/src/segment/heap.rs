@@ -2,13 +2,17 @@
 
 use super::{PAGE, Segment, read_header};
 use crate::bytes::Bytes;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use crate::memory::Memory;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::{
     ffi::c_void,
     io,
     os::fd::{AsFd, BorrowedFd},
     ptr::NonNull,
-    sync::atomic::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Bytes of a huge page: the heap begins at a multiple of it, in the segment and in memory.
@@ -19,7 +23,7 @@ pub const HUGE_PAGE: usize = 2 << 20;
 enum Access {
     /// The owner's: its program uses the memory.
     Own,
-    /// A peer's: it reads messages there.
+    /// A peer's: it reads messages there, and writes where a window lies.
     Peer,
 }
 
@@ -28,6 +32,8 @@ enum Access {
 pub(super) struct HeapMapping {
     at: NonNull<u8>,
     bytes: usize,
+    /// Whether this process may write there.
+    writable: AtomicBool,
 }
 
 impl Segment {
@@ -69,6 +75,24 @@ impl Segment {
         // SAFETY: `heap_offset_of` has checked that the bytes lie in the `heap_len()` bytes that are mapped there, and
         // they are while `self` lives.
         Some(unsafe { Bytes::from_raw(heap.at.as_ptr().add(offset), len) })
+    }
+
+    /// The whole heap, mapped here, to read and write, and where the owner has it. `None`: it is not mapped here, the
+    /// owner has not mapped it, or the kernel does not let this process write there.
+    pub fn heap_memory(self: &Arc<Self>) -> Option<(u64, Memory)> {
+        let heap = self.heap.get()?;
+        let there = match self.status().heap_at.load(Ordering::Acquire) {
+            0 => return None,
+            at => at,
+        };
+        if !heap.writable.load(Ordering::Acquire) {
+            let prot = MprotectFlags::READ | MprotectFlags::WRITE;
+            // SAFETY: the mapping is ours; more is allowed than before, and it changes no content.
+            unsafe { rustix::mm::mprotect(heap.at.as_ptr().cast(), heap.bytes, prot) }.ok()?;
+            heap.writable.store(true, Ordering::Release);
+        }
+        // SAFETY: these bytes are mapped to read and write while the segment lives.
+        Some((there, unsafe { Memory::from_raw(heap.at, heap.bytes, self.clone()) }))
     }
 
     /// Where in the heap the `len` bytes at the owner's `address` lie, if all of them do.
@@ -145,7 +169,7 @@ impl HeapMapping {
             let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontDump) };
         }
         let at = NonNull::new(at.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");
-        Ok(HeapMapping { at, bytes })
+        Ok(HeapMapping { at, bytes, writable: AtomicBool::new(access == Access::Own) })
     }
 }
 

@@ -1,0 +1,59 @@
+//! One-sided communication (MPI-5.0 chapter 12).
+
+mod access;
+mod create;
+mod objects;
+mod requests;
+mod synchronize;
+
+use crate::errors::outcome;
+use crate::library::{Running, library};
+use crate::on::On;
+use oxmpi_abi::FuncId;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Win;
+use oxmpi_core::window::Window;
+use oxmpi_mem::table::{Handle, Ref};
+use oxmpi_objects::error::{MpiError, Result};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+impl Running {
+    /// The window with this handle.
+    pub(crate) fn window(&self, win: Win) -> Result<Ref<'_, Arc<Window>>> {
+        if win == abi::MPI_WIN_NULL {
+            return Err(MpiError::new(abi::MPI_ERR_WIN, "the window is MPI_WIN_NULL"));
+        }
+        let found = self.windows.get(Handle::from_raw(win as u64));
+        found.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, format!("the window {win:#x}: {bad}")))
+    }
+}
+
+/// Runs a call on a window.
+#[inline]
+pub(crate) fn on_win(
+    function: FuncId,
+    win: Win,
+    call: impl FnOnce(&'static Running, &Window) -> Result<()>,
+) -> c_int {
+    let result = (|| {
+        let library = library()?;
+        let window = library.window(win)?;
+        call(library, &window)
+    })();
+    outcome(function, Some(On::Win(win)), result)
+}
+
+/// As [`on_win`], for a call of functions of the program's: nothing of the library's tables is borrowed meanwhile.
+pub(crate) fn with_win(
+    function: FuncId,
+    win: Win,
+    call: impl FnOnce(&'static Running, &Window) -> Result<()>,
+) -> c_int {
+    let result = (|| {
+        let library = library()?;
+        let window = Arc::clone(&*library.window(win)?);
+        call(library, &window)
+    })();
+    outcome(function, Some(On::Win(win)), result)
+}

@@ -1,0 +1,485 @@
+//! Accesses: puts, gets and accumulates (MPI-5.0 section 12.3).
+
+use super::control::Listed;
+use super::message::Place;
+use super::service::Accumulating;
+use super::{Control, Flavor, Service, Target, Window};
+use crate::Process;
+use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Fault, Lane, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::Op;
+use oxmpi_mem::layout::Layout;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The place of an access, as the program names it.
+#[derive(Clone, Debug)]
+pub struct At {
+    /// The target.
+    pub rank: i32,
+    /// The displacement, in units of the target; the address, in a dynamic window.
+    pub disp: i64,
+    /// How many elements.
+    pub count: usize,
+    /// What an element looks like.
+    pub layout: Arc<Layout>,
+}
+
+/// How the program learns that an operation is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By the end of the epoch, or a flush.
+    Plain,
+    /// By a request, too.
+    Request,
+}
+
+/// An accumulate.
+#[derive(Debug)]
+pub struct Accumulate {
+    /// The operands; none are looked at if the operation is MPI_NO_OP.
+    pub operands: UserBuf,
+    /// Where the values from before go, if they are wanted.
+    pub fetch: Option<UserBuf>,
+    /// What is done.
+    pub accumulator: Accumulator,
+}
+
+/// The way to a place.
+enum Way<'w> {
+    /// It is mapped here.
+    Mapped(UserBuf, &'w Control),
+    /// Through the kernel, at this address of the target.
+    SingleCopy(u64),
+    /// By messages.
+    Far,
+}
+
+/// Bytes that are copied through the kernel at a time: other threads may use the lane in between.
+const SINGLE_COPY_PIECE: usize = 1 << 20;
+/// Packed bytes that are accumulated at a time, if they must be copied: a multiple of the size of all elements but those
+/// with padding.
+const PART_BYTES: usize = 16 << 10;
+
+#[cold]
+fn outside(what: impl std::fmt::Display) -> MpiError {
+    MpiError::new(abi::MPI_ERR_RMA_RANGE, what.to_string())
+}
+
+impl Window {
+    /// The `len` bytes at a displacement, if the target is mapped, may be accessed and exposes them all: the fast way,
+    /// in one straight line.
+    #[inline(always)]
+    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
+        let target = self.targets.get(rank as usize)?;
+        let near = target.near.get()?;
+        let offset = disp.checked_mul(target.disp_unit)?;
+        let bytes = near.memory.as_ref()?.bytes(offset as usize, len)?;
+        let control = near.control.as_ref()?;
+        self.may_access(target).then_some((bytes, control))
+    }
+
+    /// The place in the target's memory, checked as far as it is known here.
+    fn place(&self, target: &Target, at: &At) -> Result<Place> {
+        let At { rank, disp, count, layout } = at;
+        let place = |at| Place { at, count: *count, layout: layout.clone() };
+        if self.flavor == Flavor::Dynamic {
+            return Ok(place(*disp));
+        }
+        if *disp < 0 {
+            let text = format!("target_disp is {disp}; it must not be negative");
+            return Err(MpiError::new(abi::MPI_ERR_DISP, text));
+        }
+        let offset = disp.checked_mul(target.disp_unit);
+        let span = layout.span(*count).ok();
+        let inside = offset.zip(span).filter(|(offset, (from, to))| {
+            let from = offset.checked_add(*from as i64);
+            let to = offset.checked_add(*to as i64).and_then(|to| u64::try_from(to).ok());
+            from.is_some_and(|from| from >= 0) && to.is_some_and(|to| to <= target.size)
+        });
+        match inside {
+            Some((offset, _)) => Ok(place(offset)),
+            None => Err(outside(format_args!(
+                "an access of rank {rank} at displacement {disp} (in units of {} bytes) of {count} elements of {} \
+                 bytes leaves the {} bytes that it exposes",
+                target.disp_unit,
+                layout.size(),
+                target.size
+            ))),
+        }
+    }
+}
+
+/// Checks that the data of one side fit the other.
+fn check_fit(len: usize, room: usize, what: &str) -> Result<()> {
+    if len <= room {
+        return Ok(());
+    }
+    let text = format!("{len} bytes do not fit the {room} bytes of {what}");
+    Err(MpiError::new(abi::MPI_ERR_TRUNCATE, text))
+}
+
+impl<F: Fabric> Process<F> {
+    /// Puts bytes that lie in one piece into memory that is mapped here. `false`: it is not like that, or something is
+    /// wrong; use [`Process::put`].
+    #[inline(always)]
+    pub fn put_now(&self, window: &Window, bytes: Bytes<'_>, rank: i32, disp: i64) -> bool {
+        match window.bytes_now(rank, disp, bytes.len()) {
+            Some((target, _)) => {
+                bytes.copy_to(target);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// As [`Process::put_now`], the other way: gets as many bytes as `into` has.
+    #[inline(always)]
+    pub fn get_now(&self, window: &Window, into: BytesMut<'_>, rank: i32, disp: i64) -> bool {
+        match window.bytes_now(rank, disp, into.len()) {
+            Some((target, _)) => {
+                target.as_bytes().copy_to(into);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// As [`Process::put_now`], for one element without padding that is accumulated to, and the value from before.
+    #[inline(always)]
+    pub fn fetch_now(
+        &self,
+        window: &Window,
+        accumulator: &Accumulator,
+        operand: Bytes<'_>,
+        old: BytesMut<'_>,
+        (rank, disp): (i32, i64),
+    ) -> bool {
+        match window.bytes_now(rank, disp, old.len()) {
+            Some((target, control)) => {
+                accumulator.apply(operand, target, Some(old), control.elements());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// As [`Process::put_now`], for one element that is compared and swapped.
+    #[inline(always)]
+    pub fn swap_now(
+        &self,
+        window: &Window,
+        (new, compare): (Bytes<'_>, Bytes<'_>),
+        old: BytesMut<'_>,
+        (rank, disp): (i32, i64),
+    ) -> bool {
+        match window.bytes_now(rank, disp, old.len()) {
+            Some((target, control)) => {
+                compare_and_swap(new, compare, target, old, control.elements());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Checks an access and finds its place.
+    fn begin<'w>(&self, window: &'w Window, at: &At, how: How) -> Result<(&'w Target, Place)> {
+        let target = window.target(at.rank)?;
+        let place = window.place(target, at)?;
+        if how == How::Request && !window.is_locked(target) {
+            return Err(window.not_locked(at.rank));
+        }
+        if !window.may_access(target) {
+            return Err(window.no_access(at.rank));
+        }
+        Ok((target, place))
+    }
+
+    /// The way to a place. Accumulates take that through the kernel never: it has no atomic operations.
+    fn way<'w>(
+        &self,
+        window: &'w Window,
+        target: &'w Target,
+        place: &Place,
+        accumulates: bool,
+    ) -> Result<Way<'w>> {
+        let Place { at, count, layout } = place;
+        if target.process == self.rank {
+            let control = &window.exposure.control;
+            return match window.exposure.buffer(place) {
+                Some(buffer) => Ok(Way::Mapped(buffer, control)),
+                None => {
+                    Err(outside(format_args!("no attached memory holds all bytes of the access at {at:#x}")))
+                }
+            };
+        }
+        let near = self.near(window, target);
+        let Some(control) = &near.control else { return Ok(Way::Far) };
+        if let Some(memory) = &near.memory {
+            let buffer = memory.elements(*at as isize, *count, layout);
+            return buffer.map(|buffer| Way::Mapped(buffer, control)).map_err(outside);
+        }
+        let single_copy = near.single_copy && !accumulates && layout.is_contiguous();
+        if window.flavor != Flavor::Dynamic {
+            return Ok(if single_copy {
+                Way::SingleCopy(target.base.wrapping_add(at.cast_unsigned()))
+            } else {
+                Way::Far
+            });
+        }
+        let (from, to) = layout.span(*count).map_err(outside)?;
+        let address = |offset: isize| at.cast_unsigned().wrapping_add(offset as u64);
+        match control.lists(address(from), address(to)) {
+            Listed::Perhaps => return Ok(Way::Far),
+            Listed::No => {
+                let text = "rank {} has attached no memory that holds all bytes of the access at";
+                let text =
+                    text.replace("{}", &window.comm.team.map.rank(target.process).unwrap_or(0).to_string());
+                return Err(outside(format_args!("{text} {at:#x}")));
+            }
+            Listed::Yes => {}
+        }
+        if let Some((there, heap)) = &near.heap {
+            let offset = at.cast_unsigned().wrapping_sub(*there);
+            if let Ok(buffer) = heap.elements((offset as usize).cast_signed(), *count, layout) {
+                return Ok(Way::Mapped(buffer, control));
+            }
+        }
+        Ok(if single_copy { Way::SingleCopy(at.cast_unsigned()) } else { Way::Far })
+    }
+
+    /// Asks something of a target by messages. The lane is locked when it is counted: a flush counts what was asked before it.
+    fn ask<R>(
+        &self,
+        window: &Window,
+        target: &Target,
+        ask: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
+    ) -> Result<R> {
+        self.with_service(window, |service, lane| {
+            window.far.store(true, Ordering::Relaxed);
+            target.asked.fetch_add(1, Ordering::Relaxed);
+            ask(service, lane)
+        })
+    }
+
+    /// Puts data into a target's memory (MPI_Put, MPI_Rput). The request, if there is one to wait for.
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK, MPI_ERR_DISP, MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SYNC, MPI_ERR_TRUNCATE; the target has failed.
+    pub fn put(&self, window: &Window, origin: &UserBuf, at: &At, how: How) -> Result<Option<RequestId>> {
+        if at.rank == abi::MPI_PROC_NULL {
+            return Ok(None);
+        }
+        let (target, place) = self.begin(window, at, how)?;
+        let len = origin.packed_len();
+        check_fit(len, place.count * place.layout.size(), "the target")?;
+        if len == 0 {
+            return Ok(None);
+        }
+        match self.way(window, target, &place, false)? {
+            Way::Mapped(buffer, _) => buffer.copy_from(0, origin, 0, len),
+            Way::SingleCopy(address) => self.copy_out(target.process, address, origin)?,
+            Way::Far => {
+                let wanted = how == How::Request;
+                return self.ask(window, target, |service, lane| {
+                    service.put(lane, (at.rank as u32, place), (origin, len), wanted)
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gets data out of a target's memory (MPI_Get, MPI_Rget). The request, if there is one to wait for.
+    ///
+    /// # Errors
+    /// As [`Process::put`].
+    pub fn get(&self, window: &Window, into: &UserBuf, at: &At, how: How) -> Result<Option<RequestId>> {
+        if at.rank == abi::MPI_PROC_NULL {
+            return Ok(None);
+        }
+        let (target, place) = self.begin(window, at, how)?;
+        let len = place.count * place.layout.size();
+        check_fit(len, into.packed_len(), "the origin")?;
+        if len == 0 {
+            return Ok(None);
+        }
+        match self.way(window, target, &place, false)? {
+            Way::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
+            Way::SingleCopy(address) => self.copy_in(target.process, address, into, len)?,
+            Way::Far => {
+                let wanted = how == How::Request;
+                return self.ask(window, target, |service, lane| {
+                    service.get(lane, (at.rank as u32, place), (into, len), wanted)
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes through the kernel.
+    fn copy_out(&self, process: u32, address: u64, origin: &UserBuf) -> Result<()> {
+        let len = origin.packed_len();
+        let mut bounce = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let n = SINGLE_COPY_PIECE.min(len - at);
+            let piece = match origin.as_contiguous() {
+                Some(bytes) => bytes.slice(at, n),
+                None => {
+                    bounce.resize(n, 0);
+                    origin.pack(at, BytesMut::from(&mut bounce[..]));
+                    Bytes::from(&bounce[..])
+                }
+            };
+            let written = self.domain.lock().lane.fabric_mut().write(process, address + at as u64, piece);
+            written.map_err(outside)?;
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Reads through the kernel.
+    fn copy_in(&self, process: u32, address: u64, into: &UserBuf, len: usize) -> Result<()> {
+        let mut bounce = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let n = SINGLE_COPY_PIECE.min(len - at);
+            let address = address + at as u64;
+            let mut whole = into.as_contiguous_mut();
+            let piece = match &mut whole {
+                Some(bytes) => bytes.slice(at, n),
+                None => {
+                    bounce.resize(n, 0);
+                    BytesMut::from(&mut bounce[..])
+                }
+            };
+            let read = self.domain.lock().lane.fabric_mut().read(process, address, piece);
+            read.map_err(outside)?;
+            if whole.is_none() {
+                into.unpack(at, Bytes::from(&bounce[..]));
+            }
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Accumulates to a target's memory, and gets what was there before if that is wanted (MPI_Accumulate,
+    /// MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests). The request, if there is one to wait for.
+    ///
+    /// # Errors
+    /// As [`Process::put`].
+    pub fn accumulate(
+        &self,
+        window: &Window,
+        what: Accumulate,
+        at: &At,
+        how: How,
+    ) -> Result<Option<RequestId>> {
+        if at.rank == abi::MPI_PROC_NULL {
+            return Ok(None);
+        }
+        let (target, place) = self.begin(window, at, how)?;
+        let Accumulate { operands, fetch, accumulator } = what;
+        let room = place.count * place.layout.size();
+        let len = if accumulator.op() == Op::NoOp { room } else { operands.packed_len() };
+        check_fit(len, room, "the target")?;
+        if let Some(fetch) = &fetch {
+            check_fit(len, fetch.packed_len(), "the result")?;
+        }
+        if !len.is_multiple_of(accumulator.size()) {
+            let text = format!(
+                "{len} bytes of the origin are no elements of the target's {} bytes each",
+                accumulator.size()
+            );
+            return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
+        }
+        if len == 0 || (accumulator.op() == Op::NoOp && fetch.is_none()) {
+            return Ok(None);
+        }
+        match self.way(window, target, &place, true)? {
+            Way::Mapped(buffer, control) => {
+                let what = Accumulate { operands, fetch, accumulator };
+                accumulate_mapped(&what, &buffer, len, control)?;
+                Ok(None)
+            }
+            Way::SingleCopy(_) | Way::Far => {
+                let wanted = how == How::Request;
+                let what = Accumulating { operands, fetch, accumulator };
+                self.ask(window, target, |service, lane| {
+                    service.accumulate(lane, (at.rank as u32, place), (what, len), wanted)
+                })
+            }
+        }
+    }
+
+    /// Compares an element of a target with another and replaces it if they are equal (MPI_Compare_and_swap). `new`,
+    /// `compare` and `old` are one element each, in one piece.
+    ///
+    /// # Errors
+    /// As [`Process::put`].
+    pub fn swap(
+        &self,
+        window: &Window,
+        (new, compare): (Bytes<'_>, Bytes<'_>),
+        old: &UserBuf,
+        at: &At,
+    ) -> Result<()> {
+        if at.rank == abi::MPI_PROC_NULL {
+            return Ok(());
+        }
+        let (target, place) = self.begin(window, at, How::Plain)?;
+        match self.way(window, target, &place, true)? {
+            Way::Mapped(buffer, control) => {
+                let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
+                if let (Some(element), Some(old)) = (element, old) {
+                    compare_and_swap(new, compare, element, old, control.elements());
+                }
+                Ok(())
+            }
+            Way::SingleCopy(_) | Way::Far => {
+                let both = [new.to_vec(), compare.to_vec()].concat();
+                self.ask(window, target, |service, lane| {
+                    service.swap(lane, (at.rank as u32, place), &both, old)
+                })
+            }
+        }
+    }
+}
+
+/// Accumulates to memory that is mapped here.
+fn accumulate_mapped(what: &Accumulate, target: &UserBuf, len: usize, control: &Control) -> Result<()> {
+    let Accumulate { operands, fetch, accumulator } = what;
+    let no_memory = |error| MpiError::new(abi::MPI_ERR_NO_MEM, format!("{error}"));
+    let reads = accumulator.op() != Op::NoOp;
+    let here = if reads { operands.as_contiguous() } else { Some(Bytes::empty()) };
+    let room = match fetch {
+        Some(fetch) => fetch.as_contiguous_mut().map(Some),
+        None => Some(None),
+    };
+    if let (Some(here), Some(mut room)) = (here, room) {
+        let old = room.as_mut().map(|room| room.slice(0, len));
+        return accumulator.accumulate(here, target, 0, old, control.elements()).map_err(no_memory);
+    }
+    let part = PART_BYTES / accumulator.size() * accumulator.size();
+    let (mut left, mut old) = (vec![0u8; part.min(len)], vec![0u8; part.min(len)]);
+    let mut at = 0;
+    while at < len {
+        let n = part.min(len - at);
+        if reads {
+            operands.pack(at, BytesMut::from(&mut left[..n]));
+        }
+        let operand = if reads { Bytes::from(&left[..n]) } else { Bytes::empty() };
+        let room = Some(BytesMut::from(&mut old[..n]));
+        accumulator.accumulate(operand, target, at, room, control.elements()).map_err(no_memory)?;
+        if let Some(fetch) = fetch {
+            fetch.unpack(at, Bytes::from(&old[..n]));
+        }
+        at += n;
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! What a process and its peers share of a window beside its memory: a few words, in memory that all of a node map.
+//!
+//! ```text
+//! word 0        the lock: how many hold it shared, whether one holds it exclusive, whether somebody waits
+//! word 1        the element lock (oxmpi_mem::atomics)
+//! word 2        how many access epochs to this process have been completed
+//! words 3, 4    attached regions: how far the list goes; how many found no place in it
+//! from 8 on     a bit for each rank that waits for the lock
+//! then          for each rank how many exposure epochs it has opened to this process
+//! then          the regions of a dynamic window: address and length, 0 if there is none
+//! ```
+//!
+//! Rules
+//! 1. *Lock.* Who finds that it cannot have the lock sets its own bit among the waiting ranks, then the bit WAITING in the
+//!    lock, both with one atomic change each; if the lock has changed meanwhile it tries again.
+//! 2. *Unlock.* Who leaves the lock free clears WAITING with the same or a later change, takes the bits of the waiting ranks
+//!    and rings their doors. By rule 1 the bit of whoever set WAITING is among them.
+//! 3. Whoever is woken tries again. Nobody is preferred: a shared lock is had while others hold it shared, though somebody waits
+//!    for an exclusive one.
+//! 4. *Signals.* A count is raised (release), then the door of its owner rung; the owner loads it (acquire).
+//! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the length (release).
+
+use oxmpi_os::memory::Memory;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The words of one process. Cloning it gives another view of the same ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    memory: Memory,
+    ranks: u32,
+}
+
+const LOCK: usize = 0;
+const ELEMENTS: usize = 1;
+const COMPLETED: usize = 2;
+const LISTED: usize = 3;
+const UNLISTED: usize = 4;
+const WAITERS: usize = 8;
+
+const EXCLUSIVE: u64 = 1 << 62;
+const WAITING: u64 = 1 << 63;
+
+/// How many attached regions the list of a dynamic window has place for.
+const REGIONS: usize = 256;
+
+/// Whether bytes lie in an attached region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listed {
+    Yes,
+    No,
+    /// Only their owner knows.
+    Perhaps,
+}
+
+impl Control {
+    /// Bytes of the words of a process in a window of `ranks`.
+    pub(crate) const fn bytes(ranks: u32, dynamic: bool) -> usize {
+        8 * (Control::regions(ranks) + if dynamic { 2 * REGIONS } else { 0 })
+    }
+
+    const fn posts(ranks: u32) -> usize {
+        WAITERS + (ranks as usize).div_ceil(64)
+    }
+
+    const fn regions(ranks: u32) -> usize {
+        Control::posts(ranks) + ranks as usize
+    }
+
+    /// The words in `memory`, which has room for them, and is zero at first.
+    pub(crate) fn new(memory: Memory, ranks: u32) -> Control {
+        Control { memory, ranks }
+    }
+
+    /// Where the words lie in this process.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.start().as_ptr().expose_provenance() as u64
+    }
+
+    /// The lock of elements that have no atomic instruction.
+    #[inline(always)]
+    pub(crate) fn elements(&self) -> &AtomicU64 {
+        self.memory.word(ELEMENTS)
+    }
+
+    /// Takes the lock for `rank` if it can be had; else notes that it waits (rule 1).
+    #[inline]
+    pub(crate) fn try_lock(&self, exclusive: bool, rank: u32) -> bool {
+        let lock = self.memory.word(LOCK);
+        let mut now = lock.load(Ordering::Relaxed);
+        loop {
+            let held = if exclusive { now & !WAITING != 0 } else { now & EXCLUSIVE != 0 };
+            let next = match (held, exclusive) {
+                (false, true) => now | EXCLUSIVE,
+                (false, false) => now + 1,
+                (true, _) => {
+                    let waiters = self.memory.word(WAITERS + rank as usize / 64);
+                    waiters.fetch_or(1 << (rank % 64), Ordering::SeqCst);
+                    now | WAITING
+                }
+            };
+            match lock.compare_exchange_weak(now, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return !held,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Gives up the lock. Whether somebody must be woken: see [`Control::take_waiters`].
+    #[inline]
+    pub(crate) fn unlock(&self, exclusive: bool) -> bool {
+        let lock = self.memory.word(LOCK);
+        if exclusive {
+            return lock.fetch_and(!(EXCLUSIVE | WAITING), Ordering::SeqCst) & WAITING != 0;
+        }
+        let before = lock.fetch_sub(1, Ordering::SeqCst);
+        before & !WAITING == 1
+            && before & WAITING != 0
+            && lock.compare_exchange(WAITING, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// The ranks that wait for the lock, to be woken (rule 2).
+    #[cold]
+    pub(crate) fn take_waiters(&self) -> Vec<u32> {
+        let mut ranks = Vec::new();
+        for at in 0..self.ranks.div_ceil(64) {
+            let mut bits = self.memory.word(WAITERS + at as usize).swap(0, Ordering::SeqCst);
+            while bits != 0 {
+                ranks.push(at * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+        ranks.retain(|rank| *rank < self.ranks);
+        ranks
+    }
+
+    /// A rank has completed an access epoch to this process (rule 4).
+    pub(crate) fn complete(&self) {
+        self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many access epochs to this process have been completed.
+    pub(crate) fn completed(&self) -> u64 {
+        self.memory.word(COMPLETED).load(Ordering::Acquire)
+    }
+
+    /// `rank` has opened an exposure epoch to this process (rule 4).
+    pub(crate) fn post(&self, rank: u32) {
+        self.memory.word(Control::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many exposure epochs `rank` has opened to this process.
+    pub(crate) fn posted(&self, rank: u32) -> u64 {
+        self.memory.word(Control::posts(self.ranks) + rank as usize).load(Ordering::Acquire)
+    }
+
+    fn region(&self, at: usize) -> (&AtomicU64, &AtomicU64) {
+        let word = Control::regions(self.ranks) + 2 * at;
+        (self.memory.word(word), self.memory.word(word + 1))
+    }
+
+    /// Lists an attached region (rule 5).
+    pub(crate) fn list(&self, address: u64, len: u64) {
+        let listed = self.memory.word(LISTED).load(Ordering::Relaxed) as usize;
+        let vacant = (0..listed).find(|at| self.region(*at).1.load(Ordering::Relaxed) == 0);
+        let at = vacant.unwrap_or(listed);
+        if at >= REGIONS {
+            self.memory.word(UNLISTED).fetch_add(1, Ordering::Release);
+            return;
+        }
+        let (start, length) = self.region(at);
+        start.store(address, Ordering::Relaxed);
+        length.store(len, Ordering::Release);
+        if at == listed {
+            self.memory.word(LISTED).store(at as u64 + 1, Ordering::Release);
+        }
+    }
+
+    /// Takes a region off the list.
+    pub(crate) fn unlist(&self, address: u64, len: u64) {
+        let listed = self.memory.word(LISTED).load(Ordering::Relaxed) as usize;
+        for at in 0..listed {
+            let (start, length) = self.region(at);
+            if (start.load(Ordering::Relaxed), length.load(Ordering::Relaxed)) == (address, len) {
+                length.store(0, Ordering::Release);
+                return;
+            }
+        }
+        self.memory.word(UNLISTED).fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether the bytes from `from` to before `to` lie in an attached region.
+    pub(crate) fn lists(&self, from: u64, to: u64) -> Listed {
+        // A peer may say anything: more than there is place for is none.
+        let listed = (self.memory.word(LISTED).load(Ordering::Acquire) as usize).min(REGIONS);
+        for at in 0..listed {
+            let (start, length) = self.region(at);
+            let (length, start) = (length.load(Ordering::Acquire), start.load(Ordering::Relaxed));
+            if length > 0 && from >= start && to.checked_sub(start).is_some_and(|end| end <= length) {
+                return Listed::Yes;
+            }
+        }
+        match self.memory.word(UNLISTED).load(Ordering::Acquire) {
+            0 => Listed::No,
+            _ => Listed::Perhaps,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(ranks: u32) -> Control {
+        Control::new(Memory::zeroed(Control::bytes(ranks, true), 64).unwrap(), ranks)
+    }
+
+    #[test]
+    fn a_lock_is_exclusive_or_shared() {
+        let c = control(70);
+        assert!(c.try_lock(false, 1) && c.try_lock(false, 2));
+        assert!(!c.try_lock(true, 69) && c.try_lock(false, 3));
+        assert!(!c.unlock(false) && !c.unlock(false));
+        assert!(c.unlock(false), "the last one wakes");
+        assert_eq!(c.take_waiters(), [69]);
+        assert!(c.try_lock(true, 69) && !c.try_lock(false, 1) && !c.try_lock(true, 65));
+        assert!(c.unlock(true));
+        assert_eq!(c.take_waiters(), [1, 65]);
+        assert!(c.try_lock(true, 0) && !c.unlock(true), "nobody waits");
+    }
+
+    #[test]
+    fn regions_come_and_go() {
+        let c = control(3);
+        c.list(1000, 100);
+        c.list(5000, 10);
+        assert_eq!(
+            [(1000, 1100), (1050, 1050), (999, 1001), (1050, 1101), (5000, 5010), (4000, 4001)]
+                .map(|(from, to)| c.lists(from, to)),
+            [Listed::Yes, Listed::Yes, Listed::No, Listed::No, Listed::Yes, Listed::No]
+        );
+        c.unlist(1000, 100);
+        assert_eq!(c.lists(1000, 1001), Listed::No);
+        for n in 0..REGIONS as u64 {
+            c.list(10_000 + n * 10, 10);
+        }
+        assert_eq!(c.lists(1, 2), Listed::Perhaps);
+        c.unlist(10_000 + (REGIONS as u64 - 1) * 10, 10);
+        assert_eq!(c.lists(1, 2), Listed::No);
+    }
+
+    #[test]
+    fn threads_exclude_each_other() {
+        let c = control(4);
+        let (inside, total) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for rank in 0..4 {
+                let (c, inside, total) = (&c, &inside, &total);
+                scope.spawn(move || {
+                    for turn in 0..500 {
+                        let exclusive = (turn + rank) % 2 == 0;
+                        while !c.try_lock(exclusive, rank) {
+                            std::thread::yield_now();
+                        }
+                        let weight = if exclusive { 1000 } else { 1 };
+                        let before = inside.fetch_add(weight, Ordering::SeqCst);
+                        assert!(if exclusive { before == 0 } else { before < 1000 });
+                        total.fetch_add(1, Ordering::Relaxed);
+                        inside.fetch_sub(weight, Ordering::SeqCst);
+                        if c.unlock(exclusive) {
+                            c.take_waiters();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 2000);
+        assert!(c.try_lock(true, 0));
+    }
+}

@@ -1,0 +1,327 @@
+//! Epochs: what allows accesses, and when they are complete (MPI-5.0 section 12.5). Fences are here.
+
+mod locks;
+mod post_start;
+
+pub use locks::LockType;
+
+use super::{Near, Service, Target, Window, locked};
+use crate::Process;
+use crate::errors::of_fault;
+use crate::process::Domain;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::Fault;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_plan::Call;
+use std::borrow::Cow;
+use std::sync::atomic::{Ordering, fence};
+
+/// What the access word of a window says: no access is allowed.
+pub(super) const CLOSED: u32 = 0;
+/// A fence allows accesses to all; there was none yet, so that the fence has perhaps begun nothing.
+pub(super) const FENCE: u32 = 1;
+/// A fence allows accesses to all, and there were some.
+pub(super) const FENCED: u32 = 2;
+/// All targets are locked.
+pub(super) const LOCKED_ALL: u32 = 3;
+/// Some targets are locked, and say so themselves.
+pub(super) const LOCKED: u32 = 4;
+/// MPI_Win_start allows accesses to some targets, which say so themselves.
+pub(super) const STARTED: u32 = 5;
+
+/// What the word of a target says: it is not open by itself.
+pub(super) const SHUT: u32 = 0;
+/// A lock is being waited for.
+const COMING: u32 = 1;
+/// It is open; a lock of both kinds has more bits.
+pub(super) const OPEN: u32 = 2;
+const HELD_SHARED: u32 = OPEN | 4;
+const HELD_EXCLUSIVE: u32 = OPEN | 8;
+/// The program has promised that nobody else locks it, so nobody was asked.
+const UNCHECKED: u32 = 16;
+
+/// How many calls that need no look at anything may follow each other without one.
+const LOOK_EVERY: u32 = 32;
+
+/// A target that was asked to say when all is done.
+struct Flush {
+    id: u64,
+    rank: u32,
+    /// How much had been asked of it.
+    asked: u64,
+}
+
+/// What epochs of a window a process has, beside the words.
+#[derive(Debug, Default)]
+pub(super) struct Epochs {
+    /// How many targets are locked by themselves.
+    locks: u32,
+    /// The targets of MPI_Win_start.
+    started: Vec<u32>,
+    /// How many processes have access by MPI_Win_post.
+    posted: Option<u32>,
+    /// How many access epochs to this process have been taken note of.
+    completed: u64,
+}
+
+fn sync(text: impl Into<Cow<'static, str>>) -> MpiError {
+    MpiError::new(abi::MPI_ERR_RMA_SYNC, text)
+}
+
+/// Checks an assertion, which is a sum of bits.
+fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
+    if assert & !known == 0 {
+        return Ok(());
+    }
+    let text = format!("assert is {assert:#x}, of which {:#x} mean nothing to {function}", assert & !known);
+    Err(MpiError::new(abi::MPI_ERR_ASSERT, text))
+}
+
+impl Epochs {
+    /// Why the window cannot be freed now, if so.
+    pub(super) fn open_epoch(&self, window: &Window) -> Option<MpiError> {
+        let mode = window.access.load(Ordering::Relaxed);
+        let epoch = match mode {
+            _ if self.posted.is_some() => "an exposure epoch is open: call MPI_Win_wait",
+            CLOSED | FENCE => return None,
+            _ => open_access(mode),
+        };
+        Some(sync(format!("the window is freed while {epoch}")))
+    }
+}
+
+/// What is open, and what ends it.
+fn open_access(mode: u32) -> &'static str {
+    match mode {
+        LOCKED_ALL => "all targets are locked: call MPI_Win_unlock_all",
+        LOCKED => "a target is locked: call MPI_Win_unlock",
+        STARTED => "an access epoch of MPI_Win_start is open: call MPI_Win_complete",
+        FENCED => "accesses since the last fence are not complete: call MPI_Win_fence",
+        _ => "no access epoch is open",
+    }
+}
+
+impl Target {
+    /// Whether nothing that was asked by messages may be incomplete.
+    #[inline(always)]
+    fn is_complete(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
+    }
+}
+
+impl Window {
+    fn set_access(&self, mode: u32) {
+        self.access.store(mode, Ordering::Relaxed);
+    }
+
+    /// Whether an access epoch to a target is open.
+    #[inline(always)]
+    pub(super) fn may_access(&self, target: &Target) -> bool {
+        match self.access.load(Ordering::Relaxed) {
+            LOCKED | STARTED => target.open.load(Ordering::Relaxed) & OPEN != 0,
+            FENCED | LOCKED_ALL => true,
+            FENCE => {
+                self.set_access(FENCED);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[cold]
+    pub(super) fn no_access(&self, rank: i32) -> MpiError {
+        sync(format!(
+            "no access epoch to rank {rank} is open: call MPI_Win_fence, MPI_Win_start, MPI_Win_lock or \
+             MPI_Win_lock_all before"
+        ))
+    }
+
+    /// Whether a target is locked.
+    #[inline(always)]
+    pub(super) fn is_locked(&self, target: &Target) -> bool {
+        match self.access.load(Ordering::Relaxed) {
+            LOCKED => target.open.load(Ordering::Relaxed) & OPEN != 0,
+            LOCKED_ALL => true,
+            _ => false,
+        }
+    }
+
+    #[cold]
+    pub(super) fn not_locked(&self, rank: i32) -> MpiError {
+        sync(format!("rank {rank} is not locked: call MPI_Win_lock or MPI_Win_lock_all before"))
+    }
+
+    fn check_passive(&self) -> Result<()> {
+        match self.access.load(Ordering::Relaxed) {
+            LOCKED | LOCKED_ALL => Ok(()),
+            _ => Err(sync("no target is locked: call MPI_Win_lock or MPI_Win_lock_all before")),
+        }
+    }
+
+    /// Begins an epoch of locks or of MPI_Win_start.
+    fn check_closed(&self, what: &str) -> Result<()> {
+        match self.access.load(Ordering::Relaxed) {
+            CLOSED | FENCE => Ok(()),
+            mode => Err(sync(format!("{what} while {}", open_access(mode)))),
+        }
+    }
+
+    fn count(&self) -> std::ops::Range<u32> {
+        0..self.size()
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Does something with the service of a window and the lane.
+    pub(super) fn with_service<R>(
+        &self,
+        window: &Window,
+        f: impl FnOnce(&mut Service, &mut oxmpi_engine::Lane<F>) -> std::result::Result<R, Fault>,
+    ) -> Result<R> {
+        let context = window.comm.team.point_to_point;
+        self.enter(|domain| {
+            domain.serving = true;
+            let Domain { lane, windows, .. } = domain;
+            match windows.iter_mut().find(|service| service.context() == context) {
+                Some(service) => f(service, lane).map_err(of_fault),
+                None => Err(MpiError::new(abi::MPI_ERR_WIN, "the window was freed")),
+            }
+        })
+    }
+
+    /// Waits until the service of a window has an answer.
+    fn wait_for_service<R>(
+        &self,
+        window: &Window,
+        mut question: impl FnMut(
+            &mut Service,
+            &mut oxmpi_engine::Lane<F>,
+        ) -> Option<std::result::Result<R, Fault>>,
+    ) -> Result<R> {
+        let context = window.comm.team.point_to_point;
+        let answer = self.wait_for(|domain| {
+            let Domain { lane, windows, .. } = domain;
+            match windows.iter_mut().find(|service| service.context() == context) {
+                Some(service) => question(service, lane),
+                None => Some(Err(Fault::Closed)),
+            }
+        });
+        answer.map_err(of_fault)
+    }
+
+    /// Whether words in shared memory reach this target, and wake it.
+    fn is_reached_by_words<'n>(
+        &self,
+        window: &Window,
+        rank: u32,
+        near: &'n Near,
+    ) -> Option<&'n super::Control> {
+        near.control.as_ref().filter(|_| window.is_own(rank) || near.bell.is_some())
+    }
+
+    /// Wakes a rank that may wait for a word in shared memory.
+    fn ring(&self, window: &Window, rank: u32) {
+        if window.is_own(rank) {
+            if let Some(door) = &self.door {
+                door.ring_own();
+            }
+        } else if let Some(target) = window.targets.get(rank as usize)
+            && let Some(bell) = &self.near(window, target).bell
+        {
+            bell.ring();
+        }
+    }
+
+    /// Completes what was asked of a target, at the target.
+    ///
+    /// # Errors
+    /// The target has failed, or exposes no memory where it was accessed.
+    pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
+        // What was stored before is seen before whatever is loaded behind this.
+        fence(Ordering::SeqCst);
+        if window.targets[rank as usize].is_complete() {
+            return Ok(());
+        }
+        let flush = self.ask_to_flush(window, rank, None)?;
+        self.finish_flush(window, flush)
+    }
+
+    /// Asks a target to say when all from before is done.
+    fn ask_to_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
+        self.with_service(window, |service, lane| {
+            let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
+            service.flush(lane, rank, unlock).map(|id| Flush { id, rank, asked })
+        })
+    }
+
+    /// Waits until it says so.
+    fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
+        let done = self.wait_for_service(window, |service, lane| service.flushed(lane, flush.id));
+        window.targets[flush.rank as usize].complete.fetch_max(flush.asked, Ordering::Relaxed);
+        done
+    }
+
+    /// As [`Process::complete_target`], for all targets.
+    fn complete_all(&self, window: &Window) -> Result<()> {
+        fence(Ordering::SeqCst);
+        if !window.far.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut flushes = Vec::new();
+        let mut outcome = Ok(());
+        for rank in window.count().filter(|rank| !window.targets[*rank as usize].is_complete()) {
+            match self.ask_to_flush(window, rank, None) {
+                Ok(flush) => flushes.push(flush),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        for flush in flushes {
+            outcome = outcome.and(self.finish_flush(window, flush));
+        }
+        outcome
+    }
+
+    /// MPI_Win_fence. Collective: who calls it wrongly takes part all the same.
+    ///
+    /// # Errors
+    /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if there are locks, or epochs of MPI_Win_start or MPI_Win_post; a process has failed.
+    pub fn fence_window(&self, window: &Window, assert: i32) -> Result<()> {
+        const KNOWN: i32 =
+            abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT | abi::MPI_MODE_NOPRECEDE | abi::MPI_MODE_NOSUCCEED;
+        let posted = locked(&window.epochs).posted.is_some();
+        let right = match window.access.load(Ordering::Relaxed) {
+            _ if posted => {
+                Err(sync("MPI_Win_fence while an exposure epoch is open: call MPI_Win_wait before"))
+            }
+            CLOSED | FENCE => Ok(()),
+            FENCED if assert & abi::MPI_MODE_NOPRECEDE != 0 => Err(MpiError::new(
+                abi::MPI_ERR_ASSERT,
+                "assert has MPI_MODE_NOPRECEDE, but there were accesses since the last fence",
+            )),
+            FENCED => Ok(()),
+            mode => Err(sync(format!("MPI_Win_fence while {}", open_access(mode)))),
+        };
+        let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
+        let complete = self.complete_all(window);
+        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+        let met = self.run(&window.comm, Call::Barrier, buffers, Combine::Nothing);
+        right.and(complete).and(met)?;
+        let ends = assert & abi::MPI_MODE_NOSUCCEED != 0;
+        window.set_access(if ends { CLOSED } else { FENCE });
+        Ok(())
+    }
+
+    /// A look at everything, every now and then: programs wait in loops around calls that need none. Whether one thread more
+    /// or less counts does not matter.
+    #[inline(always)]
+    fn look_sometimes(&self, window: &Window) {
+        let calls = window.calls.load(Ordering::Relaxed).wrapping_add(1);
+        window.calls.store(calls, Ordering::Relaxed);
+        if calls.is_multiple_of(LOOK_EVERY) {
+            self.look_now_and_then();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Passive target: locks and flushes (MPI-5.0 sections 12.5.3 and 12.5.4).
+
+use super::{
+    CLOSED, COMING, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOCKED_ALL, OPEN, SHUT, STARTED, UNCHECKED,
+    check_assert, open_access, sync,
+};
+use crate::Process;
+use crate::window::message::Message;
+use crate::window::{Target, Window, locked};
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::Result;
+use std::sync::atomic::{Ordering, fence};
+
+/// How a target is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockType {
+    /// By this process alone (MPI_LOCK_EXCLUSIVE).
+    Exclusive,
+    /// Together with others (MPI_LOCK_SHARED).
+    Shared,
+}
+
+impl<F: Fabric> Process<F> {
+    /// Waits for the lock of a target.
+    fn acquire(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+        let near = self.near(window, &window.targets[rank as usize]);
+        let own = window.rank();
+        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+            if !control.try_lock(exclusive, own) {
+                self.wait_for(|_| control.try_lock(exclusive, own).then_some(()));
+            }
+            return Ok(());
+        }
+        self.with_service(window, |service, lane| service.say(lane, rank, &Message::Lock { exclusive }))?;
+        self.wait_for_service(window, |service, lane| service.take_grant(lane, rank))
+    }
+
+    /// Gives up the lock of a target, at which all is complete then.
+    fn release(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+        let target = &window.targets[rank as usize];
+        let near = self.near(window, target);
+        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+            let complete = self.complete_target(window, rank);
+            if control.unlock(exclusive) {
+                for waiter in control.take_waiters() {
+                    self.ring(window, waiter);
+                }
+            }
+            if window.is_own(rank) {
+                self.grant_others(window);
+            }
+            self.look_sometimes(window);
+            return complete;
+        }
+        fence(Ordering::SeqCst);
+        let flush = self.ask_to_flush(window, rank, Some(exclusive))?;
+        self.finish_flush(window, flush)
+    }
+
+    /// Those who have asked for the lock of this process by messages may have it now.
+    #[inline]
+    fn grant_others(&self, window: &Window) {
+        let near_all = window.targets.iter().all(|target| {
+            target.near.get().is_some_and(|near| near.bell.is_some()) || target.process == self.rank
+        });
+        if !near_all {
+            let _ = self.with_service(window, |service, lane| {
+                service.lock_is_free(lane);
+                Ok(())
+            });
+        }
+    }
+
+    /// Locks a target (MPI_Win_lock).
+    ///
+    /// # Errors
+    /// MPI_ERR_ASSERT, MPI_ERR_RANK, MPI_ERR_RMA_SYNC; a process has failed.
+    pub fn lock_window(&self, window: &Window, kind: LockType, rank: i32, assert: i32) -> Result<()> {
+        check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock")?;
+        if rank == abi::MPI_PROC_NULL {
+            return Ok(());
+        }
+        let target = window.target(rank)?;
+        {
+            let mut epochs = locked(&window.epochs);
+            match window.access.load(Ordering::Relaxed) {
+                LOCKED if target.open.load(Ordering::Relaxed) != SHUT => {
+                    return Err(sync(format!("rank {rank} is locked already by this process")));
+                }
+                LOCKED => {}
+                _ => window.check_closed("MPI_Win_lock")?,
+            }
+            epochs.locks += 1;
+            target.open.store(COMING, Ordering::Relaxed);
+            window.set_access(LOCKED);
+        }
+        let exclusive = kind == LockType::Exclusive;
+        let unchecked = assert & abi::MPI_MODE_NOCHECK != 0;
+        let acquired = if unchecked { Ok(()) } else { self.acquire(window, rank as u32, exclusive) };
+        match acquired {
+            Ok(()) => {
+                let held = if exclusive { HELD_EXCLUSIVE } else { HELD_SHARED };
+                target.open.store(held | if unchecked { UNCHECKED } else { 0 }, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                self.shut(window, target);
+                Err(error)
+            }
+        }
+    }
+
+    /// A target is not locked any more.
+    fn shut(&self, window: &Window, target: &Target) {
+        let mut epochs = locked(&window.epochs);
+        target.open.store(SHUT, Ordering::Relaxed);
+        epochs.locks -= 1;
+        if epochs.locks == 0 {
+            window.set_access(CLOSED);
+        }
+    }
+
+    /// Completes the accesses to a target and unlocks it (MPI_Win_unlock).
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC if it is not locked; as [`Process::flush_window`].
+    pub fn unlock_window(&self, window: &Window, rank: i32) -> Result<()> {
+        if rank == abi::MPI_PROC_NULL {
+            return Ok(());
+        }
+        let target = window.target(rank)?;
+        let held = target.open.load(Ordering::Relaxed);
+        if window.access.load(Ordering::Relaxed) != LOCKED || held & OPEN == 0 {
+            return Err(sync(format!("MPI_Win_unlock of rank {rank}, which MPI_Win_lock has not locked")));
+        }
+        let released = if held & UNCHECKED != 0 {
+            self.complete_target(window, rank as u32)
+        } else {
+            self.release(window, rank as u32, held & HELD_EXCLUSIVE == HELD_EXCLUSIVE)
+        };
+        self.shut(window, target);
+        released
+    }
+
+    /// Locks all targets together with others (MPI_Win_lock_all).
+    ///
+    /// # Errors
+    /// As [`Process::lock_window`].
+    pub fn lock_all_window(&self, window: &Window, assert: i32) -> Result<()> {
+        check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock_all")?;
+        {
+            let mut epochs = locked(&window.epochs);
+            window.check_closed("MPI_Win_lock_all")?;
+            // The accesses wait until all locks are there.
+            epochs.locks = u32::from(assert & abi::MPI_MODE_NOCHECK == 0);
+            window.set_access(STARTED);
+        }
+        if assert & abi::MPI_MODE_NOCHECK == 0 {
+            // Messages first: their answers come meanwhile.
+            let far = |rank: &u32| {
+                let near = self.near(window, &window.targets[*rank as usize]);
+                self.is_reached_by_words(window, *rank, near).is_none()
+            };
+            let far: Vec<u32> = window.count().filter(far).collect();
+            for &rank in &far {
+                let message = Message::Lock { exclusive: false };
+                self.with_service(window, |service, lane| service.say(lane, rank, &message))?;
+            }
+            for rank in window.count() {
+                match far.contains(&rank) {
+                    true => {
+                        self.wait_for_service(window, |service, lane| service.take_grant(lane, rank))?;
+                    }
+                    false => self.acquire(window, rank, false)?,
+                }
+            }
+        }
+        window.set_access(LOCKED_ALL);
+        Ok(())
+    }
+
+    /// Completes all accesses and unlocks all targets (MPI_Win_unlock_all).
+    ///
+    /// # Errors
+    /// MPI_ERR_RMA_SYNC if they are not locked; as [`Process::flush_window`].
+    pub fn unlock_all_window(&self, window: &Window) -> Result<()> {
+        let checked = {
+            let mut epochs = locked(&window.epochs);
+            match window.access.load(Ordering::Relaxed) {
+                LOCKED_ALL => std::mem::take(&mut epochs.locks) > 0,
+                mode => {
+                    let text = format!("MPI_Win_unlock_all without MPI_Win_lock_all: {}", open_access(mode));
+                    return Err(sync(text));
+                }
+            }
+        };
+        let mut outcome = self.complete_all(window);
+        if checked {
+            for rank in window.count() {
+                outcome = outcome.and(self.release(window, rank, false));
+            }
+        }
+        window.set_access(CLOSED);
+        outcome
+    }
+
+    /// Completes the accesses to a locked target, here and there (MPI_Win_flush, MPI_Win_flush_local).
+    ///
+    /// # Errors
+    /// MPI_ERR_RANK, MPI_ERR_RMA_SYNC; MPI_ERR_RMA_RANGE if the target exposes no memory where it was accessed; it has failed.
+    #[inline]
+    pub fn flush_window(&self, window: &Window, rank: i32) -> Result<()> {
+        if rank == abi::MPI_PROC_NULL {
+            return window.check_passive();
+        }
+        let target = window.target(rank)?;
+        if !window.is_locked(target) {
+            return Err(window.not_locked(rank));
+        }
+        if !target.is_complete() {
+            return self.complete_target(window, rank as u32);
+        }
+        // As there.
+        fence(Ordering::SeqCst);
+        self.look_sometimes(window);
+        Ok(())
+    }
+
+    /// As [`Process::flush_window`] for all targets that are locked (MPI_Win_flush_all, MPI_Win_flush_local_all).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush_all_window(&self, window: &Window) -> Result<()> {
+        window.check_passive()?;
+        self.look_sometimes(window);
+        self.complete_all(window)
+    }
+}

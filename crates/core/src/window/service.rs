@@ -1,0 +1,503 @@
+//! The part of a window that talks: it carries out here what others ask for by messages, and asks them.
+//!
+//! The messages are ordinary ones of the window's own communicator: those of [`super::message`] with tag 0, long data by
+//! themselves with a tag of their number. It goes on with every look of any thread at anything, so a process serves while it
+//! waits or tests for whatever it likes.
+//!
+//! What one process asks of another is done there in the order in which it was asked: a message whose data have not come yet
+//! stops those behind it. So accumulates keep their order, and an answer to `Flush` says that all before it is done.
+
+mod ask;
+
+use super::Exposure;
+use super::message::{Data, Message, Place};
+use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Data of up to so many bytes travel behind the words of their message.
+const HERE_MOST: usize = 16 << 10;
+
+/// The tag of messages. Those of data are not 0.
+const MESSAGE: i32 = 0;
+
+/// One window's part in the domain of its process.
+#[derive(Debug)]
+pub(crate) struct Service {
+    team: Arc<Team>,
+    exposure: Arc<Exposure>,
+    /// What has come from each rank and is not done.
+    queues: BTreeMap<u32, VecDeque<Waiting>>,
+    /// What leaves from memory that is not this window's own to keep.
+    sends: Vec<Sending>,
+    /// What this process waits for.
+    asked: BTreeMap<u64, Asked>,
+    next: u64,
+    /// Ranks that wait for the lock here, and whether exclusively.
+    locks: VecDeque<(u32, bool)>,
+    /// How many locks each rank has granted that nobody has asked for yet.
+    granted: BTreeMap<u32, u32>,
+    /// Ranks with operations that had a place outside of the memory here, to be told.
+    outside: BTreeMap<u32, ()>,
+}
+
+/// Something that came and is not done.
+#[derive(Debug)]
+enum Waiting {
+    /// A message that is not here whole.
+    Message(RequestId, Owned<u8>),
+    /// Data that come into the window's memory.
+    Put(RequestId),
+    /// Operands that come.
+    Operands(RequestId, Owned<u8>, Change),
+}
+
+/// An accumulate, its operands apart.
+#[derive(Debug)]
+struct Change {
+    place: Place,
+    len: usize,
+    accumulator: Accumulator,
+    fetch: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Sending {
+    send: RequestId,
+    rank: u32,
+    /// The user's request that ends with it.
+    user: Option<RequestId>,
+}
+
+/// What is to come from a rank.
+#[derive(Debug)]
+struct Asked {
+    rank: u32,
+    what: Expected,
+}
+
+#[derive(Debug)]
+enum Expected {
+    /// Data for this buffer, perhaps by this receive.
+    Data { into: UserBuf, receive: Option<RequestId>, user: Option<RequestId> },
+    /// The end of what came before; how it was, when it is told.
+    Done(Option<bool>),
+}
+
+/// What an accumulate is to do, at its origin.
+#[derive(Debug)]
+pub(super) struct Accumulating {
+    pub(super) operands: UserBuf,
+    pub(super) accumulator: Accumulator,
+    /// Where the values from before go.
+    pub(super) fetch: Option<UserBuf>,
+}
+
+const fn tag_of_data(id: u64) -> i32 {
+    (1 + 2 * (id % (1 << 29))) as i32
+}
+
+const fn tag_of_answer(id: u64) -> i32 {
+    tag_of_data(id) + 1
+}
+
+/// The first `len` packed bytes; a copy of them if they are no buffer of their own.
+fn part(buffer: &UserBuf, len: usize) -> UserBuf {
+    buffer.packed_range(0, len).unwrap_or_else(|| {
+        let mut bytes = vec![0; len];
+        buffer.pack(0, BytesMut::from(&mut bytes[..]));
+        Owned::new(bytes).buf()
+    })
+}
+
+impl Service {
+    pub(super) fn new(team: Arc<Team>, exposure: Arc<Exposure>) -> Service {
+        Service {
+            team,
+            exposure,
+            queues: BTreeMap::new(),
+            sends: Vec::new(),
+            asked: BTreeMap::new(),
+            next: 1,
+            locks: VecDeque::new(),
+            granted: BTreeMap::new(),
+            outside: BTreeMap::new(),
+        }
+    }
+
+    /// What tells the window from others.
+    pub(crate) fn context(&self) -> u32 {
+        self.team.point_to_point
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Sends a buffer; `user` is the request that ends when it has left.
+    fn send<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        buffer: UserBuf,
+        tag: i32,
+        user: Option<RequestId>,
+    ) -> Result<(), Fault> {
+        let to = self.team.map.process(rank).ok_or(Fault::Closed)?;
+        match lane.start_send(self.context(), Mode::Standard, buffer, to, tag)? {
+            Started::Complete(completion) => {
+                if let Some(user) = user {
+                    lane.complete_external(user, completion);
+                }
+            }
+            Started::Pending(send) => self.sends.push(Sending { send, rank, user }),
+        }
+        Ok(())
+    }
+
+    /// Sends a message with the first `len` packed bytes of `data` behind it.
+    fn say_with<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        message: &Message,
+        data: &UserBuf,
+        len: usize,
+    ) -> Result<(), Fault> {
+        let (mut bytes, at) = message.encode(len);
+        data.pack(0, BytesMut::from(&mut bytes[at..]));
+        let to = self.team.map.process(rank).ok_or(Fault::Closed)?;
+        let buffer = Owned::new(bytes).buf();
+        if let Started::Pending(send) =
+            lane.start_send(self.context(), Mode::Standard, buffer, to, MESSAGE)?
+        {
+            // It keeps its bytes itself.
+            lane.detach(send);
+        }
+        Ok(())
+    }
+
+    /// Sends a message.
+    pub(super) fn say<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        message: &Message,
+    ) -> Result<(), Fault> {
+        self.say_with(lane, rank, message, &UserBuf::empty(), 0)
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty()
+    }
+
+    /// Whether it waits for something of the lane, or of a lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.is_idle() || !self.locks.is_empty()
+    }
+
+    /// Does what can be done.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        if lane.has_unexpected(self.context()) {
+            self.take_messages(lane);
+        }
+        if !self.queues.is_empty() {
+            for rank in self.queues.keys().copied().collect::<Vec<_>>() {
+                self.serve(lane, rank);
+            }
+        }
+        if !self.sends.is_empty() {
+            self.sends.retain(|sending| match lane.test(sending.send) {
+                Some(None) => true,
+                done => {
+                    if let Some(user) = sending.user {
+                        lane.complete_external(user, done.flatten().unwrap_or(Completion::EMPTY));
+                    }
+                    false
+                }
+            });
+        }
+        if !self.asked.is_empty() {
+            self.collect(lane);
+        }
+        if !self.locks.is_empty() {
+            self.grant(lane);
+        }
+    }
+
+    fn take_messages<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        // An error says that a rank is lost; who waits for it will see.
+        while let Ok(Some((message, found))) =
+            lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
+        {
+            let room = Owned::new(vec![0u8; found.bytes as usize]);
+            let Ok(rank) = u32::try_from(found.source) else { continue };
+            let receive = match lane.receive_message(message, room.buf()) {
+                Some(Started::Pending(receive)) => receive,
+                Some(Started::Complete(_)) => RequestId::COMPLETE,
+                None => continue,
+            };
+            self.queues.entry(rank).or_default().push_back(Waiting::Message(receive, room));
+        }
+    }
+
+    /// Does what has come from a rank, as far as it is here.
+    fn serve<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
+        let Some(mut queue) = self.queues.remove(&rank) else { return };
+        while let Some(mut waiting) = queue.pop_front() {
+            let (Waiting::Message(request, _) | Waiting::Put(request) | Waiting::Operands(request, ..)) =
+                &mut waiting;
+            match lane.test(*request) {
+                Some(None) => {
+                    queue.push_front(waiting);
+                    break;
+                }
+                // What failed on the way is lost with its sender.
+                Some(Some(Completion { fault: Some(_), .. })) | None => continue,
+                Some(Some(_)) => {}
+            }
+            let next = match waiting {
+                Waiting::Message(_, bytes) => bytes.into_vec().ok().and_then(|b| self.obey(lane, rank, &b)),
+                Waiting::Put(_) => None,
+                Waiting::Operands(_, operands, change) => {
+                    if let Ok(operands) = operands.into_vec() {
+                        self.change(lane, rank, &change, Bytes::from(&operands[..]));
+                    }
+                    None
+                }
+            };
+            if let Some(next) = next {
+                queue.push_front(next);
+            }
+        }
+        if !queue.is_empty() {
+            self.queues.insert(rank, queue);
+        }
+    }
+
+    /// Does what a message says. Returns what must come first, if the data are not here.
+    fn obey<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, bytes: &[u8]) -> Option<Waiting> {
+        // Nonsense comes from no process of this library.
+        let (message, at) = Message::decode(bytes)?;
+        let here = Bytes::from(&bytes[at..]);
+        match message {
+            Message::Put { place, len, data } => {
+                let target = self.exposure.buffer(&place);
+                match (data, target) {
+                    (Data::Here, Some(target)) => target.unpack(0, here),
+                    (Data::Here, None) => self.note_outside(rank),
+                    (Data::Apart(id), target) => return self.await_put(lane, rank, (target, len), id),
+                }
+            }
+            Message::Get { place, len, id } => match self.exposure.buffer(&place) {
+                Some(target) => self.answer(lane, rank, id, (&target, len)),
+                None => self.refuse(lane, rank, id),
+            },
+            Message::Accumulate { place, len, data, accumulator, fetch } => {
+                let change = Change { place, len, accumulator, fetch };
+                match data {
+                    Data::Here => self.change(lane, rank, &change, here),
+                    Data::Apart(id) => {
+                        let room = Owned::new(vec![0u8; len]);
+                        let receive = self.receive(lane, rank, room.buf(), id)?;
+                        return Some(Waiting::Operands(receive, room, change));
+                    }
+                }
+            }
+            Message::Swap { place, len, id } => {
+                let target = self.exposure.buffer(&place);
+                let Some(target) = target.as_ref().and_then(UserBuf::as_contiguous_mut) else {
+                    self.refuse(lane, rank, id);
+                    return None;
+                };
+                let mut old = [0u8; 16];
+                let (new, compare) = (here.slice(0, len), here.slice(len, len));
+                let lock = self.exposure.control.elements();
+                compare_and_swap(new, compare, target, BytesMut::from(&mut old[..len]), lock);
+                self.answer(lane, rank, id, (&Owned::new(old[..len].to_vec()).buf(), len));
+            }
+            Message::Lock { exclusive } => {
+                self.locks.push_back((rank, exclusive));
+                self.grant(lane);
+            }
+            Message::Unlock { exclusive, id } => {
+                self.unlock(lane, exclusive);
+                self.done(lane, rank, id);
+            }
+            Message::Flush { id } => self.done(lane, rank, id),
+            Message::Post => self.exposure.control.post(rank),
+            Message::Complete => self.exposure.control.complete(),
+            Message::Granted => *self.granted.entry(rank).or_default() += 1,
+            Message::Answer { id, data } => self.hear(lane, rank, id, (data, here)),
+            Message::Refused { id } => self.hear_refusal(lane, rank, id),
+            Message::Done { id, outside } => {
+                if let Some(Asked { rank: asked, what: Expected::Done(told) }) = self.asked.get_mut(&id)
+                    && *asked == rank
+                {
+                    *told = Some(outside);
+                }
+            }
+        }
+        None
+    }
+
+    fn receive<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        into: UserBuf,
+        id: u64,
+    ) -> Option<RequestId> {
+        let from = Source::Process(self.team.map.process(rank)?);
+        match lane.start_receive(self.context(), into, from, TagMatch::Is(tag_of_data(id))).ok()? {
+            Started::Pending(receive) => Some(receive),
+            Started::Complete(_) => Some(RequestId::COMPLETE),
+        }
+    }
+
+    /// Receives the data of a put; those for a place outside go nowhere.
+    fn await_put<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        (target, len): (Option<UserBuf>, usize),
+        id: u64,
+    ) -> Option<Waiting> {
+        match target {
+            Some(target) => self.receive(lane, rank, target, id).map(Waiting::Put),
+            None => {
+                self.note_outside(rank);
+                let room = Owned::new(vec![0u8; len]);
+                self.receive(lane, rank, room.buf(), id).map(Waiting::Put)
+            }
+        }
+    }
+
+    fn note_outside(&mut self, rank: u32) {
+        self.outside.insert(rank, ());
+    }
+
+    fn refuse<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
+        self.note_outside(rank);
+        // Whoever is lost needs no answer.
+        let _ = self.say(lane, rank, &Message::Refused { id });
+    }
+
+    fn done<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
+        let outside = self.outside.remove(&rank).is_some();
+        let _ = self.say(lane, rank, &Message::Done { id, outside });
+    }
+
+    /// Answers with the first `len` packed bytes of `data`.
+    fn answer<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64, (data, len): (&UserBuf, usize)) {
+        if len <= HERE_MOST {
+            let _ = self.say_with(lane, rank, &Message::Answer { id, data: Data::Here }, data, len);
+            return;
+        }
+        let _ = self.say(lane, rank, &Message::Answer { id, data: Data::Apart(id) });
+        let _ = self.send(lane, rank, part(data, len), tag_of_answer(id), None);
+    }
+
+    /// Carries out an accumulate.
+    fn change<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, change: &Change, operands: Bytes<'_>) {
+        let Change { place, len, accumulator, fetch } = change;
+        let Some(target) = self.exposure.buffer(place) else {
+            return match fetch {
+                Some(id) => self.refuse(lane, rank, *id),
+                None => self.note_outside(rank),
+            };
+        };
+        let mut old = vec![0u8; if fetch.is_some() { *len } else { 0 }];
+        let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));
+        let lock = self.exposure.control.elements();
+        if accumulator.accumulate(operands, &target, 0, room, lock).is_err() {
+            self.note_outside(rank);
+        }
+        if let Some(id) = fetch {
+            self.answer(lane, rank, *id, (&Owned::new(old).buf(), *len));
+        }
+    }
+
+    /// Data that this process has asked for are here, or come by themselves.
+    fn hear<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64, (data, here): (Data, Bytes<'_>)) {
+        let Some(Asked { rank: asked, what: Expected::Data { into, receive: None, user } }) =
+            self.asked.get(&id)
+        else {
+            return;
+        };
+        if *asked != rank || data != Data::Here || here.len() > into.packed_len() {
+            return;
+        }
+        into.unpack(0, here);
+        if let Some(user) = user {
+            lane.complete_external(*user, Completion::EMPTY);
+        }
+        self.asked.remove(&id);
+    }
+
+    fn hear_refusal<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
+        if self.asked.get(&id).is_none_or(|asked| asked.rank != rank) {
+            return;
+        }
+        if let Some(Asked { what: Expected::Data { receive, user, .. }, .. }) = self.asked.remove(&id) {
+            receive.into_iter().for_each(|receive| lane.abandon(receive));
+            if let Some(user) = user {
+                lane.complete_external(user, Completion::failed(Fault::Outside));
+            }
+        }
+    }
+
+    /// Sees which data have come by themselves.
+    fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        self.asked.retain(|_, asked| {
+            let Expected::Data { receive: Some(receive), user, .. } = &asked.what else { return true };
+            match lane.test(*receive) {
+                Some(None) => true,
+                done => {
+                    if let Some(user) = user {
+                        let fault = done.flatten().and_then(|completion| completion.fault);
+                        lane.complete_external(*user, Completion { fault, ..Completion::EMPTY });
+                    }
+                    false
+                }
+            }
+        });
+    }
+
+    /// Grants the lock to those who wait, in their order.
+    fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        while let Some(&(rank, exclusive)) = self.locks.front()
+            && self.exposure.control.try_lock(exclusive, self.team.rank)
+        {
+            self.locks.pop_front();
+            let _ = self.say(lane, rank, &Message::Granted);
+        }
+    }
+
+    /// Gives up the lock here, and wakes those of this node who wait for it.
+    pub(super) fn unlock<F: Fabric>(&mut self, lane: &mut Lane<F>, exclusive: bool) {
+        if self.exposure.control.unlock(exclusive) {
+            for rank in self.exposure.control.take_waiters() {
+                if rank != self.team.rank
+                    && let Some(process) = self.team.map.process(rank)
+                {
+                    lane.fabric_mut().wake(process);
+                }
+            }
+        }
+        self.grant(lane);
+    }
+
+    /// This process has given up its own lock: others may have it.
+    pub(super) fn lock_is_free<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        self.grant(lane);
+    }
+}

@@ -1,0 +1,448 @@
+//! Accumulates: operations on elements that other processes and threads accumulate to at the same time.
+//!
+//! Rules
+//! 1. Elements of 1, 2, 4 and 8 bytes without padding that lie at multiples of their size are changed by atomic
+//!    instructions of the processor.
+//! 2. All others are changed with the *element lock* held: one word for all such elements of a window's process.
+//! 3. Which of the two it is follows from the element and its address in the window alone, which does not depend on who
+//!    accesses it from where: memory is mapped at multiples of a page. So all accumulates of one datatype to an element are
+//!    atomic with each other, whoever carries them out.
+//! 4. Nobody waits for anything with the element lock held.
+
+use crate::buffer::UserBuf;
+use crate::kernels::{Loop, Op, Scalar, kernel};
+use crate::layout::Layout;
+use crate::memory::{Scratch, ScratchError};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// An operation on elements of one predefined type, to be done atomically.
+#[derive(Clone, Copy, Debug)]
+pub struct Accumulator {
+    op: Op,
+    scalar: Scalar,
+    run: Loop,
+    /// Packed bytes of an element.
+    size: usize,
+    extent: usize,
+}
+
+/// The element lock, held (rule 2).
+struct Locked<'a>(&'a AtomicU64);
+
+impl<'a> Locked<'a> {
+    fn new(word: &'a AtomicU64) -> Locked<'a> {
+        /// Looks before the processor is given to others: who holds the lock may need it.
+        const LOOKS: u32 = 64;
+        let mut looks = 0;
+        while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            looks += 1;
+            if looks < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        Locked(word)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// How many packed bytes are changed at a time with the lock held.
+const PART_BYTES: usize = 4 << 10;
+
+macro_rules! atomic_elements {
+    ($name:ident, $atomic:ty, $word:ty) => {
+        /// Changes `n` elements (rule 1).
+        ///
+        /// # Safety
+        /// `n` elements are readable at `left` (none if the operation is [`Op::NoOp`]), writable and aligned at `right`; `old`
+        /// is null or writable for `n` elements.
+        #[inline]
+        unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
+            const SIZE: usize = size_of::<$word>();
+            for i in 0..n {
+                // SAFETY: element `i` of the `n`. It is aligned, so it may be used as an atomic; accesses that are none are the
+                // program's error, and their result is as undefined in MPI as here.
+                unsafe {
+                    let element = &*right.add(i * SIZE).cast::<$atomic>();
+                    let operand = || left.add(i * SIZE).cast::<$word>().read_unaligned();
+                    let before = match a.op {
+                        Op::NoOp => element.load(Ordering::SeqCst),
+                        Op::Replace => element.swap(operand(), Ordering::SeqCst),
+                        Op::Sum if a.is_integer() => element.fetch_add(operand(), Ordering::SeqCst),
+                        Op::Band => element.fetch_and(operand(), Ordering::SeqCst),
+                        Op::Bor => element.fetch_or(operand(), Ordering::SeqCst),
+                        Op::Bxor => element.fetch_xor(operand(), Ordering::SeqCst),
+                        _ => {
+                            let mut now = element.load(Ordering::Relaxed);
+                            loop {
+                                let mut new = now;
+                                (a.run)(left.add(i * SIZE), (&raw mut new).cast(), 1);
+                                match element.compare_exchange_weak(
+                                    now,
+                                    new,
+                                    Ordering::SeqCst,
+                                    Ordering::Relaxed,
+                                ) {
+                                    Ok(before) => break before,
+                                    Err(other) => now = other,
+                                }
+                            }
+                        }
+                    };
+                    if !old.is_null() {
+                        old.add(i * SIZE).cast::<$word>().write_unaligned(before);
+                    }
+                }
+            }
+        }
+    };
+}
+atomic_elements!(atomic_1, AtomicU8, u8);
+atomic_elements!(atomic_2, AtomicU16, u16);
+atomic_elements!(atomic_4, AtomicU32, u32);
+atomic_elements!(atomic_8, AtomicU64, u64);
+
+impl Accumulator {
+    /// `op` on elements represented as `scalar`; `None` if it is not defined or not there.
+    #[inline]
+    pub fn new(op: Op, scalar: Scalar) -> Option<Accumulator> {
+        let (size, extent) = scalar.size_extent();
+        Some(Accumulator { op, scalar, run: kernel(op, scalar)?.as_loop(), size, extent })
+    }
+
+    /// The operation.
+    pub fn op(&self) -> Op {
+        self.op
+    }
+
+    /// The representation of the elements.
+    pub fn scalar(&self) -> Scalar {
+        self.scalar
+    }
+
+    /// The packed bytes of an element.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether elements have no padding.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.size == self.extent
+    }
+
+    #[inline(always)]
+    fn is_integer(&self) -> bool {
+        use Scalar::*;
+        matches!(self.scalar, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+    }
+
+    /// Whether elements at `address` are changed by atomic instructions (rules 1 and 3).
+    #[inline(always)]
+    fn is_atomic_at(&self, address: usize) -> bool {
+        self.is_plain() && self.size <= 8 && address.is_multiple_of(self.size)
+    }
+
+    /// Changes elements without padding that lie one after another; those from before go to `old`.
+    ///
+    /// # Panics
+    /// If the elements have padding, the lengths are no such number of elements or differ; `left` may be empty if the
+    /// operation is [`Op::NoOp`].
+    #[inline]
+    pub fn apply(
+        &self,
+        left: Bytes<'_>,
+        mut right: BytesMut<'_>,
+        old: Option<BytesMut<'_>>,
+        lock: &AtomicU64,
+    ) {
+        let len = right.len();
+        let operands = left.len() == len || self.op == Op::NoOp;
+        let room = old.as_ref().is_none_or(|old| old.len() == len);
+        assert!(
+            self.is_plain() && operands && room && len.is_multiple_of(self.size),
+            "{} bytes of elements of {} are accumulated to {len}",
+            left.len(),
+            self.size
+        );
+        let old = old.map_or(std::ptr::null_mut(), |mut old| old.as_mut_ptr());
+        // SAFETY: all views are mapped and have as many bytes.
+        unsafe { self.change(left.as_ptr(), right.as_mut_ptr(), old, len / self.size, lock) }
+    }
+
+    /// # Safety
+    /// As for `atomic_8`, but that `right` may be at any address.
+    #[inline]
+    unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize, lock: &AtomicU64) {
+        // SAFETY: by the contract of this function; the alignment was asked for.
+        unsafe {
+            match self.size {
+                8 if self.is_atomic_at(right.addr()) => atomic_8(self, left, right, old, n),
+                4 if self.is_atomic_at(right.addr()) => atomic_4(self, left, right, old, n),
+                2 if self.is_atomic_at(right.addr()) => atomic_2(self, left, right, old, n),
+                1 => atomic_1(self, left, right, old, n),
+                size => {
+                    let per_part = (PART_BYTES / size).max(1);
+                    let mut at = 0;
+                    while at < n {
+                        let part = per_part.min(n - at);
+                        let _locked = Locked::new(lock);
+                        if !old.is_null() {
+                            old.add(at * size).copy_from(right.add(at * size), part * size);
+                        }
+                        let left = if self.op == Op::NoOp { left } else { left.add(at * size) };
+                        (self.run)(left, right.add(at * size), part);
+                        at += part;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Changes the elements of `target` that are its packed bytes from `from` on, as many as `old` or else `left` has; those
+    /// from before go to `old`. All three are packed.
+    ///
+    /// # Errors
+    /// If there is no memory for a copy of elements with padding.
+    ///
+    /// # Panics
+    /// As [`Accumulator::apply`], but for padding; and if `target` has fewer elements.
+    pub fn accumulate(
+        &self,
+        left: Bytes<'_>,
+        target: &UserBuf,
+        from: usize,
+        mut old: Option<BytesMut<'_>>,
+        lock: &AtomicU64,
+    ) -> Result<(), ScratchError> {
+        let len = old.as_ref().map_or(left.len(), |old| old.len());
+        self.check_operands(left.len(), target, from, len);
+        if !self.is_plain() {
+            return self.padded(left, target, from, old, lock);
+        }
+        if let Some(mut whole) = target.as_contiguous_mut() {
+            self.apply(left, whole.slice(from, len), old, lock);
+            return Ok(());
+        }
+        let mut done = 0;
+        target.blocks(from, len, |block, bytes| {
+            let operand = if self.op == Op::NoOp { left.as_ptr() } else { left.slice(done, bytes).as_ptr() };
+            let old = old.as_mut().map_or(std::ptr::null_mut(), |old| old.slice(done, bytes).as_mut_ptr());
+            // SAFETY: `bytes` bytes are mapped at the block, which are whole elements: those without padding are never
+            // cut by the blocks of a layout, and `from` and `len` are multiples of their size. Operands and old values were
+            // sliced.
+            unsafe { self.change(operand, block, old, bytes / self.size, lock) };
+            done += bytes;
+        });
+        Ok(())
+    }
+
+    /// # Panics
+    /// If the operands do not fit.
+    fn check_operands(&self, operands: usize, target: &UserBuf, from: usize, len: usize) {
+        let total = target.packed_len();
+        assert!(
+            from <= total && len <= total - from && len.is_multiple_of(self.size),
+            "packed bytes {from}+{len} of {total}, elements of {}",
+            self.size
+        );
+        assert!(operands == len || self.op == Op::NoOp, "{operands} bytes for {len}");
+    }
+
+    /// Elements with padding: copied, changed and copied back with the lock held.
+    fn padded(
+        &self,
+        left: Bytes<'_>,
+        target: &UserBuf,
+        from: usize,
+        mut old: Option<BytesMut<'_>>,
+        lock: &AtomicU64,
+    ) -> Result<(), ScratchError> {
+        let len = old.as_ref().map_or(left.len(), |old| old.len());
+        let most = (PART_BYTES / self.size).min(len / self.size);
+        let layout = self.element_layout();
+        let (operands, values) = (Scratch::new(most, &layout)?, Scratch::new(most, &layout)?);
+        let packed = Scratch::bytes(most * self.size)?;
+        let mut at = 0;
+        while at < len {
+            let bytes = (most * self.size).min(len - at);
+            if self.op != Op::NoOp {
+                operands.buf().unpack(0, left.slice(at, bytes));
+            }
+            let Some(mut room) = packed.buf().as_contiguous_mut() else { break };
+            let _locked = Locked::new(lock);
+            target.pack(from + at, room.slice(0, bytes));
+            if let Some(old) = &mut old {
+                room.slice(0, bytes).as_bytes().copy_to(old.slice(at, bytes));
+            }
+            values.buf().unpack(0, room.slice(0, bytes).as_bytes());
+            // SAFETY: both scratch rooms have these elements, padding included but for that of the last one, which is not
+            // touched.
+            unsafe { (self.run)(operands.buf().as_ptr(), values.buf().as_ptr(), bytes / self.size) };
+            values.buf().pack(0, room.slice(0, bytes));
+            target.unpack(from + at, room.slice(0, bytes).as_bytes());
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    /// An element as it lies in an array.
+    fn element_layout(&self) -> Arc<Layout> {
+        let blocks: &[(usize, isize)] = if self.scalar == Scalar::I16I32 { &[(2, 0), (4, 4)] } else { &[] };
+        let byte = Layout::basic(1, 1);
+        let element = match blocks {
+            [] => Ok(Layout::basic(self.size, 1)),
+            blocks => Layout::hindexed(blocks.iter().copied(), &byte),
+        };
+        let resized = element.and_then(|element| Layout::resized(0, self.extent.cast_signed(), &element));
+        Arc::new(resized.unwrap_or_else(|_| Layout::basic(self.size, 1)))
+    }
+}
+
+/// Compares one element with `compare` and, if they are equal, replaces it by `new`; the element from before goes to `old`.
+/// It is atomic with the accumulates to elements of this size.
+///
+/// # Panics
+/// If the four have different lengths, or more than 16 bytes.
+pub fn compare_and_swap(
+    new: Bytes<'_>,
+    compare: Bytes<'_>,
+    mut element: BytesMut<'_>,
+    old: BytesMut<'_>,
+    lock: &AtomicU64,
+) {
+    let len = element.len();
+    assert!(
+        new.len() == len && compare.len() == len && old.len() == len && len <= 16,
+        "a comparison of {len} bytes with {}",
+        compare.len()
+    );
+    let at = element.as_mut_ptr();
+    macro_rules! swap {
+        ($atomic:ty, $word:ty) => {{
+            // SAFETY: all four views are mapped and of this length; the element is aligned.
+            let before = unsafe {
+                let expected = compare.as_ptr().cast::<$word>().read_unaligned();
+                let wanted = new.as_ptr().cast::<$word>().read_unaligned();
+                let element = &*at.cast::<$atomic>();
+                match element.compare_exchange(expected, wanted, Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(before) | Err(before) => before,
+                }
+            };
+            Bytes::from(&before.to_ne_bytes()).copy_to(old);
+        }};
+    }
+    match len {
+        8 if at.addr().is_multiple_of(8) => swap!(AtomicU64, u64),
+        4 if at.addr().is_multiple_of(4) => swap!(AtomicU32, u32),
+        2 if at.addr().is_multiple_of(2) => swap!(AtomicU16, u16),
+        1 => swap!(AtomicU8, u8),
+        _ => {
+            let (mut before, mut expected) = ([0u8; 16], [0u8; 16]);
+            compare.copy_to(BytesMut::from(&mut expected[..len]));
+            let _locked = Locked::new(lock);
+            element.as_bytes().copy_to(BytesMut::from(&mut before[..len]));
+            if before == expected {
+                new.copy_to(element);
+            }
+            Bytes::from(&before[..len]).copy_to(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::lend_mut;
+
+    #[test]
+    fn threads_lose_nothing_whatever_the_elements() {
+        const EACH: u64 = 2000;
+        // At 0 an integer, at 8 a float, at 17 an unaligned integer, at 32 a complex number, all changed at once.
+        let memory = oxmpi_os::memory::Memory::zeroed(64, 64).unwrap();
+        let lock = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let sum = |scalar, at, len, one: &[u8]| {
+                            let accumulator = Accumulator::new(Op::Sum, scalar).unwrap();
+                            let right = memory.bytes(at, len).unwrap();
+                            accumulator.apply(Bytes::from(one), right, None, &lock);
+                        };
+                        sum(Scalar::I64, 0, 8, &1i64.to_ne_bytes());
+                        sum(Scalar::F64, 8, 8, &1f64.to_ne_bytes());
+                        sum(Scalar::I64, 17, 8, &1i64.to_ne_bytes());
+                        sum(Scalar::C64, 32, 16, &[1f64.to_ne_bytes(), 2f64.to_ne_bytes()].concat());
+                    }
+                });
+            }
+        });
+        let word = |at| <[u8; 8]>::try_from(memory.bytes(at, 8).unwrap().as_bytes().to_vec()).unwrap();
+        assert_eq!(u64::from_ne_bytes(word(0)), 4 * EACH);
+        assert_eq!(f64::from_ne_bytes(word(8)), 4.0 * EACH as f64);
+        assert_eq!(u64::from_ne_bytes(word(17)), 4 * EACH);
+        assert_eq!(f64::from_ne_bytes(word(40)), 8.0 * EACH as f64);
+    }
+
+    #[test]
+    fn derived_elements_and_old_values() {
+        let lock = AtomicU64::new(0);
+        let int = Layout::basic(4, 4);
+        let every_other = Arc::new(Layout::hvector(3, 1, 8, &int).unwrap());
+        let mut target = [10i32, 11, 12, 13, 14, 15];
+        let mut old = [0u8; 8];
+        lend_mut(&mut target, |buffer| {
+            let strided = buffer.cast(1, &every_other).unwrap();
+            let accumulator = Accumulator::new(Op::Max, Scalar::I32).unwrap();
+            let left: Vec<u8> = [5i32, 100].iter().flat_map(|v| v.to_ne_bytes()).collect();
+            let old = BytesMut::from(&mut old[..]);
+            accumulator.accumulate(Bytes::from(&left[..]), &strided, 4, Some(old), &lock).unwrap();
+        });
+        assert_eq!(target, [10, 11, 12, 13, 100, 15]);
+        assert_eq!(old[..4], 12i32.to_ne_bytes());
+        assert_eq!(old[4..], 14i32.to_ne_bytes());
+    }
+
+    #[test]
+    fn pairs_keep_their_padding() {
+        let lock = AtomicU64::new(0);
+        let accumulator = Accumulator::new(Op::MaxLoc, Scalar::I16I32).unwrap();
+        let layout = accumulator.element_layout();
+        let mut target = vec![7u8; 16];
+        target[0..2].copy_from_slice(&1i16.to_ne_bytes());
+        target[8..10].copy_from_slice(&9i16.to_ne_bytes());
+        let mut left = Vec::new();
+        for (value, index) in [(3i16, 30i32), (4, 40)] {
+            left.extend(value.to_ne_bytes());
+            left.extend(index.to_ne_bytes());
+        }
+        lend_mut(&mut target, |buffer| {
+            let pairs = buffer.cast(2, &layout).unwrap();
+            accumulator.accumulate(Bytes::from(&left[..]), &pairs, 0, None, &lock).unwrap();
+        });
+        assert_eq!(target[..8], [3, 0, 7, 7, 30, 0, 0, 0]);
+        assert_eq!(target[8..], [9, 0, 7, 7, 7, 7, 7, 7]);
+    }
+
+    #[test]
+    fn compare_and_swap_of_every_length() {
+        let lock = AtomicU64::new(0);
+        for (at, len) in [(0, 1), (2, 2), (4, 4), (8, 8), (16, 16), (33, 8)] {
+            let memory = oxmpi_os::memory::Memory::zeroed(64, 64).unwrap();
+            let (new, zero, mut old) = ([5u8; 16], [0u8; 16], [9u8; 16]);
+            for expected in [0u8, 5] {
+                let element = memory.bytes(at, len).unwrap();
+                let (new, compare) = (Bytes::from(&new[..len]), Bytes::from(&zero[..len]));
+                compare_and_swap(new, compare, element, BytesMut::from(&mut old[..len]), &lock);
+                assert_eq!(old[..len], vec![expected; len]);
+            }
+            assert_eq!(memory.bytes(at, len).unwrap().as_bytes().to_vec(), vec![5; len]);
+        }
+    }
+}

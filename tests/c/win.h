@@ -1,0 +1,45 @@
+/* What the tests of windows share: the three kinds of memory that windows lie in, and errors as codes. */
+#ifndef WIN_H
+#define WIN_H
+
+#include "check.h"
+
+/* How a window gets its memory. */
+enum memory { ALLOCATED, FROM_HEAP, ORDINARY, KINDS };
+
+static const char *const memory_names[] = {"MPI_Win_allocate", "MPI_Alloc_mem", "malloc"};
+
+struct window {
+    MPI_Win win;
+    void *base;
+    enum memory kind;
+};
+
+/* A window of so many bytes, zero at first; its errors come back as codes. */
+static inline struct window make_window(enum memory kind, MPI_Aint bytes, int disp_unit, MPI_Comm comm)
+{
+    struct window w = {MPI_WIN_NULL, NULL, kind};
+    if (kind == ALLOCATED) {
+        CHECK_OK(MPI_Win_allocate(bytes, disp_unit, MPI_INFO_NULL, comm, &w.base, &w.win));
+    } else {
+        if (kind == FROM_HEAP)
+            CHECK_OK(MPI_Alloc_mem(bytes, MPI_INFO_NULL, &w.base));
+        else
+            w.base = allocate((size_t) bytes);
+        CHECK_OK(MPI_Win_create(w.base, bytes, disp_unit, MPI_INFO_NULL, comm, &w.win));
+    }
+    memset(w.base, 0, (size_t) bytes);
+    CHECK_OK(MPI_Win_set_errhandler(w.win, MPI_ERRORS_RETURN));
+    MPI_Barrier(comm);
+    return w;
+}
+
+static inline void free_window(struct window *w)
+{
+    CHECK_OK(MPI_Win_free(&w->win));
+    CHECK(w->win == MPI_WIN_NULL);
+    if (w->kind == FROM_HEAP) CHECK_OK(MPI_Free_mem(w->base));
+    if (w->kind == ORDINARY) free(w->base);
+}
+
+#endif

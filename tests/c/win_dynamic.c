@@ -1,0 +1,104 @@
+// ranks: 1 2 4 7
+/* Dynamic windows: memory of both kinds comes and goes, is accessed by its address, also in the middle; what is not attached
+ * is refused. */
+#include "win.h"
+
+enum { PIECES = 5, BYTES = 40000 };
+
+static MPI_Win win;
+
+static void use(void *mine, MPI_Aint *theirs, int to, int from, int turn)
+{
+    MPI_Aint address = (MPI_Aint) mine;
+    MPI_Allgather(&address, 1, MPI_AINT, theirs, 1, MPI_AINT, MPI_COMM_WORLD);
+    unsigned char out[3000], in[3000];
+    pattern_fill(out, sizeof out, (unsigned) (rank + turn));
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+    CHECK_OK(MPI_Put(out, sizeof out, MPI_BYTE, to, MPI_Aint_add(theirs[to], 100), sizeof out, MPI_BYTE, win));
+    CHECK_OK(MPI_Win_flush(to, win));
+    CHECK_OK(MPI_Get(in, sizeof in, MPI_BYTE, to, MPI_Aint_add(theirs[to], 100), sizeof in, MPI_BYTE, win));
+    long one = 1, old;
+    CHECK_OK(MPI_Accumulate(&one, 1, MPI_LONG, to, theirs[to], 1, MPI_LONG, MPI_SUM, win));
+    CHECK_OK(MPI_Win_flush(to, win));
+    CHECK_OK(MPI_Fetch_and_op(&one, &old, MPI_LONG, to, theirs[to], MPI_NO_OP, win));
+    CHECK_OK(MPI_Win_unlock(to, win));
+    CHECK_EQ(memcmp(out, in, sizeof out), 0);
+    CHECK(old >= 1);
+    MPI_Datatype two;
+    MPI_Type_vector(2, 1, 500, MPI_LONG, &two);
+    MPI_Type_commit(&two);
+    long values[2] = {rank, rank + 1};
+    CHECK_OK(MPI_Win_fence(0, win));
+    CHECK_OK(MPI_Put(values, 2, MPI_LONG, to, theirs[to] + 8000, 1, two, win));
+    CHECK_OK(MPI_Win_fence(0, win));
+    MPI_Type_free(&two);
+    CHECK_EQ(pattern_differs((char *) mine + 100, 3000, (unsigned) (from + turn)), -1);
+    CHECK_EQ(*(long *) mine, 1);
+    CHECK(((long *) mine)[1000] == from && ((long *) mine)[1500] == from + 1);
+}
+
+int main(int argc, char **argv)
+{
+    check_begin(&argc, &argv);
+    MPI_Aint *theirs = allocate(sizeof(MPI_Aint) * (size_t) size);
+    int to = (rank + 1) % size, from = (rank + size - 1) % size;
+    CHECK_OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    for (int heap = 0; heap < 2; heap++) {
+        void *all[PIECES];
+        for (int i = 0; i < PIECES; i++) {
+            check_where("piece %d, %s", i, heap ? "MPI_Alloc_mem" : "malloc");
+            if (heap) CHECK_OK(MPI_Alloc_mem(BYTES, MPI_INFO_NULL, &all[i]));
+            else all[i] = allocate(BYTES);
+            memset(all[i], 0, BYTES);
+            CHECK_OK(MPI_Win_attach(win, all[i], BYTES));
+            CHECK_CLASS(MPI_Win_attach(win, (char *) all[i] + 10, 10), MPI_ERR_RMA_ATTACH);
+        }
+        for (int i = 0; i < PIECES; i++) use(all[i], theirs, to, from, i);
+        check_where("what is not attached, %s", heap ? "MPI_Alloc_mem" : "malloc");
+        CHECK_OK(MPI_Win_detach(win, all[2]));
+        CHECK_CLASS(MPI_Win_detach(win, all[2]), MPI_ERR_BASE);
+        MPI_Aint gone = (MPI_Aint) all[2], edge = (MPI_Aint) all[1] + BYTES - 4;
+        MPI_Allgather(&gone, 1, MPI_AINT, theirs, 1, MPI_AINT, MPI_COMM_WORLD);
+        long value = -1;
+        CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+        int code = MPI_Get(&value, 1, MPI_LONG, to, theirs[to], 1, MPI_LONG, win), class = code;
+        int flushed = MPI_Win_flush(to, win);
+        CHECK_CLASS(code != MPI_SUCCESS ? code : flushed, MPI_ERR_RMA_RANGE);
+        code = MPI_Accumulate(&value, 1, MPI_LONG, to, theirs[to], 1, MPI_LONG, MPI_SUM, win);
+        flushed = MPI_Win_unlock(to, win);
+        CHECK_CLASS(code != MPI_SUCCESS ? code : flushed, MPI_ERR_RMA_RANGE);
+        CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win));
+        CHECK_CLASS(MPI_Put(&value, 1, MPI_LONG, rank, edge, 1, MPI_LONG, win), MPI_ERR_RMA_RANGE);
+        CHECK_OK(MPI_Win_unlock(rank, win));
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = 0; i < PIECES; i++) {
+            if (i != 2) CHECK_OK(MPI_Win_detach(win, all[i]));
+            if (heap) MPI_Free_mem(all[i]);
+            else free(all[i]);
+        }
+    }
+    check_where("more regions than are listed");
+    enum { MANY = 300 };
+    char *many = allocate(MANY * 16);
+    memset(many, 0, MANY * 16);
+    for (int i = 0; i < MANY; i++) CHECK_OK(MPI_Win_attach(win, many + 16 * i, 8));
+    MPI_Aint address = (MPI_Aint) many;
+    MPI_Allgather(&address, 1, MPI_AINT, theirs, 1, MPI_AINT, MPI_COMM_WORLD);
+    CHECK_OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < MANY; i++) {
+        long value = i + rank;
+        CHECK_OK(MPI_Put(&value, 1, MPI_LONG, to, theirs[to] + 16 * i, 1, MPI_LONG, win));
+    }
+    CHECK_OK(MPI_Win_unlock_all(win));
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < MANY; i++) CHECK_EQ(*(long *) (many + 16 * i), i + from);
+    for (int i = MANY; i-- > 0;) CHECK_OK(MPI_Win_detach(win, many + 16 * i));
+    free(many);
+    int *unused;
+    MPI_Aint bytes;
+    CHECK_CLASS(MPI_Win_shared_query(win, 0, &bytes, &to, &unused), MPI_ERR_RMA_FLAVOR);
+    CHECK_OK(MPI_Win_free(&win));
+    free(theirs);
+    return check_end();
+}
