@@ -196,6 +196,7 @@ programs! {
     intercomm_dup_split
     intercomm_merge
     intercomm_p2p
+    large_counts
     mpit_categories
     mpit_cvars
     mpit_effects

@@ -161,7 +161,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if there is no such request.
     pub fn test_raw(&self, request: u64) -> Result<Option<Completion>> {
-        self.look(|domain| take(domain, request))
+        self.look_again(|domain| take(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
     /// Asks without freeing (MPI_Request_get_status).
@@ -169,7 +169,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if there is no such request.
     pub fn peek_raw(&self, request: u64) -> Result<Option<Completion>> {
-        self.look(|domain| peek(domain, request))
+        self.look_again(|domain| peek(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
     /// Asks for all without freeing (MPI_Request_get_status_all): what each says if all are complete.
@@ -232,7 +232,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<bool> {
-        self.look(|domain| {
+        let question = |domain: &mut Domain<F>| {
             for &request in requests {
                 if peek(domain, request)?.is_none() {
                     return Ok(false);
@@ -244,7 +244,8 @@ impl<F: Fabric> Process<F> {
                 }
             }
             Ok(true)
-        })
+        };
+        self.look_again(question, |answer| matches!(answer, Ok(false)))
     }
 
     /// Waits for one of several (MPI_Waitany). `None` if there is none to wait for.
@@ -266,7 +267,7 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look(|domain| take_first(domain, requests)).map(Some)
+        self.look_again(|domain| take_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
     }
 
     /// Waits for at least one of several (MPI_Waitsome). `None` if there is none to wait for.
@@ -292,7 +293,11 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look(|domain| take_some(domain, requests)).map(Some)
+        self.look_again(
+            |domain| take_some(domain, requests),
+            |answer| matches!(answer, Ok(done) if done.is_empty()),
+        )
+        .map(Some)
     }
 
     /// The context in which a request or a matched message is: its communicator's, for the error handler that counts.

@@ -29,7 +29,12 @@ impl<F: Fabric> Process<F> {
         let tag = tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
         let context = comm.team.point_to_point;
-        let found = self.look(|domain| domain.lane.take_message(context, source, tag)).map_err(of_fault)?;
+        let found = self
+            .look_again(
+                |domain| domain.lane.take_message(context, source, tag),
+                |found| matches!(found, Ok(None)),
+            )
+            .map_err(of_fault)?;
         Ok(found.map(|(message, completion)| (message.raw(), completion)))
     }
 

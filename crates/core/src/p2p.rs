@@ -422,7 +422,7 @@ impl<F: Fabric> Process<F> {
         }
         let Some(domain) = self.domain.home() else { return false };
         // MPI_ANY_SOURCE is -1, just before the ranks.
-        (source as u32).wrapping_add(1) <= self.home
+        (source as u32).wrapping_add(1) < self.probed
             && !domain.lane.has_unexpected(WORLD)
             && domain.lane.is_calm()
             && !domain.goes_on_above()
@@ -436,7 +436,8 @@ impl<F: Fabric> Process<F> {
         let tag = tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some(NO_PROCESS)) };
         let context = comm.team.point_to_point;
-        self.look(|domain| domain.lane.probe(context, source, tag)).map_err(of_fault)
+        self.look_again(|domain| domain.lane.probe(context, source, tag), |found| matches!(found, Ok(None)))
+            .map_err(of_fault)
     }
 
     /// Waits until a message is there (MPI_Probe).

@@ -45,6 +45,11 @@ pub struct Process<F> {
     pub(crate) rank: u32,
     /// Ranks of the world that are processes of the same numbers: all, or, in a job that was spawned, none.
     pub(crate) home: u32,
+    /// One more than the sources of the world (MPI_ANY_SOURCE among them) at which a probe may look shortly; 0 if a probe
+    /// in vain leaves the processor to others.
+    pub(crate) probed: u32,
+    /// There are more ranks than processors: a question in vain leaves the processor to others.
+    is_crowded: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
@@ -352,6 +357,7 @@ impl<F: Fabric> Process<F> {
     /// Process `number` of a job that has the processes `job`, among others of its launcher.
     pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
         let (rank, base) = (number, job.start);
+        let is_crowded = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
         // In this order, so that all processes know them by the same indices.
         let map = RankMap::new(job.clone().collect());
@@ -394,6 +400,8 @@ impl<F: Fabric> Process<F> {
         Process {
             rank,
             home: if base == 0 { job.end } else { 0 },
+            probed: if base == 0 && !is_crowded { job.end.saturating_add(1) } else { 0 },
+            is_crowded,
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
@@ -481,6 +489,21 @@ impl<F: Fabric> Process<F> {
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
         self.look_all(|domain, _| question(domain))
+    }
+
+    /// As [`Process::look`] for a question that the program asks again and again as long as the answer is `in_vain`. With more
+    /// ranks than processors it asks for something that another one must do, perhaps on this very processor.
+    #[inline]
+    pub(crate) fn look_again<R>(
+        &self,
+        question: impl FnOnce(&mut Domain<F>) -> R,
+        in_vain: impl FnOnce(&R) -> bool,
+    ) -> R {
+        let answer = self.look(question);
+        if self.is_crowded && in_vain(&answer) {
+            std::thread::yield_now();
+        }
+        answer
     }
 
     /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.

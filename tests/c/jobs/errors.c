@@ -61,17 +61,6 @@ int main(int argc, char **argv)
         int two[2] = {1, 2}, one;
         MPI_Sendrecv(two, 2, MPI_INT, rank, 0, &one, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    if (!strcmp(what, "unsupported")) {
-        MPI_Register_datarep("none", NULL, NULL, NULL, NULL);
-    }
-    if (!strcmp(what, "unsupported-return")) {
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-        tell(MPI_Register_datarep("none", NULL, NULL, NULL, NULL));
-        MPI_Barrier(MPI_COMM_WORLD);
-        MPI_Finalize();
-        return 0;
-    }
     if (!strcmp(what, "initial")) {
         MPI_Errhandler world, self;
         MPI_Comm_get_errhandler(MPI_COMM_WORLD, &world);

@@ -113,15 +113,6 @@ fn a_user_handler_may_end_the_program() {
 }
 
 #[test]
-fn functions_that_are_not_there() {
-    let p = compile(&["jobs/errors"]);
-    fails(&p, "unsupported", 55, "MPI_Register_datarep: MPI_ERR_UNSUPPORTED_OPERATION: ");
-    let outcome = errors(&p, &["unsupported-return"]);
-    outcome.is_fine(3, "class unsupported length right: MPI_ERR_UNSUPPORTED_OPERATION: ");
-    assert_eq!(outcome.out.matches("MPI_Register_datarep").count(), 3, "{outcome:?}");
-}
-
-#[test]
 fn a_returned_error_tells_function_and_value() {
     let p = compile(&["jobs/errors"]);
     errors(&p, &["return"]).is_fine(3, "MPI_Send: dest is 99; the communicator has the ranks 0 to 2");

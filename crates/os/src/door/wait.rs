@@ -96,6 +96,11 @@ impl Door {
         }
     }
 
+    /// Whether there are more ranks on this node than processors.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
+    }
+
     /// The door of a process that sleeps on these descriptors (rule 6).
     pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
         Door { alarm: Some(Alarm::new(poller)), ..self }

@@ -147,7 +147,7 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_RMA_SYNC if there is none.
     pub fn test_window(&self, window: &Window) -> Result<bool> {
         let (end, _) = self.end_of_exposure(window, "MPI_Win_test")?;
-        let over = self.look(|_| window.exposure.control.completed() >= end);
+        let over = self.look_again(|_| window.exposure.control.completed() >= end, |over| !over);
         if over {
             self.end_exposure(window, end);
         }

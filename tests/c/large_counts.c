@@ -1,0 +1,124 @@
+// ranks: 1 2
+// More than 2^31 elements in one call. The buffers are long, the memory is not: the same pages are mapped again and again.
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
+        }                                                                             \
+    } while (0)
+
+enum { PIECE = 1 << 23 };
+static const MPI_Count LONG = (1LL << 31) + PIECE;
+
+/* LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
+static unsigned char *long_buffer(int fill)
+{
+    int fd = memfd_create("piece", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, PIECE) == 0);
+    unsigned char *start = mmap(NULL, LONG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(start != MAP_FAILED);
+    for (MPI_Count at = 0; at < LONG; at += PIECE) {
+        void *here = mmap(start + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+        CHECK(here == start + at);
+    }
+    close(fd);
+    memset(start, fill, PIECE);
+    return start;
+}
+
+static int is_all(const unsigned char *buffer, int value)
+{
+    for (int i = 0; i < PIECE; i++)
+        if (buffer[i] != value) return 0;
+    return 1;
+}
+
+static void count_is(const MPI_Status *status, MPI_Datatype type, MPI_Count wanted)
+{
+    MPI_Count count;
+    CHECK(MPI_Get_count_c(status, type, &count) == MPI_SUCCESS && count == wanted);
+    int small;
+    CHECK(MPI_Get_count(status, type, &small) == MPI_SUCCESS);
+    CHECK(small == (wanted > 0x7fffffff ? MPI_UNDEFINED : (int) wanted));
+}
+
+int main(int argc, char **argv)
+{
+    int rank, size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    unsigned char *from = long_buffer(10 + rank), *to = long_buffer(0);
+    int other = (rank + 1) % size;
+    MPI_Status status;
+
+    // A message of more bytes than an int counts.
+    CHECK(MPI_Sendrecv_c(from, LONG, MPI_BYTE, other, 1, to, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD, &status) ==
+          MPI_SUCCESS);
+    count_is(&status, MPI_BYTE, LONG);
+    CHECK(is_all(to, 10 + other));
+
+    // As many by an int form, whose elements are long.
+    memset(to, 0, PIECE);
+    MPI_Datatype piece;
+    MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
+    MPI_Type_commit(&piece);
+    int pieces = (int) (LONG / PIECE);
+    CHECK(MPI_Sendrecv(from, pieces, piece, other, 2, to, pieces, piece, other, 2, MPI_COMM_WORLD, &status) ==
+          MPI_SUCCESS);
+    count_is(&status, piece, pieces);
+    count_is(&status, MPI_BYTE, LONG);
+    CHECK(is_all(to, 10 + other));
+
+    // A type that is longer than an int counts, with a hole.
+    MPI_Datatype longest;
+    MPI_Count lengths[2] = {LONG / 2 - 1, LONG / 2}, places[2] = {0, LONG / 2};
+    CHECK(MPI_Type_create_hindexed_c(2, lengths, places, MPI_BYTE, &longest) == MPI_SUCCESS);
+    MPI_Type_commit(&longest);
+    MPI_Count bytes;
+    MPI_Type_size_c(longest, &bytes);
+    int small;
+    MPI_Type_size(longest, &small);
+    CHECK(bytes == LONG - 1 && small == MPI_UNDEFINED);
+    memset(to, 0, PIECE);
+    CHECK(MPI_Sendrecv(from, 1, longest, other, 3, to, 1, longest, other, 3, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+    count_is(&status, longest, 1);
+    CHECK(is_all(to, 10 + other));
+
+    // Collectives.
+    memset(from, rank == 0 ? 77 : 0, PIECE);
+    CHECK(MPI_Bcast_c(from, LONG, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(is_all(from, 77));
+    memset(from, 1, PIECE);
+    memset(to, 0, PIECE);
+    CHECK(MPI_Allreduce_c(from, to, LONG, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(is_all(to, 1));
+
+    // One-sided: the far end of the window.
+    MPI_Win win;
+    memset(to, 0, PIECE);
+    CHECK(MPI_Win_create_c(to, LONG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) == MPI_SUCCESS);
+    memset(from, 50 + rank, PIECE);
+    MPI_Win_fence(0, win);
+    CHECK(MPI_Put_c(from, LONG, MPI_BYTE, other, 0, LONG, MPI_BYTE, win) == MPI_SUCCESS);
+    MPI_Win_fence(0, win);
+    CHECK(is_all(to, 50 + other));
+    MPI_Win_free(&win);
+
+    MPI_Type_free(&longest);
+    MPI_Type_free(&piece);
+    munmap(from, LONG);
+    munmap(to, LONG);
+    MPI_Finalize();
+    if (rank == 0) puts("ok");
+    return 0;
+}
