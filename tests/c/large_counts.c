@@ -1,4 +1,5 @@
-// ranks: 1 2
+// ranks: 2
+// not over: tcp, because it moves 30 GB through one connection; large_message.c moves 2
 // More than 2^31 elements in one call. The buffers are long, the memory is not: the same pages are mapped again and again.
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -62,10 +63,12 @@ int main(int argc, char **argv)
     MPI_Status status;
 
     // A message of more bytes than an int counts.
-    CHECK(MPI_Sendrecv_c(from, LONG, MPI_BYTE, other, 1, to, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD, &status) ==
-          MPI_SUCCESS);
-    count_is(&status, MPI_BYTE, LONG);
-    CHECK(is_all(to, 10 + other));
+    if (rank == 0) CHECK(MPI_Send_c(from, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
+    if (rank == 1) {
+        CHECK(MPI_Recv_c(to, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+        count_is(&status, MPI_BYTE, LONG);
+        CHECK(is_all(to, 10 + other));
+    }
 
     // As many by an int form, whose elements are long.
     memset(to, 0, PIECE);
@@ -73,11 +76,13 @@ int main(int argc, char **argv)
     MPI_Type_contiguous(PIECE, MPI_BYTE, &piece);
     MPI_Type_commit(&piece);
     int pieces = (int) (LONG / PIECE);
-    CHECK(MPI_Sendrecv(from, pieces, piece, other, 2, to, pieces, piece, other, 2, MPI_COMM_WORLD, &status) ==
-          MPI_SUCCESS);
-    count_is(&status, piece, pieces);
-    count_is(&status, MPI_BYTE, LONG);
-    CHECK(is_all(to, 10 + other));
+    if (rank == 1) CHECK(MPI_Send(from, pieces, piece, other, 2, MPI_COMM_WORLD) == MPI_SUCCESS);
+    if (rank == 0) {
+        CHECK(MPI_Recv(to, pieces, piece, other, 2, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+        count_is(&status, piece, pieces);
+        count_is(&status, MPI_BYTE, LONG);
+        CHECK(is_all(to, 10 + other));
+    }
 
     // A type that is longer than an int counts, with a hole.
     MPI_Datatype longest;
@@ -90,9 +95,12 @@ int main(int argc, char **argv)
     MPI_Type_size(longest, &small);
     CHECK(bytes == LONG - 1 && small == MPI_UNDEFINED);
     memset(to, 0, PIECE);
-    CHECK(MPI_Sendrecv(from, 1, longest, other, 3, to, 1, longest, other, 3, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
-    count_is(&status, longest, 1);
-    CHECK(is_all(to, 10 + other));
+    if (rank == 0) CHECK(MPI_Send(from, 1, longest, other, 3, MPI_COMM_WORLD) == MPI_SUCCESS);
+    if (rank == 1) {
+        CHECK(MPI_Recv(to, 1, longest, other, 3, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+        count_is(&status, longest, 1);
+        CHECK(is_all(to, 10 + other));
+    }
 
     // Collectives.
     memset(from, rank == 0 ? 77 : 0, PIECE);

@@ -209,6 +209,9 @@ mpi! {
     /// MPI-5.0 section 11.10.5. The null handle if the other process belongs to another mpirun. Test: tests/c/join.c.
     fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_join, |library| {
+            if intercomm.is_null() {
+                return Err(null("intercomm"));
+            }
             let universe = library.client.segment().boot().job_id;
             let made = library.process.join(universe, |mine| introduced(fd, mine))?;
             match made {

@@ -197,6 +197,7 @@ programs! {
     intercomm_merge
     intercomm_p2p
     large_counts
+    large_message
     mpit_categories
     mpit_cvars
     mpit_effects

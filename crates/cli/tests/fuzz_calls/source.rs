@@ -10,7 +10,7 @@ use oxmpi_abi::types::HANDLE_TYPES;
 
 /// What is not called: what ends the job, what starts others, and what waits for others and has no argument that keeps
 /// it from that.
-const NEVER: [&str; 10] = [
+const NEVER: [&str; 11] = [
     "MPI_Abort",
     "MPI_Buffer_detach",
     "MPI_Buffer_detach_c",
@@ -21,6 +21,8 @@ const NEVER: [&str; 10] = [
     "MPI_Finalize",
     "MPI_Init",
     "MPI_Init_thread",
+    // It may set the eager limit to 0, and then sends wait for receives.
+    "MPI_T_cvar_write",
 ];
 
 /// What may wait for somebody: it gets no valid object (with or without `_c`).
@@ -290,6 +292,8 @@ fn draw(id: FuncId, param: &Param<'_>) -> String {
             "attribute_val" if id.name().contains("get") || id.name().contains("Get") => "room()",
             "base" | "location" | "extra_state" | "attribute_val" | "obj_handle" | "user_data" => "place()",
             "logical_true" | "logical_false" => "place()",
+            // MPI_IN_PLACE is no place of theirs.
+            _ if id.name().starts_with("MPI_T_") => "place()",
             _ => "buffer()",
         }
         .to_owned(),
