@@ -38,6 +38,10 @@ struct Users {
 
 /// The process is a rank from now on, for one user more; with `threads` for calls from several threads.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
+    if library::is_forked() {
+        // It has the rank's memory, and is not the rank. Another thread may have held the lock when it was forked off.
+        return library::library();
+    }
     let mut users = locked(&USERS);
     if users.has_left {
         let text = "called when the program ends: its other processes were told so";
@@ -64,6 +68,9 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
 
 /// One user less. The last one first waits until all that was sent is with its receivers.
 pub(crate) fn exit(library: &'static Running) {
+    if library::is_forked() {
+        return;
+    }
     let mut is_quiet = false;
     loop {
         let mut users = locked(&USERS);

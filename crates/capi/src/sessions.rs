@@ -158,7 +158,7 @@ unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
     let name = unsafe { strings::text(name, "pset_name") }?;
     let [world, own] = PROCESS_SETS.map(|set| set.as_bytes().eq_ignore_ascii_case(name));
     if world {
-        return Group::contiguous(0, library.process.size());
+        return library.process.world().group();
     }
     if own {
         return Group::contiguous(library.process.rank(), 1);

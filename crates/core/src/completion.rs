@@ -178,7 +178,10 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
         check_all(self, &mut self.domain.lock(), requests)?;
-        self.look(|domain| requests.iter().map(|request| peek(domain, *request)).collect())
+        self.look_again(
+            |domain| requests.iter().map(|request| peek(domain, *request)).collect(),
+            |answer| matches!(answer, Ok(None)),
+        )
     }
 
     /// Asks for one of several without freeing (MPI_Request_get_status_any): the outer `None` if there is none to ask for.
@@ -189,7 +192,7 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look(|domain| peek_first(domain, requests)).map(Some)
+        self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
     }
 
     /// Asks for several without freeing (MPI_Request_get_status_some). `None` if there is none to ask for.
@@ -200,7 +203,8 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look(|domain| peek_some(domain, requests)).map(Some)
+        self.look_again(|domain| peek_some(domain, requests), |answer| matches!(answer, Ok(done) if done.is_empty()))
+            .map(Some)
     }
 
     /// Checks that all are requests, unless it was told not to ([`Process::without_checks`]).

@@ -109,9 +109,19 @@ impl<F: Fabric> Domain<F> {
                 self.open_agreements(&team);
                 self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message));
             }
-            (_, None) => self.failures.early.push(notice),
+            (_, None) => self.keep_early(notice),
             // No process of this library says such a thing.
             (_, Some(_)) => {}
+        }
+    }
+
+    /// A notice for a communicator that this process has not made yet, or has closed. A decision can only be of the second
+    /// kind, because it needs this process's contribution.
+    fn keep_early(&mut self, notice: Notice) {
+        if Text::is_decision(&notice.text) {
+            self.lane.forget_context(notice.context);
+        } else {
+            self.failures.early.push(notice);
         }
     }
 
@@ -288,7 +298,7 @@ impl<F: Fabric> Process<F> {
 
     /// Lets everything go on that can, so that what others have said is known.
     pub fn hear(&self) {
-        self.look(|_| ());
+        self.look_again(|_| (), |()| true);
     }
 
     /// The program knows of the first `count` processes of [`Process::failed`]: receives from anybody wait again, if there

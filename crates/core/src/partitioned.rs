@@ -295,12 +295,13 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if the request is no partitioned receive; MPI_ERR_ARG if there is no such partition.
     pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
-        self.look(|domain| {
+        let question = |domain: &mut Domain<F>| {
             let key = key_of(domain, request, Side::Receive)?;
             let Some(Kept::Receive(receiving)) = domain.kept.get(key) else { return Ok(false) };
             let has_arrived = receiving.has_arrived(partition)?;
             Ok(has_arrived || domain.lane.is_inactive(RequestId::from_raw(request)))
-        })
+        };
+        self.look_again(question, |answer| matches!(answer, Ok(false)))
     }
 }
 

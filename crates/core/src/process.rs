@@ -9,7 +9,7 @@ use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
 use crate::task::{Stand, Task};
-use crate::tool::{Calls, Notes, Peaks, Tool};
+use crate::tool::{Calls, Notes, Peaks, Seen, Tool};
 use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Run, UserReduction};
@@ -524,7 +524,20 @@ impl<F: Fabric> Process<F> {
     /// Looks until a user's function is due, or until the end; only then the question is asked.
     #[inline]
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<F, R, Q> {
-        self.enter(|domain| {
+        let (looked, seen) = self.look_once_untold(question);
+        if let Some(seen) = seen {
+            self.tool.tell(seen);
+        }
+        looked
+    }
+
+    /// As [`Process::look_once`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    #[inline]
+    fn look_once_untold<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
+        &self,
+        question: Q,
+    ) -> (Looked<F, R, Q>, Option<Seen>) {
+        self.enter_untold(|domain| {
             let came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
@@ -555,11 +568,21 @@ impl<F: Fabric> Process<F> {
     /// they are woken.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
+        let (result, seen) = self.enter_untold(f);
+        if let Some(seen) = seen {
+            self.tool.tell(seen);
+        }
+        result
+    }
+
+    /// As [`Process::enter`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    #[inline]
+    fn enter_untold<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
         // A process that is observed has threads (`observe`), so that the others ask one question only.
         if !self.threaded.load(Ordering::Relaxed) {
-            return result;
+            return (result, None);
         }
         let wake = domain.lane.take_news();
         let seen = self.tool.collect(&mut domain);
@@ -567,10 +590,7 @@ impl<F: Fabric> Process<F> {
         if wake && let Some(door) = &self.door {
             door.ring_own();
         }
-        if let Some(seen) = seen {
-            self.tool.tell(seen);
-        }
-        result
+        (result, seen)
     }
 
     /// Whether several threads may be in.
@@ -634,6 +654,11 @@ impl<F: Fabric> Process<F> {
         let mut at_once = false;
         loop {
             let mut came = false;
+            // A tool's function may call MPI and wait: another thread shall look at the sockets meanwhile.
+            if self.tool.is_observed() {
+                wait.end_turn();
+            }
+            let mut heard = None;
             let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
@@ -647,11 +672,20 @@ impl<F: Fabric> Process<F> {
                 }
                 Next::Sleep(sleepy) => {
                     announce();
-                    let last = self.look_once(|domain, came| {
+                    let (last, seen) = self.look_once_untold(|domain, came| {
                         question(domain)
                             .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })
                     });
                     match last {
+                        last if seen.is_some() => {
+                            sleepy.cancel();
+                            let (answer, due) = match last {
+                                Looked::Answered(answer) => (answer.ok(), None),
+                                Looked::Due(due, _) => (None, Some(due)),
+                            };
+                            heard = seen.map(|seen| (seen, answer));
+                            due
+                        }
                         Looked::Answered(Ok(answer)) => {
                             sleepy.cancel();
                             return Some(answer);
@@ -673,6 +707,13 @@ impl<F: Fabric> Process<F> {
                     }
                 }
             };
+            if let Some((seen, answer)) = heard {
+                wait.end_turn();
+                self.tool.tell(seen);
+                if answer.is_some() {
+                    return answer;
+                }
+            }
             if let Some(due) = due {
                 // It may take long: another thread shall look at the sockets meanwhile.
                 wait.end_turn();

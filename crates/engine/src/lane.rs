@@ -186,6 +186,9 @@ impl<F: Fabric> Lane<F> {
     pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
         let index = self.state.contexts.adopt(team.id.partitioned());
         self.settle(index, team, false);
+        if team.is_revoked() {
+            self.state.revoke(index);
+        }
         index
     }
 

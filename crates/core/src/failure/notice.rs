@@ -42,6 +42,11 @@ impl Text {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
+    /// Whether this text is a decision's, whatever the number of processes.
+    pub(crate) fn is_decision(bytes: &[u8]) -> bool {
+        bytes.first_chunk::<8>().is_some_and(|kind| u64::from_le_bytes(*kind) == DECISION)
+    }
+
     /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
     pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Text> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };

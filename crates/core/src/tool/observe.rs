@@ -79,6 +79,12 @@ impl Tool {
         collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(Seen::default))
     }
 
+    /// Whether somebody is to be told of what is seen.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.is_observed.load(Ordering::Relaxed)
+    }
+
     /// Tells it. Nothing may be locked.
     #[cold]
     pub(crate) fn tell(&self, seen: Seen) {

@@ -110,6 +110,13 @@ impl<F: Fabric> Lane<F> {
         self.state.me
     }
 
+    /// Forgets a context that messages have come for and that no team was opened for.
+    pub fn forget_context(&mut self, context: u32) {
+        if self.state.contexts.get(context).is_some_and(|own| own.team.is_none()) {
+            self.close_context(context);
+        }
+    }
+
     /// Whether nobody may talk in a context any more.
     pub fn is_revoked(&self, context: u32) -> bool {
         self.state.contexts.get(context).is_some_and(|own| own.revoked)
