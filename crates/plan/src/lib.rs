@@ -38,6 +38,7 @@ pub mod knowledge;
 mod plan;
 mod shape;
 pub mod table;
+mod trees;
 pub mod verify;
 
 pub use blocks::Blocks;
@@ -47,4 +48,4 @@ pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};
 pub use plan::AnyPlan;
-pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, make};
+pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make};

@@ -7,15 +7,20 @@ pub(crate) mod barrier;
 pub(crate) mod bcast;
 pub(crate) mod exchange;
 pub(crate) mod gather;
+pub(crate) mod halving;
 pub(crate) mod inter;
 pub(crate) mod reduce;
+pub(crate) mod reduce_scatter;
+pub(crate) mod reduce_tree;
+pub(crate) mod rings;
 pub(crate) mod scan;
 pub(crate) mod scatter;
+pub(crate) mod split_binary;
 
 use crate::burst::Burst;
 
 /// An algorithm as one rank runs it.
 pub(crate) trait Rounds {
-    /// Pushes the next few steps, at most five and possibly none. False: that was the last round.
+    /// Pushes the next few steps, at most six and possibly none. False: that was the last round.
     fn round(&mut self, steps: &mut Burst) -> bool;
 }
