@@ -1,4 +1,7 @@
 //! Every algorithm of the table, verified for every size to 64 and sampled sizes to 1024.
+//!
+//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64, and every fan-out and limit; `OXMPI_PLAN_CASES` is how many
+//! random calls are tried (1000).
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
@@ -11,6 +14,16 @@ use oxmpi_plan::{
 
 /// Sizes that are sampled: around powers of two, primes, and round numbers.
 const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 1024];
+
+/// Whether to take all the time there is.
+fn thorough() -> bool {
+    std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all")
+}
+
+/// How many random calls are tried.
+fn cases() -> u32 {
+    std::env::var("OXMPI_PLAN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
+}
 
 /// All roots of small teams, some of large ones.
 fn roots(collective: Collective, size: u32) -> Vec<u32> {
@@ -26,6 +39,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
     let mut roots = match size {
         _ if !rooted => vec![0],
         1..=17 => (0..size).collect(),
+        18..=64 if thorough() => (0..size).collect(),
         _ => vec![0, 1, size / 2 + 1, size - 1],
     };
     roots.dedup();
@@ -249,7 +263,9 @@ fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) ->
     };
     let pick = |at: usize| all[(turn as usize + at) % all.len()];
     match size {
-        1..=8 => all.iter().flat_map(|one| segments.iter().map(|s| parameters(*s, *one))).collect(),
+        _ if size <= 8 || thorough() && size <= 64 => {
+            all.iter().flat_map(|one| segments.iter().map(|s| parameters(*s, *one))).collect()
+        }
         _ => segments.iter().enumerate().map(|(at, segment)| parameters(*segment, pick(at))).collect(),
     }
 }
@@ -353,7 +369,7 @@ sweeps! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     /// Whatever the size, count, segment, window and order of completion.
     #[test]
