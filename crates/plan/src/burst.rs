@@ -6,7 +6,7 @@
 use crate::ir::{Action, After, Span, Step};
 
 /// The most steps an algorithm pushes in one round.
-const CAPACITY: usize = 6;
+const CAPACITY: usize = 5;
 
 /// A step that has been pushed. A mark of a step that was left out, because it moves nothing, is always complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@
 //! - [`blocks`], [`edges`]: blocks of different lengths, messages along the edges of a graph.
 //! - [`knowledge`]: values all ranks share, values only a root has, values two ranks agree on.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
+//! - [`cost`]: what a call takes, by a model of the machine.
 //! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ pub mod blocks;
 mod burst;
 pub mod call;
 mod choice;
+pub mod cost;
 pub mod edges;
 pub mod ir;
 pub mod knowledge;

@@ -3,8 +3,8 @@
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
 use oxmpi_plan::{
-    ALGORITHMS, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError, Restriction, Shared,
-    Step, choose, make,
+    ALGORITHMS, AlgorithmId, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError,
+    Restriction, Shared, Step, choose, make,
 };
 
 /// A member of a team.
@@ -140,23 +140,83 @@ fn plans_are_small_and_lazy() {
     assert_eq!(std::iter::from_fn(|| plan.next()).take(1000).count(), 1000);
 }
 
+/// A call of a regular collective.
+fn regular(collective: Collective, count: usize) -> Call {
+    let (count, commutative, in_place, root) = (Shared(count), true, false, 1);
+    match collective {
+        Collective::Barrier => Call::Barrier,
+        Collective::Bcast => Call::Bcast { root, bytes: count },
+        Collective::Gather => Call::Gather { root, block: count, in_place },
+        Collective::Scatter => Call::Scatter { root, block: count, in_place },
+        Collective::Allgather => Call::Allgather { block: count, in_place },
+        Collective::Alltoall => Call::Alltoall { block: count, in_place },
+        Collective::Reduce => Call::Reduce { root, count, commutative, in_place },
+        Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
+        Collective::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
+        Collective::Scan => Call::Scan { count, commutative, in_place },
+        Collective::Exscan => Call::Exscan { count, commutative, in_place },
+        _ => unreachable!("{collective} is not regular"),
+    }
+}
+
+/// All that the table has for such a call.
+fn legal(collective: Collective, size: u32) -> impl Iterator<Item = AlgorithmId> {
+    algorithms(collective).filter(move |id| id.algorithm().refusal(size, true).is_none())
+}
+
 #[test]
 fn teams_of_many_ranks_have_no_overflow() {
-    for collective in [Collective::Barrier, Collective::Bcast, Collective::Allreduce, Collective::Exscan] {
-        let (count, commutative, in_place) = (Shared(1 << 31), true, false);
-        let call = match collective {
-            Collective::Barrier => Call::Barrier,
-            Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
-            Collective::Bcast => Call::Bcast { root: 1, bytes: count },
-            _ => Call::Exscan { count, commutative, in_place },
-        };
-        let size = u32::MAX / 2;
-        for id in algorithms(collective).filter(|id| id.algorithm().refusal(size, true).is_none()) {
-            for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
-                let mut plan = make(id, member(rank, size), &call, &Parameters::default()).expect("legal");
-                let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
+    for collective in Collective::REGULAR {
+        let call = regular(collective, 1 << 31);
+        for size in [u32::MAX / 2, u32::MAX / 2 - 1, 1 << 30] {
+            for id in legal(collective, size) {
+                for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
+                    for fanout in [0, 2, 5, u32::MAX] {
+                        let parameters = Parameters { fanout, ..Parameters::default() };
+                        let mut plan = make(id, member(rank, size), &call, &parameters).expect("legal");
+                        let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
+                    }
+                }
             }
         }
+    }
+}
+
+#[test]
+fn any_parameters_will_do() {
+    let most = usize::MAX;
+    for collective in Collective::REGULAR {
+        for size in [2, 5, 8, 12] {
+            let call = regular(collective, 9);
+            for id in legal(collective, size) {
+                for (segment, fanout, max_requests, window) in
+                    [(most, u32::MAX, most, most), (1, 1, 1, 1), (most, 1, 0, 0), (0, u32::MAX - 1, 1, most)]
+                {
+                    let parameters = Parameters { segment, fanout, max_requests, window };
+                    let check = Check::new(size, &call, 1);
+                    let plan = |me| make(id, me, &call, &parameters).expect("legal");
+                    let found = verify(&check, plan);
+                    assert!(found.is_ok(), "{id}, {parameters:?}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn fan_outs_and_limits_count() {
+    let bcast = regular(Collective::Bcast, 10);
+    for (name, fanout, sends) in [("chain", 0, 4), ("chain", 7, 7), ("knomial", 2, 6), ("knomial", 4, 9)] {
+        let id = by_name(Collective::Bcast, name).expect("in the table");
+        let parameters = Parameters { fanout, ..Parameters::default() };
+        let root = make(id, member(1, 64), &bcast, &parameters).expect("legal");
+        assert_eq!(steps(root).len(), sends, "{name} of {fanout}");
+    }
+    let call = regular(Collective::Alltoall, 1);
+    for (max_requests, outstanding) in [(1, 2), (3, 6), (10, 20)] {
+        let parameters = Parameters { max_requests, ..Parameters::default() };
+        let cost = cost(Collective::Alltoall, "linear_sync", 33, &call, parameters);
+        assert_eq!(cost.outstanding, outstanding, "{max_requests}");
     }
 }
 

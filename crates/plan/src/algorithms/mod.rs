@@ -21,6 +21,6 @@ use crate::burst::Burst;
 
 /// An algorithm as one rank runs it.
 pub(crate) trait Rounds {
-    /// Pushes the next few steps, at most six and possibly none. False: that was the last round.
+    /// Pushes the next few steps, at most five and possibly none. False: that was the last round.
     fn round(&mut self, steps: &mut Burst) -> bool;
 }
