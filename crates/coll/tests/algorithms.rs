@@ -128,13 +128,16 @@ fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commuta
     run_cases(id, cases, commutative, seed, None, &what);
 }
 
+/// How a rank describes a buffer: in elements of which type.
+type Describe<'a> = &'a dyn Fn(u32, &UserBuf) -> UserBuf;
+
 /// Runs the calls of all ranks. `element_of` may say how a rank describes its output.
 fn run_cases(
     id: AlgorithmId,
     cases: Vec<Case>,
     commutative: bool,
     seed: u64,
-    element_of: Option<&dyn Fn(u32, &UserBuf) -> UserBuf>,
+    element_of: Option<Describe>,
     what: &str,
 ) {
     let mut random = Random::new(seed);
