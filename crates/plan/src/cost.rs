@@ -214,6 +214,9 @@ impl<G: Generator> Walk<G> {
         if let (Some(here), Some((number, asked))) = (channel.here.pop_front(), channel.asked.pop_front()) {
             self.ranks[to as usize].close(number, here.max(asked) + overhead);
         }
+        if channel.here.is_empty() && channel.asked.is_empty() {
+            self.channels.remove(&(from, to));
+        }
     }
 
     /// Issues all steps that a rank can.

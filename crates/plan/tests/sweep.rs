@@ -1,6 +1,6 @@
 //! Every algorithm of the table, verified for every size to 64 and sampled sizes to 1024.
 //!
-//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64, and every fan-out and limit; `OXMPI_PLAN_CASES` is how many
+//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64; `OXMPI_PLAN_CASES` is how many
 //! random calls are tried (1000).
 
 use oxmpi_plan::table::algorithms;
