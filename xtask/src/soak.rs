@@ -31,6 +31,7 @@ pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000;
     threads(seconds, seed)?;
     worlds(Duration::from_secs(seconds), seed)?;
+    plans(seconds)?;
     // One time over takes about two seconds.
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-os", "--test", "stress"])
@@ -59,6 +60,14 @@ fn threads(seconds: u64, seed: u64) -> Result<(), Failure> {
             .show()?;
     }
     Ok(())
+}
+
+/// Random calls of all collective algorithms, verified: some hundreds take a second.
+fn plans(seconds: u64) -> Result<(), Failure> {
+    Run::cargo()
+        .args(["test", "--locked", "--quiet", "-p", "oxmpi-plan", "--test", "sweep", "anything_goes"])
+        .env("OXMPI_PLAN_CASES", (seconds * 300).max(1000).to_string())
+        .show()
 }
 
 /// The simulated world, with seeds of its own.

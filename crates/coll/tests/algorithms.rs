@@ -3,10 +3,13 @@
 use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
 use oxmpi_engine::{Lane, RankMap, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_plan::{AlgorithmId, Call, Collective, Member, Parameters, Shared, make, table};
+use oxmpi_plan::{
+    AlgorithmId, Blocks, Call, Collective, Member, Paired, Parameters, RootOnly, Shared, make, table,
+};
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
@@ -108,25 +111,54 @@ fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, c
     Case { call, input, output, expected }
 }
 
+/// Parameters that are as different as can be.
+const PARAMETERS: [Parameters; 4] = [
+    Parameters { segment: 0, fanout: 0, max_requests: 0, window: 64 },
+    Parameters { segment: 3, fanout: 2, max_requests: 1, window: 0 },
+    Parameters { segment: 50, fanout: 3, max_requests: 2, window: 10 },
+    Parameters { segment: 1000, fanout: 7, max_requests: 9, window: 64 },
+];
+
 /// Runs one collective on all ranks to its end.
 fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commutative: bool, seed: u64) {
-    let mut random = Random::new(seed);
-    let root = random.below(u64::from(size)) as u32;
-    let network = Network::new(size, seed, Weather::any(&mut random));
-    let element = Arc::new(Layout::basic(16, 8));
-    let parameters = Parameters::default();
+    let root = Random::new(seed).below(u64::from(size)) as u32;
+    let cases = (0..size).map(|rank| case(collective, rank, size, count, root, commutative)).collect();
     let what =
         format!("{collective} {} of {count} on {size} ranks, root {root}, seed {seed}", id.algorithm().name);
+    run_cases(id, cases, commutative, seed, None, &what);
+}
+
+/// How a rank describes a buffer: in elements of which type.
+type Describe<'a> = &'a dyn Fn(u32, &UserBuf) -> UserBuf;
+
+/// Runs the calls of all ranks. `element_of` may say how a rank describes its output.
+fn run_cases(
+    id: AlgorithmId,
+    cases: Vec<Case>,
+    commutative: bool,
+    seed: u64,
+    element_of: Option<Describe>,
+    what: &str,
+) {
+    let mut random = Random::new(seed);
+    let size = cases.len() as u32;
+    let network = Network::new(size, seed, Weather::any(&mut random));
+    let element = Arc::new(Layout::basic(16, 8));
+    let parameters = PARAMETERS[seed as usize % PARAMETERS.len()];
     let mut lanes = Vec::new();
     let mut runs = Vec::new();
     let mut results = Vec::new();
-    for rank in 0..size {
+    for (rank, case) in (0..size).zip(cases) {
         let mut lane = Lane::new(rank, Sim::new(rank, network.clone()));
         let team = lane.open_team(RankMap::Identity(size), rank, ContextId::new(0, 0), true);
-        let Case { call, input, output, expected } = case(collective, rank, size, count, root, commutative);
-        let begin = if collective == Collective::Bcast { input.clone() } else { vec![[7; 2]; output] };
+        let Case { call, input, output, expected } = case;
+        let begin = if matches!(call, Call::Bcast { .. }) { input.clone() } else { vec![[7; 2]; output] };
         let (input, output) = (Owned::new(input), Owned::new(begin));
-        let buffers = Buffers { input: input.buf(), output: output.buf(), element: Some(element.clone()) };
+        let given = match element_of {
+            None => output.buf(),
+            Some(of) => of(rank, &output.buf()),
+        };
+        let buffers = Buffers { input: input.buf(), output: given, element: Some(element.clone()) };
         let plan = make(id, Member { rank, size }, &call, &parameters).expect("a legal call");
         runs.push(Some(Run::new(plan, team, 3, buffers, Combine::User).expect("temporary space")));
         lanes.push(lane);
@@ -186,4 +218,142 @@ fn every_algorithm_gives_the_naive_result() {
         }
     }
     assert!(runs > 1000, "{runs} runs");
+}
+
+/// What rank `from` has for rank `to`: often nothing.
+fn part(from: u32, to: u32) -> Vec<Affine> {
+    let len = [0, 3, 0, 1, 40][((from * 7 + to * 3) % 5) as usize];
+    contribution(1000 * from + to, len)
+}
+
+/// One rank's call of a collective whose blocks differ in length; some are empty.
+fn uneven_case(collective: Collective, rank: u32, size: u32, root: u32, commutative: bool) -> Case {
+    let blocks = |lengths: &mut dyn Iterator<Item = usize>, unit: usize| {
+        Blocks::new(lengths.map(|length| length * unit)).expect("they fit")
+    };
+    let of = |parts: &dyn Fn(u32) -> Vec<Affine>| (0..size).flat_map(parts).collect::<Vec<_>>();
+    let own = |r: u32| part(r, r);
+    let lengths = || blocks(&mut (0..size).map(|r| own(r).len()), 16);
+    let (is_root, in_place) = (rank == root, false);
+    let all = if is_root { RootOnly::at_root(lengths()) } else { RootOnly::elsewhere() };
+    let mine = Paired(own(rank).len() * 16);
+    let total = of(&own).len();
+    match collective {
+        Collective::Gatherv => Case {
+            call: Call::Gatherv { root, mine, all, in_place },
+            input: own(rank),
+            output: if is_root { total } else { 0 },
+            expected: is_root.then(|| of(&own)),
+        },
+        Collective::Scatterv => Case {
+            call: Call::Scatterv { root, mine, all, in_place },
+            input: if is_root { of(&own) } else { vec![] },
+            output: own(rank).len(),
+            expected: Some(own(rank)),
+        },
+        Collective::Allgatherv => Case {
+            call: Call::Allgatherv { blocks: Shared(lengths()), in_place },
+            input: own(rank),
+            output: total,
+            expected: Some(of(&own)),
+        },
+        Collective::Alltoallv => {
+            let expected = of(&|peer| part(peer, rank));
+            let send = Paired(blocks(&mut (0..size).map(|peer| part(rank, peer).len()), 16));
+            let receive = Paired(blocks(&mut (0..size).map(|peer| part(peer, rank).len()), 16));
+            Case {
+                call: Call::Alltoallv { send, receive, in_place },
+                input: of(&|peer| part(rank, peer)),
+                output: expected.len(),
+                expected: Some(expected),
+            }
+        }
+        Collective::ReduceScatter => {
+            let op = if commutative { sum } else { compose };
+            let cut = blocks(&mut (0..size).map(|r| own(r).len()), 1);
+            let combined = (1..size).fold(contribution(0, total), |acc, r| {
+                acc.into_iter().zip(contribution(r, total)).map(|(a, b)| op(a, b)).collect()
+            });
+            let (start, len) = (cut.start(rank as usize), cut.length(rank as usize));
+            Case {
+                call: Call::ReduceScatter { blocks: Shared(cut), commutative, in_place },
+                input: contribution(rank, total),
+                output: len,
+                expected: Some(combined[start..start + len].to_vec()),
+            }
+        }
+        _ => unreachable!("{collective} has blocks of one length"),
+    }
+}
+
+#[test]
+fn blocks_of_different_lengths_arrive_with_every_algorithm() {
+    let mut seed = 0;
+    for collective in [
+        Collective::Gatherv,
+        Collective::Scatterv,
+        Collective::Allgatherv,
+        Collective::Alltoallv,
+        Collective::ReduceScatter,
+    ] {
+        for id in table::algorithms(collective) {
+            for size in [1, 2, 3, 4, 5, 6, 7, 8, 12, 17] {
+                for commutative in [true, false] {
+                    if id.algorithm().refusal(size, commutative).is_some() {
+                        continue;
+                    }
+                    seed += 1;
+                    let root = (seed % u64::from(size)) as u32;
+                    let cases = (0..size)
+                        .map(|rank| uneven_case(collective, rank, size, root, commutative))
+                        .collect();
+                    let what = format!("{id} on {size} ranks, root {root}, seed {seed}");
+                    run_cases(id, cases, commutative, seed, None, &what);
+                }
+            }
+        }
+    }
+    assert!(seed > 250, "{seed} runs");
+}
+
+/// Root and leaves of a broadcast may describe one signature by different datatypes: as pairs of words, as words, and as
+/// words with gaps. Segments then end within elements.
+#[test]
+fn a_broadcast_arrives_in_elements_of_another_type() {
+    let word = Arc::new(Layout::basic(8, 8));
+    let with_gap = Arc::new(Layout::resized(0, 16, &word).expect("a layout"));
+    let apart = |pairs: Vec<Affine>| pairs.into_iter().flatten().map(|word| [word, 7]).collect::<Vec<_>>();
+    let describe = |rank: u32, buffer: &UserBuf| {
+        let words = buffer.packed_len() / 8;
+        match rank % 3 {
+            0 => buffer.clone(),
+            1 => buffer.cast(words, &word).expect("it fits"),
+            _ => buffer.cast(words / 2, &with_gap).expect("it fits"),
+        }
+    };
+    let mut seed = 0;
+    for id in table::algorithms(Collective::Bcast) {
+        for size in [2, 3, 4, 5, 8, 11, 16] {
+            for count in [1, 5, 64, 300] {
+                seed += 1;
+                let root = (seed % u64::from(size)) as u32;
+                let cases = (0..size).map(|rank| {
+                    let Case { call, input, output, expected } =
+                        case(Collective::Bcast, rank, size, count, root, true);
+                    match rank % 3 {
+                        2 => {
+                            let input = match rank == root {
+                                true => apart(input),
+                                false => vec![[7; 2]; 2 * count],
+                            };
+                            Case { call, input, output: 2 * count, expected: expected.map(apart) }
+                        }
+                        _ => Case { call, input, output, expected },
+                    }
+                });
+                let what = format!("{id} of {count} on {size} ranks, root {root}, seed {seed}");
+                run_cases(id, cases.collect(), true, seed, Some(&describe), &what);
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ir::{Place, Span};
+use crate::shape::Parts;
 
 /// The lengths of blocks that follow each other in a packed buffer, in units of the plan. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +80,8 @@ pub(crate) enum Cut {
     Even(usize),
     /// Each of its own.
     Uneven(Blocks),
+    /// A vector cut into parts that differ by at most one unit.
+    Parts(Parts),
 }
 
 impl Cut {
@@ -86,6 +89,7 @@ impl Cut {
         match self {
             Self::Even(length) => index as usize * length,
             Self::Uneven(blocks) => blocks.start(index as usize),
+            Self::Parts(parts) => parts.start(index),
         }
     }
 
@@ -116,6 +120,7 @@ impl Cut {
         match self {
             Self::Even(length) => *length,
             Self::Uneven(blocks) => blocks.longest(),
+            Self::Parts(parts) => parts.longest(),
         }
     }
 }

@@ -24,6 +24,7 @@
 //! - [`blocks`], [`edges`]: blocks of different lengths, messages along the edges of a graph.
 //! - [`knowledge`]: values all ranks share, values only a root has, values two ranks agree on.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
+//! - [`cost`]: what a call takes, by a model of the machine.
 //! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
@@ -32,12 +33,14 @@ pub mod blocks;
 mod burst;
 pub mod call;
 mod choice;
+pub mod cost;
 pub mod edges;
 pub mod ir;
 pub mod knowledge;
 mod plan;
 mod shape;
 pub mod table;
+mod trees;
 pub mod verify;
 
 pub use blocks::Blocks;
@@ -47,4 +50,4 @@ pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};
 pub use plan::AnyPlan;
-pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameters, PlanError, Restriction, make};
+pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make};

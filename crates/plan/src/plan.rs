@@ -1,7 +1,8 @@
 //! A plan of any algorithm, as one plain type.
 
 use crate::algorithms::{
-    Rounds, allgather, allreduce, alltoall, barrier, bcast, exchange, gather, reduce, scan, scatter,
+    Rounds, allgather, allreduce, alltoall, barrier, bcast, exchange, gather, halving, reduce,
+    reduce_scatter, reduce_tree, rings, scan, scatter, split_binary,
 };
 use crate::burst::Burst;
 use crate::ir::{Generator, Step, Unit};
@@ -35,10 +36,15 @@ machines! {
     BarrierLinear(barrier::Linear),
     BarrierDissemination(barrier::Dissemination),
     BarrierDoubling(barrier::RecursiveDoubling),
+    BarrierDoubleRing(barrier::DoubleRing),
+    BarrierTree(barrier::Tree),
     BcastTree(bcast::Tree),
-    BcastScatterRing(bcast::ScatterRing),
+    BcastScatter(bcast::Scatter),
+    BcastRing(bcast::Ring),
+    BcastSplitBinary(split_binary::SplitBinary),
     GatherLinear(gather::Linear),
     GatherBinomial(gather::Binomial),
+    GatherLinearSync(gather::LinearSync),
     ScatterLinear(scatter::Linear),
     ScatterBinomial(scatter::Binomial),
     Allgather(allgather::Allgather),
@@ -47,9 +53,14 @@ machines! {
     AlltoallBruck(alltoall::Bruck),
     ReduceLinear(reduce::Linear),
     ReduceBinomial(reduce::Binomial),
-    ReduceChain(reduce::Chain),
+    ReduceTree(reduce_tree::Tree),
+    Halving(halving::Halving),
+    ReduceScatterRing(reduce_scatter::Ring),
+    ReduceScatterDoubling(reduce_scatter::RecursiveDoubling),
     AllreduceDoubling(allreduce::RecursiveDoubling),
-    AllreduceRing(allreduce::Ring),
+    AllreduceRing(rings::Ring),
+    AllreduceSegmentedRing(rings::SegmentedRing),
+    AllreduceLocal(rings::Local),
     AllreduceRabenseifner(allreduce::Rabenseifner),
     ScanLinear(scan::Linear),
     ScanDoubling(scan::RecursiveDoubling),
@@ -109,6 +120,12 @@ impl Draft {
     /// That many more temporaries of one length.
     pub(crate) fn temporaries(self, how_many: usize, length: usize) -> Self {
         (0..how_many).fold(self, |draft, _| draft.temporary(length))
+    }
+
+    /// The window of an algorithm that makes progress with any, in steps.
+    pub(crate) fn exactly(mut self, window: usize) -> Self {
+        self.window = window.max(2);
+        self
     }
 
     /// The window, from a parameter; at least what any algorithm needs.

@@ -7,30 +7,68 @@
 
 use std::fmt;
 
-use crate::algorithms::exchange::Exchange;
-use crate::algorithms::{
-    allgather, allreduce, alltoall, barrier, bcast, gather, inter, reduce, scan, scatter,
-};
-use crate::blocks::{Blocks, Cut};
+use self::setting::Setting;
+use crate::blocks::Blocks;
 use crate::call::{Between, Call, Collective, Member, Part};
-use crate::ir::{Place, Unit};
+use crate::ir::Unit;
 use crate::plan::{AnyPlan, Draft};
 
-/// What the user may tune in an algorithm; the same on all ranks of a call.
+mod rows;
+mod setting;
+
+pub use rows::ALGORITHMS;
+
+/// What the user may tune in an algorithm; the same on all ranks of a call. An algorithm looks at those that its row
+/// names ([`Algorithm::parameters`]), and at the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0 leaves it to the
-    /// algorithm: chains and binary trees cut the buffer into up to 32 segments of at least 4096 units, the others
-    /// do not cut.
+    /// algorithm: those that are of use only in segments cut the buffer into up to 32 segments of at least 4096
+    /// units, the others do not cut.
     pub segment: usize,
+    /// How many children a rank of a tree has, how many chains leave the root, or the radix of a k-nomial tree or of
+    /// Bruck's algorithm. 0 leaves it to the algorithm: [`DEFAULT_FANOUT`], and 2 for Bruck's.
+    pub fanout: u32,
+    /// How many exchanges an algorithm that limits them keeps outstanding. 0 leaves it to the window.
+    pub max_requests: usize,
     /// How many steps an algorithm that could keep any number outstanding keeps outstanding; values below 8 count
     /// as 8.
     pub window: usize,
 }
 
+/// The number of children, chains, or the radix, if [`Parameters::fanout`] is 0.
+pub const DEFAULT_FANOUT: u32 = 4;
+
 impl Default for Parameters {
     fn default() -> Self {
-        Self { segment: 0, window: 64 }
+        Self { segment: 0, fanout: 0, max_requests: 0, window: 64 }
+    }
+}
+
+/// Which of the [`Parameters`] mean something to an algorithm. The names are those of the Open MPI parameters
+/// `coll_tuned_<collective>_algorithm_<name>`, and `coll_tuned_<collective>_max_requests`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// [`Parameters::segment`].
+    Segment,
+    /// [`Parameters::fanout`], as the radix of a tree or of Bruck's algorithm.
+    TreeFanout,
+    /// [`Parameters::fanout`], as a number of chains.
+    ChainFanout,
+    /// [`Parameters::max_requests`].
+    MaxRequests,
+}
+
+impl Parameter {
+    /// The name, such as `tree_fanout`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Segment => "segmentsize",
+            Self::TreeFanout => "tree_fanout",
+            Self::ChainFanout => "chain_fanout",
+            Self::MaxRequests => "max_requests",
+        }
     }
 }
 
@@ -41,6 +79,10 @@ pub enum Restriction {
     Commutative,
     /// The number of ranks must be a power of two.
     PowerOfTwo,
+    /// The number of ranks must be even.
+    EvenSize,
+    /// There must be two ranks.
+    TwoProcesses,
 }
 
 impl fmt::Display for Restriction {
@@ -48,6 +90,8 @@ impl fmt::Display for Restriction {
         f.write_str(match self {
             Self::Commutative => "it needs a commutative operation",
             Self::PowerOfTwo => "it needs a power of two ranks",
+            Self::EvenSize => "it needs an even number of ranks",
+            Self::TwoProcesses => "it needs two ranks",
         })
     }
 }
@@ -65,8 +109,10 @@ pub struct Algorithm {
     pub description: &'static str,
     /// What it cannot do.
     pub restrictions: &'static [Restriction],
-    /// Whether [`Parameters::segment`] means something to it.
-    pub segmented: bool,
+    /// Which parameters mean something to it.
+    pub parameters: &'static [Parameter],
+    /// Where it comes from: a paper, or `folklore`.
+    pub source: &'static str,
     draft: fn(&Setting) -> Draft,
 }
 
@@ -226,6 +272,8 @@ pub fn make(
         in_place: call.in_place() && call.root().is_none_or(|root| root == me.rank),
         exclusive: row.collective == Collective::Exscan,
         segment: parameters.segment,
+        fanout: parameters.fanout,
+        max_requests: parameters.max_requests,
         window: parameters.window,
     };
     Ok(AnyPlan::new(unit, (row.draft)(&setting)).made_by(algorithm, count))
@@ -298,7 +346,15 @@ impl Algorithm {
         self.restrictions.iter().copied().find(|restriction| match restriction {
             Restriction::Commutative => !commutative,
             Restriction::PowerOfTwo => !size.is_power_of_two(),
+            Restriction::EvenSize => !size.is_multiple_of(2),
+            Restriction::TwoProcesses => size != 2,
         })
+    }
+
+    /// Whether a parameter means something to it.
+    #[must_use]
+    pub fn uses(&self, parameter: Parameter) -> bool {
+        self.parameters.contains(&parameter)
     }
 }
 
@@ -326,337 +382,4 @@ pub const fn unit(collective: Collective) -> Unit {
         | Collective::Scan
         | Collective::Exscan => Unit::Elements,
     }
-}
-
-/// A checked call, flat.
-struct Setting<'a> {
-    me: Member,
-    call: &'a Call,
-    root: u32,
-    count: usize,
-    commutative: bool,
-    in_place: bool,
-    exclusive: bool,
-    segment: usize,
-    window: usize,
-}
-
-impl Setting<'_> {
-    fn bcast(&self, shape: bcast::Shape) -> Draft {
-        let segment = match shape {
-            bcast::Shape::Chain | bcast::Shape::Binary => self.pipeline_segment(),
-            bcast::Shape::Flat | bcast::Shape::Binomial => self.segment,
-        };
-        Draft::new(bcast::Tree::new(self.me, self.root, self.count, segment, shape)).window(self.window)
-    }
-
-    /// The segment of an algorithm that is of use only in segments.
-    fn pipeline_segment(&self) -> usize {
-        if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
-    }
-
-    /// The blocks of all ranks, where this rank knows them.
-    fn all(&self) -> Cut {
-        match self.call {
-            Call::Gatherv { all, .. } | Call::Scatterv { all, .. } => {
-                all.get().map_or(Cut::Even(0), |all| Cut::Uneven(all.clone()))
-            }
-            Call::Allgatherv { blocks, .. } | Call::ReduceScatter { blocks, .. } => {
-                Cut::Uneven(blocks.0.clone())
-            }
-            _ => Cut::Even(self.count),
-        }
-    }
-
-    /// The length of the block that this rank alone contributes or gets.
-    fn mine(&self) -> usize {
-        match self.call {
-            Call::Gatherv { mine, .. } | Call::Scatterv { mine, .. } => mine.0,
-            Call::ReduceScatter { blocks, .. } => blocks.0.length(self.me.rank as usize),
-            _ => self.count,
-        }
-    }
-
-    /// The blocks to send and to receive of an exchange of all with all.
-    fn exchanged(&self) -> (Cut, Cut) {
-        match self.call {
-            Call::Alltoallv { send, receive, in_place } => {
-                let receive = Cut::Uneven(receive.0.clone());
-                (if *in_place { receive.clone() } else { Cut::Uneven(send.0.clone()) }, receive)
-            }
-            _ => (Cut::Even(self.count), Cut::Even(self.count)),
-        }
-    }
-
-    fn gather(&self) -> Draft {
-        Draft::new(gather::Linear::new(self.me, self.root, self.mine(), self.all(), self.in_place))
-            .window(self.window)
-    }
-
-    fn scatter(&self) -> Draft {
-        let (mine, all) = (self.mine(), self.all());
-        Draft::new(scatter::Linear::new(self.me, self.root, Place::Input, mine, all, self.in_place))
-            .window(self.window)
-    }
-
-    fn allgather(&self, route: allgather::Route) -> Draft {
-        Draft::new(allgather::Allgather::new(self.me, self.all(), self.in_place, route)).window(self.window)
-    }
-
-    fn alltoall_linear(&self) -> Draft {
-        let (send, receive) = self.exchanged();
-        let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(alltoall::Linear::new(self.me, send, receive, self.in_place))
-            .temporary(spare)
-            .window(self.window)
-    }
-
-    fn alltoall_pairwise(&self) -> Draft {
-        let (send, receive) = self.exchanged();
-        let spare = if self.in_place && self.me.size > 1 { receive.longest() } else { 0 };
-        Draft::new(alltoall::Pairwise::new(self.me, send, receive, self.in_place)).temporary(spare)
-    }
-
-    /// A whole vector reduced to the root (rank 0 if there is none), to be put in the output.
-    fn reduce(&self) -> reduce::Task {
-        reduce::Task {
-            me: self.me,
-            root: self.root,
-            count: self.count,
-            commutative: self.commutative,
-            mine: if self.in_place { Place::Output } else { Place::Input },
-            result: Place::Output,
-        }
-    }
-
-    fn scan(&self) -> scan::Task {
-        let kind = if self.exclusive { scan::Kind::Exclusive } else { scan::Kind::Inclusive };
-        scan::Task { me: self.me, kind, count: self.count, in_place: self.in_place }
-    }
-}
-
-fn reduce_linear(setting: &Setting) -> Draft {
-    let algorithm = reduce::Linear::new(setting.reduce());
-    let temporaries = algorithm.temporaries();
-    Draft::new(algorithm).temporaries(temporaries, setting.count)
-}
-
-fn reduce_binomial(setting: &Setting) -> Draft {
-    let algorithm = reduce::Binomial::new(setting.reduce());
-    let temporaries = algorithm.temporaries();
-    Draft::new(algorithm).temporaries(temporaries, setting.count)
-}
-
-fn reduce_chain(setting: &Setting) -> Draft {
-    let algorithm = reduce::Chain::new(setting.reduce(), setting.pipeline_segment());
-    let temporary = algorithm.temporary();
-    Draft::new(algorithm).temporary(temporary).window(setting.window)
-}
-
-fn broadcast_after(draft: Draft, setting: &Setting, shape: bcast::Shape) -> Draft {
-    draft.then(bcast::Tree::new(setting.me, 0, setting.count, setting.segment, shape)).window(setting.window)
-}
-
-/// The number of the temporary in which [`reduce_for`] leaves its result.
-const RESULT: u8 = 2;
-
-/// A reduction to rank 0 of `task`, into a temporary.
-fn reduce_for(task: reduce::Task, first: u32) -> Draft {
-    let result = Place::Temporary(RESULT);
-    let reduce = reduce::Binomial::new(reduce::Task { root: 0, result, ..task });
-    let used = reduce.temporaries();
-    let mut draft = Draft::nothing().then_within(first, reduce).temporaries(used, task.count);
-    if task.me.rank == 0 {
-        draft = draft.temporaries(usize::from(RESULT) - used, 0).temporary(task.count);
-    }
-    draft
-}
-
-fn reduce_scatter(setting: &Setting) -> Draft {
-    let (me, all) = (setting.me, setting.all());
-    let draft = reduce_for(reduce::Task { count: all.total(me.size), ..setting.reduce() }, 0);
-    let result = Place::Temporary(RESULT);
-    draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
-}
-
-fn neighbor(setting: &Setting) -> Draft {
-    let Call::Neighbor { edges } = setting.call else { return Draft::nothing() };
-    let exchange = Exchange::new(setting.me.rank, edges.0.clone());
-    let steps = exchange.steps();
-    Draft::new(exchange).window(steps)
-}
-
-fn inter_move(setting: &Setting) -> Draft {
-    let Call::Inter { groups, what } = setting.call else { return Draft::nothing() };
-    let exchange = Exchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
-    let steps = exchange.steps();
-    Draft::new(exchange).window(steps)
-}
-
-fn inter_reduce(setting: &Setting) -> Draft {
-    let (me, Call::Inter { groups, what }) = (setting.me, setting.call) else { return Draft::nothing() };
-    let local = groups.local(me);
-    let here = Member { rank: me.rank - local.start, size: local.len() as u32 };
-    let (contributes, count) = match what {
-        Between::Reduce { part, count, .. } => (matches!(part, Part::Leaf { .. }), count.0),
-        Between::Allreduce { count, .. } => (true, count.0),
-        Between::ReduceScatter { local, .. } => (true, local.0.total()),
-        _ => (false, 0),
-    };
-    let draft = if contributes && count > 0 {
-        reduce_for(reduce::Task { me: here, count, ..setting.reduce() }, local.start)
-    } else {
-        Draft::nothing()
-    };
-    let edges = inter::results(me, *groups, what);
-    let steps = edges.sends.len() + edges.receives.len();
-    let result = Place::Temporary(RESULT);
-    let Between::ReduceScatter { local: blocks, .. } = what else {
-        return draft.then(Exchange::between(me.rank, edges, result, Place::Output)).window(steps);
-    };
-    // The leaders swap the results of their groups, and give their own group its parts of the other's.
-    let theirs = Place::Temporary(RESULT + 1);
-    let draft = draft.then(Exchange::between(me.rank, edges, result, theirs));
-    let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };
-    let mine = blocks.0.length(here.rank as usize);
-    let scatter = scatter::Linear::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
-    draft.then_within(local.start, scatter).window(setting.window)
-}
-
-macro_rules! rows {
-    ($($collective:ident $number:literal $name:literal $([$($restriction:ident),+])? $(segmented $segmented:literal)?
-       $description:literal => $draft:expr;)*) => {
-        /// The table.
-        pub static ALGORITHMS: &[Algorithm] = &[
-            $(Algorithm {
-                collective: Collective::$collective,
-                number: $number,
-                name: $name,
-                description: $description,
-                restrictions: &[$($(Restriction::$restriction),+)?],
-                segmented: false $(|| $segmented)?,
-                draft: $draft,
-            }),*
-        ];
-    };
-}
-
-rows! {
-    Barrier 1 "linear" "all signal rank 0, which signals all"
-        => |s| Draft::new(barrier::Linear::new(s.me)).window(s.window);
-    Barrier 3 "recursive_doubling" "partners at distances 1, 2, 4... signal each other"
-        => |s| Draft::new(barrier::RecursiveDoubling::new(s.me));
-    Barrier 4 "bruck" "dissemination: signal the rank 1, 2, 4... above"
-        => |s| Draft::new(barrier::Dissemination::new(s.me));
-
-    Bcast 1 "basic_linear" segmented true "the root sends to all"
-        => |s| s.bcast(bcast::Shape::Flat);
-    Bcast 3 "pipeline" segmented true "segments travel along a chain of ranks"
-        => |s| s.bcast(bcast::Shape::Chain);
-    Bcast 5 "binary_tree" segmented true "segments travel down a binary tree"
-        => |s| s.bcast(bcast::Shape::Binary);
-    Bcast 6 "binomial" segmented true "segments travel down a binomial tree"
-        => |s| s.bcast(bcast::Shape::Binomial);
-
-    Bcast 9 "scatter_allgather_ring" "parts are scattered down a tree, then travel around a ring"
-        => |s| Draft::new(bcast::ScatterRing::new(s.me, s.root, s.count)).window(s.window);
-
-    Gather 1 "basic_linear" "the root receives from all"
-        => |s| s.gather();
-    Gather 2 "binomial" "subtrees are collected and sent on"
-        => |s| {
-            let algorithm = gather::Binomial::new(s.me, s.root, s.count, s.in_place);
-            let temporary = algorithm.temporary();
-            Draft::new(algorithm).temporary(temporary).window(s.window)
-        };
-
-    Scatter 1 "basic_linear" "the root sends to all"
-        => |s| s.scatter();
-    Scatter 2 "binomial" "the blocks of subtrees are received and passed on"
-        => |s| {
-            let algorithm = scatter::Binomial::new(s.me, s.root, s.count, s.in_place);
-            let temporary = algorithm.temporary();
-            Draft::new(algorithm).temporary(temporary).window(s.window)
-        };
-
-    Allgather 1 "linear" "each rank sends its block to every other"
-        => |s| s.allgather(allgather::Route::Direct);
-    Allgather 2 "bruck-k-fanout" "ranks send all they have to the one 1, 2, 4... below"
-        => |s| s.allgather(allgather::Route::Bruck);
-    Allgather 3 "recursive_doubling" [PowerOfTwo] "partners at distances 1, 2, 4... exchange all they have"
-        => |s| s.allgather(allgather::Route::Doubling);
-    Allgather 4 "ring" "blocks travel around a ring"
-        => |s| s.allgather(allgather::Route::Ring);
-
-    Alltoall 1 "linear" "all exchanges at once, within the window"
-        => |s| s.alltoall_linear();
-    Alltoall 2 "pairwise" "one exchange at a time"
-        => |s| s.alltoall_pairwise();
-    Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks"
-        => |s| {
-            let hop = alltoall::Bruck::longest(s.me.size) as usize * s.count;
-            Draft::new(alltoall::Bruck::new(s.me, s.count, s.in_place))
-                .temporary(s.count * s.me.size as usize)
-                .temporaries(2, hop)
-        };
-
-    Reduce 1 "linear" "the root combines all, one by one, in rank order" => reduce_linear;
-    Reduce 3 "pipeline" segmented true "segments travel along a chain of ranks and collect contributions"
-        => reduce_chain;
-    Reduce 5 "binomial" "subtrees are combined in order and sent on; not commutative: at rank 0, which sends to the root"
-        => reduce_binomial;
-
-    Allreduce 1 "basic_linear" "linear reduce, then linear broadcast"
-        => |s| broadcast_after(reduce_linear(s), s, bcast::Shape::Flat);
-    Allreduce 2 "nonoverlapping" "binomial reduce, then binomial broadcast"
-        => |s| broadcast_after(reduce_binomial(s), s, bcast::Shape::Binomial);
-    Allreduce 3 "recursive_doubling" "partners at distances 1, 2, 4... exchange all they have"
-        => |s| Draft::new(allreduce::RecursiveDoubling::new(s.me, s.count, s.in_place))
-            .temporary(if s.me.size > 1 { s.count } else { 0 });
-    Allreduce 4 "ring" [Commutative] "parts travel around a ring to collect contributions, then the results do"
-        => |s| {
-            let algorithm = allreduce::Ring::new(s.me, s.count, s.in_place);
-            let temporary = algorithm.temporary();
-            Draft::new(algorithm).temporary(temporary)
-        };
-    Allreduce 6 "rabenseifner" [Commutative] "recursive halving of the vector, then recursive doubling of the results"
-        => |s| {
-            let algorithm = allreduce::Rabenseifner::new(s.me, s.count, s.in_place);
-            let temporary = algorithm.temporary();
-            Draft::new(algorithm).temporary(temporary)
-        };
-
-    ReduceScatterBlock 1 "basic_linear" "binomial reduce to rank 0, then linear scatter" => reduce_scatter;
-
-    Scan 1 "linear" "the prefix travels up the ranks"
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
-    Scan 2 "recursive_doubling" "ranks send what they have to the one 1, 2, 4... above"
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
-
-    Exscan 1 "linear" "the prefix travels up the ranks"
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
-    Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4..."
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
-
-    Gatherv 1 "default" "the root receives from all" => |s| s.gather();
-
-    Scatterv 1 "default" "the root sends to all" => |s| s.scatter();
-
-    Allgatherv 2 "bruck" "ranks send all they have to the one 1, 2, 4... below"
-        => |s| s.allgather(allgather::Route::Bruck);
-    Allgatherv 3 "ring" "blocks travel around a ring"
-        => |s| s.allgather(allgather::Route::Ring);
-    Allgatherv 32 "linear" "each rank sends its block to every other"
-        => |s| s.allgather(allgather::Route::Direct);
-
-    Alltoallv 1 "basic_linear" "all exchanges at once, within the window" => |s| s.alltoall_linear();
-    Alltoallv 2 "pairwise" "one exchange at a time" => |s| s.alltoall_pairwise();
-
-    ReduceScatter 1 "non-overlapping" "binomial reduce to rank 0, then linear scatter" => reduce_scatter;
-
-    Neighbor 32 "linear" "all messages of a rank at once" => neighbor;
-
-    InterMove 32 "linear" "what crosses goes straight from sender to receiver" => inter_move;
-
-    InterReduce 32 "leaders" "each group reduces to its first rank, which sends to the other group" => inter_reduce;
 }

@@ -12,9 +12,12 @@
 //! - Nothing undefined is read, the user's input is not written, and buffers that the standard calls not significant
 //!   at a rank are not touched.
 //!
+//! - No rank leaves a barrier before it has heard of all, by messages whose senders had heard of them before.
+//!
 //! If the operation is not commutative, contributions must be joined in rank order (any grouping is right, since
 //! operations are associative). If it is, they are compared as multisets, by number and a 64-bit sum of hashes.
 
+mod heard;
 mod symbol;
 mod world;
 
@@ -150,6 +153,14 @@ pub enum Violation {
         found: String,
         /// What should be there.
         expected: String,
+    },
+    /// A barrier does not hold.
+    #[error("rank {rank} may leave the barrier before rank {missing} enters it")]
+    Early {
+        /// The rank that leaves.
+        rank: u32,
+        /// The rank of which it has not heard.
+        missing: u32,
     },
     /// Two ranks computed a result by different expressions: in floating point they may differ.
     #[error("rank {rank} computes unit {unit} by another expression than rank 0")]

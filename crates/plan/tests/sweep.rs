@@ -1,16 +1,29 @@
 //! Every algorithm of the table, verified for every size to 64 and sampled sizes to 1024.
+//!
+//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64; `OXMPI_PLAN_CASES` is how many
+//! random calls are tried (1000).
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
 use proptest::prelude::*;
 
 use oxmpi_plan::{
-    AlgorithmId, Between, Blocks, Call, Collective, Edge, Edges, Groups, Member, Paired, Parameters, Part,
-    RootOnly, Shared, make,
+    AlgorithmId, Between, Blocks, Call, Collective, Edge, Edges, Groups, Member, Paired, Parameter,
+    Parameters, Part, RootOnly, Shared, make,
 };
 
 /// Sizes that are sampled: around powers of two, primes, and round numbers.
 const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 1024];
+
+/// Whether to take all the time there is.
+fn thorough() -> bool {
+    std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all")
+}
+
+/// How many random calls are tried.
+fn cases() -> u32 {
+    std::env::var("OXMPI_PLAN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
+}
 
 /// All roots of small teams, some of large ones.
 fn roots(collective: Collective, size: u32) -> Vec<u32> {
@@ -26,6 +39,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
     let mut roots = match size {
         _ if !rooted => vec![0],
         1..=17 => (0..size).collect(),
+        18..=64 if thorough() => (0..size).collect(),
         _ => vec![0, 1, size / 2 + 1, size - 1],
     };
     roots.dedup();
@@ -229,6 +243,33 @@ fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     }
 }
 
+/// All settings of what the algorithm uses; where there are many ranks, only one fan-out and limit a segment length, all
+/// in turn.
+fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) -> Vec<Parameters> {
+    let uses = |parameter| algorithm.algorithm().uses(parameter);
+    let segments = if uses(Parameter::Segment) { segments } else { &[0] };
+    let fanouts: &[u32] = match uses(Parameter::TreeFanout) || uses(Parameter::ChainFanout) {
+        true => &[0, 1, 2, 3, 5, 8, 100],
+        false => &[0],
+    };
+    let limits: &[usize] = if uses(Parameter::MaxRequests) { &[0, 1, 2, 5] } else { &[0] };
+    let all = fanouts.iter().flat_map(|fanout| limits.iter().map(move |limit| (*fanout, *limit)));
+    let all: Vec<_> = all.collect();
+    let parameters = |segment: usize, (fanout, max_requests): (u32, usize)| Parameters {
+        segment,
+        fanout,
+        max_requests,
+        ..Parameters::default()
+    };
+    let pick = |at: usize| all[(turn as usize + at) % all.len()];
+    match size {
+        _ if size <= 8 || thorough() && size <= 64 => {
+            all.iter().flat_map(|one| segments.iter().map(|s| parameters(*s, *one))).collect()
+        }
+        _ => segments.iter().enumerate().map(|(at, segment)| parameters(*segment, pick(at))).collect(),
+    }
+}
+
 /// Verifies one algorithm for one size; returns how many runs that took.
 fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[usize]) -> u64 {
     let row = algorithm.algorithm();
@@ -239,11 +280,10 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                 if row.refusal(size, calls[0].commutative()).is_some() {
                     continue;
                 }
-                let segments = if row.segmented { segments } else { &[0] };
-                for segment in segments {
+                for parameters in settings(algorithm, size, segments, runs) {
                     // Every fourth run with the narrowest window, and all orders of completion in turn.
                     let window = if runs % 4 == 3 { 0 } else { 64 };
-                    let parameters = Parameters { segment: *segment, window };
+                    let parameters = Parameters { window, ..parameters };
                     let check = Check { calls: calls.clone(), seed: runs };
                     let call = |me: Member| &check.calls[me.rank as usize];
                     let cost =
@@ -271,6 +311,7 @@ fn sweep(collective: Collective) {
             | Collective::InterMove
     );
     for algorithm in algorithms(collective) {
+        let all_to_all = all_to_all || algorithm.algorithm().name == "allgather_reduce";
         let mut runs = 0;
         for size in 1..=64 {
             let counts: &[usize] = match size {
@@ -283,7 +324,7 @@ fn sweep(collective: Collective) {
         for size in LARGE {
             if !all_to_all {
                 runs += verify_size(algorithm, size, &[3], &[2]);
-            } else if size <= 256 {
+            } else if size <= 129 {
                 runs += verify_size(algorithm, size, &[1], &[0]);
             }
         }
@@ -328,7 +369,7 @@ sweeps! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     /// Whatever the size, count, segment, window and order of completion.
     #[test]
@@ -340,6 +381,8 @@ proptest! {
         root in any::<prop::sample::Index>(),
         count in 0..50_usize,
         segment in 0..60_usize,
+        fanout in 0..12_u32,
+        max_requests in 0..12_usize,
         window in 0..40_usize,
         seed in any::<u64>(),
     ) {
@@ -348,7 +391,7 @@ proptest! {
         prop_assume!(!calls.is_empty());
         let calls = form.get(&calls).clone();
         prop_assume!(algorithm.algorithm().refusal(size, calls[0].commutative()).is_none());
-        let parameters = Parameters { segment, window };
+        let parameters = Parameters { segment, fanout, max_requests, window };
         let check = Check { calls, seed };
         let call = |me: Member| &check.calls[me.rank as usize];
         let cost = verify(&check, |me| make(algorithm, me, call(me), &parameters).expect("legal"));

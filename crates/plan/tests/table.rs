@@ -3,8 +3,8 @@
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
 use oxmpi_plan::{
-    ALGORITHMS, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError, Restriction, Shared,
-    Step, choose, make,
+    ALGORITHMS, AlgorithmId, AnyPlan, Call, Collective, Generator, Member, Parameters, PlanError,
+    Restriction, Shared, Step, choose, make,
 };
 
 /// A member of a team.
@@ -110,7 +110,7 @@ fn a_call_that_moves_nothing_has_no_steps_but_a_barrier_has() {
         let plan = make(id, member(1, 4), &call, &Parameters::default()).expect("legal");
         assert_eq!((plan.window(), steps(plan)), (1, Vec::new()));
     }
-    for id in algorithms(Collective::Barrier) {
+    for id in algorithms(Collective::Barrier).filter(|id| id.algorithm().refusal(4, true).is_none()) {
         let plan = make(id, member(1, 4), &Call::Barrier, &Parameters::default()).expect("legal");
         assert!(!steps(plan).is_empty());
     }
@@ -135,28 +135,88 @@ fn plans_are_small_and_lazy() {
     // A plan of 2^40 segments is made at once, and its first steps come at once.
     let call = Call::Bcast { root: 0, bytes: Shared(1 << 40) };
     let pipeline = by_name(Collective::Bcast, "pipeline").expect("in the table");
-    let parameters = Parameters { segment: 1, window: 64 };
+    let parameters = Parameters { segment: 1, ..Parameters::default() };
     let mut plan = make(pipeline, member(1, 1_000_000), &call, &parameters).expect("legal");
     assert_eq!(std::iter::from_fn(|| plan.next()).take(1000).count(), 1000);
 }
 
+/// A call of a regular collective.
+fn regular(collective: Collective, count: usize) -> Call {
+    let (count, commutative, in_place, root) = (Shared(count), true, false, 1);
+    match collective {
+        Collective::Barrier => Call::Barrier,
+        Collective::Bcast => Call::Bcast { root, bytes: count },
+        Collective::Gather => Call::Gather { root, block: count, in_place },
+        Collective::Scatter => Call::Scatter { root, block: count, in_place },
+        Collective::Allgather => Call::Allgather { block: count, in_place },
+        Collective::Alltoall => Call::Alltoall { block: count, in_place },
+        Collective::Reduce => Call::Reduce { root, count, commutative, in_place },
+        Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
+        Collective::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
+        Collective::Scan => Call::Scan { count, commutative, in_place },
+        Collective::Exscan => Call::Exscan { count, commutative, in_place },
+        _ => unreachable!("{collective} is not regular"),
+    }
+}
+
+/// All that the table has for such a call.
+fn legal(collective: Collective, size: u32) -> impl Iterator<Item = AlgorithmId> {
+    algorithms(collective).filter(move |id| id.algorithm().refusal(size, true).is_none())
+}
+
 #[test]
 fn teams_of_many_ranks_have_no_overflow() {
-    for collective in [Collective::Barrier, Collective::Bcast, Collective::Allreduce, Collective::Exscan] {
-        let (count, commutative, in_place) = (Shared(1 << 31), true, false);
-        let call = match collective {
-            Collective::Barrier => Call::Barrier,
-            Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
-            Collective::Bcast => Call::Bcast { root: 1, bytes: count },
-            _ => Call::Exscan { count, commutative, in_place },
-        };
-        let size = u32::MAX / 2;
-        for id in algorithms(collective) {
-            for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
-                let mut plan = make(id, member(rank, size), &call, &Parameters::default()).expect("legal");
-                let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
+    for collective in Collective::REGULAR {
+        let call = regular(collective, 1 << 31);
+        for size in [u32::MAX / 2, u32::MAX / 2 - 1, 1 << 30] {
+            for id in legal(collective, size) {
+                for rank in [0, 1, 2, size / 2, size - 2, size - 1] {
+                    for fanout in [0, 2, 5, u32::MAX] {
+                        let parameters = Parameters { fanout, ..Parameters::default() };
+                        let mut plan = make(id, member(rank, size), &call, &parameters).expect("legal");
+                        let _ = std::iter::from_fn(|| plan.next()).take(1000).count();
+                    }
+                }
             }
         }
+    }
+}
+
+#[test]
+fn any_parameters_will_do() {
+    let most = usize::MAX;
+    for collective in Collective::REGULAR {
+        for size in [2, 5, 8, 12] {
+            let call = regular(collective, 9);
+            for id in legal(collective, size) {
+                for (segment, fanout, max_requests, window) in
+                    [(most, u32::MAX, most, most), (1, 1, 1, 1), (most, 1, 0, 0), (0, u32::MAX - 1, 1, most)]
+                {
+                    let parameters = Parameters { segment, fanout, max_requests, window };
+                    let check = Check::new(size, &call, 1);
+                    let plan = |me| make(id, me, &call, &parameters).expect("legal");
+                    let found = verify(&check, plan);
+                    assert!(found.is_ok(), "{id}, {parameters:?}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn fan_outs_and_limits_count() {
+    let bcast = regular(Collective::Bcast, 10);
+    for (name, fanout, sends) in [("chain", 0, 4), ("chain", 7, 7), ("knomial", 2, 6), ("knomial", 4, 9)] {
+        let id = by_name(Collective::Bcast, name).expect("in the table");
+        let parameters = Parameters { fanout, ..Parameters::default() };
+        let root = make(id, member(1, 64), &bcast, &parameters).expect("legal");
+        assert_eq!(steps(root).len(), sends, "{name} of {fanout}");
+    }
+    let call = regular(Collective::Alltoall, 1);
+    for (max_requests, outstanding) in [(1, 2), (3, 6), (10, 20)] {
+        let parameters = Parameters { max_requests, ..Parameters::default() };
+        let cost = cost(Collective::Alltoall, "linear_sync", 33, &call, parameters);
+        assert_eq!(cost.outstanding, outstanding, "{max_requests}");
     }
 }
 
@@ -170,7 +230,7 @@ fn algorithms_send_no_more_than_they_should() {
 
     let call = Call::Bcast { root: 3, bytes: Shared(100) };
     for (name, segment, messages) in [("binomial", 0, 12), ("binary_tree", 30, 48), ("pipeline", 10, 120)] {
-        let cost = cost(Collective::Bcast, name, 13, &call, Parameters { segment, window: 64 });
+        let cost = cost(Collective::Bcast, name, 13, &call, Parameters { segment, ..plain });
         assert_eq!((cost.messages, cost.units), (messages, 1200), "{name}");
     }
 
@@ -183,7 +243,7 @@ fn algorithms_send_no_more_than_they_should() {
     assert_eq!((doubling.messages, doubling.units), (24, 24 * 64));
 
     let call = Call::Allgather { block: Shared(10), in_place: false };
-    for name in ["linear", "bruck-k-fanout", "recursive_doubling", "ring"] {
+    for name in ["bruck-k-fanout", "recursive_doubling", "ring", "neighbor", "sparbit", "direct-messaging"] {
         assert_eq!(cost(Collective::Allgather, name, 8, &call, plain).units, 8 * 70, "{name}");
     }
 }
@@ -199,14 +259,88 @@ fn chains_are_cut_unless_told_otherwise() {
 fn the_window_is_kept() {
     let call = Call::Alltoall { block: Shared(1), in_place: false };
     for (window, outstanding) in [(0, 8), (8, 8), (20, 20)] {
-        let parameters = Parameters { segment: 0, window };
+        let parameters = Parameters { window, ..Parameters::default() };
         assert_eq!(cost(Collective::Alltoall, "linear", 33, &call, parameters).outstanding, outstanding);
+    }
+}
+
+/// The names of the tuning guide of Open MPI, from number 1 on.
+const TUNED: [(Collective, &[&str]); 14] = [
+    (
+        Collective::Allgather,
+        &[
+            "linear",
+            "bruck-k-fanout",
+            "recursive_doubling",
+            "ring",
+            "neighbor",
+            "two_proc",
+            "sparbit",
+            "direct-messaging",
+        ],
+    ),
+    (Collective::Allgatherv, &["default", "bruck", "ring", "neighbor", "two_proc", "sparbit"]),
+    (
+        Collective::Allreduce,
+        &[
+            "basic_linear",
+            "nonoverlapping",
+            "recursive_doubling",
+            "ring",
+            "segmented_ring",
+            "rabenseifner",
+            "allgather_reduce",
+        ],
+    ),
+    (Collective::Alltoall, &["linear", "pairwise", "modified_bruck", "linear_sync", "two_proc"]),
+    (Collective::Alltoallv, &["basic_linear", "pairwise"]),
+    (Collective::Barrier, &["linear", "double_ring", "recursive_doubling", "bruck", "two_proc", "tree"]),
+    (
+        Collective::Bcast,
+        &[
+            "basic_linear",
+            "chain",
+            "pipeline",
+            "split_binary_tree",
+            "binary_tree",
+            "binomial",
+            "knomial",
+            "scatter_allgather",
+            "scatter_allgather_ring",
+        ],
+    ),
+    (Collective::Exscan, &["linear", "recursive_doubling"]),
+    (Collective::Gather, &["basic_linear", "binomial", "linear_sync"]),
+    (
+        Collective::Reduce,
+        &["linear", "chain", "pipeline", "binary", "binomial", "in-order_binary", "rabenseifner", "knomial"],
+    ),
+    (Collective::ReduceScatter, &["non-overlapping", "recursive_halving", "ring", "butterfly"]),
+    (
+        Collective::ReduceScatterBlock,
+        &["basic_linear", "recursive_doubling", "recursive_halving", "butterfly"],
+    ),
+    (Collective::Scan, &["linear", "recursive_doubling"]),
+    (Collective::Scatter, &["basic_linear", "binomial", "linear_nb"]),
+];
+
+#[test]
+fn every_algorithm_of_the_tuning_guide_is_there_under_its_number() {
+    assert_eq!(TUNED.iter().map(|(_, names)| names.len()).sum::<usize>(), 69);
+    for (collective, names) in TUNED {
+        let numbers: Vec<_> = (1..).zip(names.iter().copied()).collect();
+        let found: Vec<_> = algorithms(collective)
+            .map(|id| (id.algorithm().number, id.algorithm().name))
+            .filter(|(number, _)| *number < 32)
+            .collect();
+        assert_eq!(found, numbers, "{collective}");
     }
 }
 
 #[test]
 fn the_table_says_what_it_has() {
     for row in ALGORITHMS {
+        assert!(!row.source.is_empty(), "{row:?}");
         assert!(!row.description.is_empty() && !row.name.contains(' '), "{row:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::blocks::Cut;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
 use crate::ir::Place;
-use crate::shape::{down, up};
+use crate::shape::{binomial, down, up};
 
 /// How blocks travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +16,20 @@ pub(crate) enum Route {
     Ring,
     /// Round `k`: partners at distance `2^k` exchange all they have. Powers of two only.
     Doubling,
-    /// Round `k`: the ranks send all they have to the one `2^k` below (Bruck et al., "Efficient algorithms for
-    /// all-to-all communications in multiport message-passing systems"). Blocks are not rotated in a temporary:
-    /// sender and receiver cut a message in two where it wraps around the last rank.
-    Bruck,
+    /// Round `i`: the ranks send all they have to the ones `j k^i` below, for each `0 < j < k` (Bruck et al.,
+    /// "Efficient algorithms for all-to-all communications in multiport message-passing systems"). Blocks are not
+    /// rotated in a temporary: sender and receiver cut a message in two where it wraps around the last rank.
+    Bruck {
+        /// The radix `k`, at least 2.
+        radix: u32,
+    },
+    /// The ranks exchange with the neighbours on either side in turn: first their blocks, then round by round the two
+    /// blocks that came last (Chen et al., "Performance evaluation of allgather algorithms on terascale Linux
+    /// cluster with Fast Ethernet"). Even sizes only.
+    Neighbor,
+    /// Every block travels down a binomial tree, the longest way first: what stays near is sent last, when there is most
+    /// of it (Loch and Koslovski, "Sparbit: a new logarithmic-cost and data locality-aware MPI allgather algorithm").
+    Sparbit,
 }
 
 /// An allgather, by one of the routes.
@@ -28,54 +38,19 @@ pub(crate) struct Allgather {
     route: Route,
     me: Member,
     all: Cut,
-    in_place: bool,
+    /// Where this rank's block is; none if it is in its place.
+    own: Option<Place>,
+    /// Where all blocks go.
+    target: Place,
+    /// Rank 0 of the algorithm is that rank of the team.
+    first: u32,
+    /// Whether each rank has the blocks of its subtree of a binomial tree: they need not come again.
+    scattered: bool,
+    started: bool,
+    /// The number of the exchange within the round, from 0.
+    item: u32,
+    /// The number of the round from 0, or a distance that grows or shrinks.
     round: u32,
-}
-
-impl Allgather {
-    pub(crate) fn new(me: Member, all: Cut, in_place: bool, route: Route) -> Self {
-        Self { route, me, all, in_place, round: 0 }
-    }
-
-    /// What passes in the exchange number `self.round`, or `None` if there are no more.
-    fn exchange(&self) -> Option<Exchange> {
-        let Member { rank, size } = self.me;
-        let round = self.round;
-        match self.route {
-            Route::Direct | Route::Ring => {
-                let direct = self.route == Route::Direct;
-                (round < size).then(|| Exchange {
-                    to: up(rank, if direct { round } else { 1 }, size),
-                    give: if direct { rank } else { down(rank, round - 1, size) },
-                    from: down(rank, if direct { round } else { 1 }, size),
-                    take: down(rank, round, size),
-                    how_many: 1,
-                })
-            }
-            Route::Doubling => {
-                let mask = 1_u32.checked_shl(round - 1).filter(|mask| *mask < size)?;
-                let peer = rank ^ mask;
-                Some(Exchange {
-                    to: peer,
-                    give: rank & !(mask - 1),
-                    from: peer,
-                    take: peer & !(mask - 1),
-                    how_many: mask,
-                })
-            }
-            Route::Bruck => {
-                let distance = 1_u32.checked_shl(round - 1).filter(|distance| *distance < size)?;
-                let from = up(rank, distance, size);
-                Some(Exchange {
-                    to: down(rank, distance, size),
-                    give: rank,
-                    from,
-                    take: from,
-                    how_many: distance.min(size - distance),
-                })
-            }
-        }
-    }
 }
 
 /// One exchange: the blocks from `give` on to one rank, those from `take` on from another.
@@ -87,32 +62,159 @@ struct Exchange {
     how_many: u32,
 }
 
+impl Allgather {
+    pub(crate) fn new(me: Member, all: Cut, own: Option<Place>, route: Route) -> Self {
+        let round = match route {
+            Route::Direct | Route::Ring | Route::Doubling | Route::Bruck { .. } => 1,
+            Route::Neighbor => 0,
+            Route::Sparbit => me.size.next_power_of_two() / 2,
+        };
+        let target = Place::Output;
+        Self { route, me, all, own, target, first: 0, scattered: false, started: false, item: 0, round }
+    }
+
+    /// Collects the blocks in another buffer.
+    pub(crate) fn into(self, target: Place) -> Self {
+        Self { target, ..self }
+    }
+
+    /// Among ranks counted from `root`, each of which has the blocks of its subtree of a binomial tree. For Bruck's
+    /// algorithm.
+    pub(crate) fn after_scatter(self, root: u32) -> Self {
+        let rank = down(self.me.rank, root, self.me.size);
+        Self { first: root, scattered: true, me: Member { rank, ..self.me }, ..self }
+    }
+
+    /// How many of the blocks that are `distance` and more above a rank it has already.
+    fn known(&self, rank: u32, distance: u32) -> u32 {
+        let extent = if self.scattered { binomial::extent(rank, self.me.size) } else { 0 };
+        extent.saturating_sub(distance)
+    }
+
+    /// The next exchange, or `None` if there are no more.
+    fn exchange(&mut self) -> Option<Exchange> {
+        let Member { rank, size } = self.me;
+        let round = self.round;
+        match self.route {
+            Route::Direct | Route::Ring => {
+                let direct = self.route == Route::Direct;
+                self.round += 1;
+                (round < size).then(|| Exchange {
+                    to: up(rank, if direct { round } else { 1 }, size),
+                    give: if direct { rank } else { down(rank, round - 1, size) },
+                    from: down(rank, if direct { round } else { 1 }, size),
+                    take: down(rank, round, size),
+                    how_many: 1,
+                })
+            }
+            Route::Doubling => {
+                let peer = rank ^ round;
+                self.round = round.saturating_mul(2);
+                (round < size).then(|| Exchange {
+                    to: peer,
+                    give: rank & !(round - 1),
+                    from: peer,
+                    take: peer & !(round - 1),
+                    how_many: round,
+                })
+            }
+            Route::Bruck { radix } => {
+                let distance = round.checked_mul(self.item + 1).filter(|distance| *distance < size)?;
+                self.item += 1;
+                if self.item + 1 == radix {
+                    (self.round, self.item) = (round.saturating_mul(radix), 0);
+                }
+                let from = up(rank, distance, size);
+                Some(Exchange {
+                    to: down(rank, distance, size),
+                    give: rank,
+                    from,
+                    take: from,
+                    how_many: round.min(size - distance),
+                })
+            }
+            Route::Neighbor => {
+                self.round += 1;
+                (round < size / 2).then(|| self.neighbors(round))
+            }
+            Route::Sparbit => {
+                // A rank has the blocks of those 2 * round, 4 * round... below it.
+                let there = self.item.checked_mul(2).and_then(|twice| twice.checked_mul(round));
+                let back = there.and_then(|there| there.checked_add(round));
+                match (there, back) {
+                    (Some(there), Some(back)) if round > 0 && back < size => {
+                        self.item += 1;
+                        let from = down(rank, round, size);
+                        Some(Exchange {
+                            to: up(rank, round, size),
+                            give: down(rank, there, size),
+                            from,
+                            take: down(rank, back, size),
+                            how_many: 1,
+                        })
+                    }
+                    _ if round <= 1 => None,
+                    _ => {
+                        (self.round, self.item) = (round / 2, 0);
+                        self.exchange()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Round `round` of the neighbour exchange. Blocks travel by the pairs of an even rank and the next.
+    fn neighbors(&self, round: u32) -> Exchange {
+        let Member { rank, size } = self.me;
+        let even = rank.is_multiple_of(2);
+        let pair = rank - rank % 2;
+        if round == 0 {
+            let peer = rank ^ 1;
+            return Exchange { to: peer, give: rank, from: peer, take: peer, how_many: 1 };
+        }
+        // An even rank first hears of the pair below, then of the one above; an odd one the other way round.
+        let heard = |round: u32| match (round, even == (round % 2 == 1)) {
+            (0, _) => pair,
+            (round, true) => down(pair, round.div_ceil(2) * 2, size),
+            (round, false) => up(pair, round.div_ceil(2) * 2, size),
+        };
+        let peer = if even == (round % 2 == 1) { down(rank, 1, size) } else { up(rank, 1, size) };
+        Exchange { to: peer, give: heard(round - 1), from: peer, take: heard(round), how_many: 2 }
+    }
+
+    fn rank(&self, counted: u32) -> u32 {
+        up(counted, self.first, self.me.size)
+    }
+}
+
 impl Rounds for Allgather {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
-        if self.round == 0 {
-            self.round = 1;
-            if !self.in_place {
-                let slot = self.all.block(Place::Output, rank);
-                steps.copy(Wait::Nothing, Place::Input.span(0, slot.len), slot);
+        if !self.started {
+            self.started = true;
+            if let Some(own) = self.own {
+                let slot = self.all.block(self.target, rank);
+                steps.copy(Wait::Nothing, own.span(0, slot.len), slot);
             }
             steps.fence(); // sends read the output
             return true;
         }
+        let before = (self.round, self.item);
         let Some(Exchange { to, give, from, take, how_many }) = self.exchange() else {
             return false;
         };
         // A round of its own needs what came before, except that blocks sent directly need only the first copy.
-        if self.route != Route::Direct {
+        if self.route != Route::Direct && (before.1 == 0 || before.0 != self.round && self.item == 1) {
             steps.fence();
         }
-        for part in self.all.wrapped(Place::Output, take, how_many, size) {
-            steps.receive(Wait::Nothing, from, part);
+        let known = self.known(rank, down(take, rank, size)).min(how_many);
+        for part in self.all.wrapped(self.target, up(take, known, size), how_many - known, size) {
+            steps.receive(Wait::Nothing, self.rank(from), part);
         }
-        for part in self.all.wrapped(Place::Output, give, how_many, size) {
-            steps.send(Wait::Nothing, to, part);
+        let known = self.known(to, down(give, to, size)).min(how_many);
+        for part in self.all.wrapped(self.target, up(give, known, size), how_many - known, size) {
+            steps.send(Wait::Nothing, self.rank(to), part);
         }
-        self.round += 1;
         true
     }
 }

@@ -5,7 +5,7 @@ use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
 use crate::ir::{Place, Span};
-use crate::shape::{Fold, Parts, Role, down, up};
+use crate::shape::{Fold, Parts, Role};
 
 /// What a rank left out of the folded team does: it gives its contribution away and gets the result.
 fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
@@ -93,72 +93,6 @@ impl Rounds for RecursiveDoubling {
             steps.send(Wait::One(self.reduced), partner, self.whole(self.held));
         }
         false
-    }
-}
-
-/// A ring, for long vectors and commutative operations: parts of the vector travel once around and collect all
-/// contributions, then the results travel around.
-#[derive(Clone, Debug)]
-pub(crate) struct Ring {
-    me: Member,
-    parts: Parts,
-    in_place: bool,
-    round: u32,
-    reduced: Mark,
-}
-
-impl Ring {
-    pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
-        let parts = Parts { count, parts: me.size };
-        Self { me, parts, in_place, round: 0, reduced: Mark::NONE }
-    }
-
-    /// Units of the temporary.
-    pub(crate) fn temporary(&self) -> usize {
-        if self.in_place && self.me.size > 1 { self.parts.longest() } else { 0 }
-    }
-}
-
-impl Rounds for Ring {
-    fn round(&mut self, steps: &mut Burst) -> bool {
-        let Member { rank, size } = self.me;
-        let (above, below) = (up(rank, 1, size), down(rank, 1, size));
-        let part = |place: Place, index: u32| self.parts.span(place, index, 1);
-        if size == 1 {
-            if !self.in_place {
-                steps.copy(Wait::Nothing, part(Place::Input, 0), part(Place::Output, 0));
-            }
-            return false;
-        }
-        let round = self.round;
-        self.round += 1;
-        if round < size - 1 {
-            let (give, take) = (down(rank, round, size), down(rank, round + 1, size));
-            let first = round == 0 && !self.in_place;
-            let given = part(if first { Place::Input } else { Place::Output }, give);
-            let result = part(Place::Output, take);
-            steps.fence();
-            if self.in_place {
-                let coming = Place::Temporary(0).span(0, result.len);
-                let received = steps.receive(Wait::Nothing, below, coming);
-                steps.send(Wait::One(self.reduced), above, given);
-                self.reduced = steps.reduce(Wait::One(received), coming, result);
-            } else {
-                let received = steps.receive(Wait::Nothing, below, result);
-                steps.send(Wait::One(self.reduced), above, given);
-                self.reduced = steps.reduce(Wait::One(received), part(Place::Input, take), result);
-            }
-            return true;
-        }
-        let round = round - (size - 1);
-        if round == size - 1 {
-            return false;
-        }
-        let (give, take) = (down(up(rank, 1, size), round, size), down(rank, round, size));
-        steps.fence();
-        steps.receive(Wait::Nothing, below, part(Place::Output, take));
-        steps.send(Wait::One(self.reduced), above, part(Place::Output, give));
-        true
     }
 }
 

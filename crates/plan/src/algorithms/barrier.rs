@@ -3,7 +3,7 @@
 use super::Rounds;
 use crate::burst::{Burst, Wait};
 use crate::call::Member;
-use crate::shape::{Fold, Role, down, up};
+use crate::shape::{Fold, Role, binomial, down, up};
 
 /// All signal rank 0, which signals all.
 #[derive(Clone, Debug)]
@@ -110,6 +110,80 @@ impl Rounds for RecursiveDoubling {
         }
         if let Some(partner) = partner {
             steps.signal(Wait::All, partner);
+        }
+        false
+    }
+}
+
+/// A signal travels twice around a ring: when it has come once to a rank, all below have entered; when it comes again, all
+/// have.
+#[derive(Clone, Debug)]
+pub(crate) struct DoubleRing {
+    me: Member,
+    again: bool,
+}
+
+impl DoubleRing {
+    pub(crate) fn new(me: Member) -> Self {
+        Self { me, again: false }
+    }
+}
+
+impl Rounds for DoubleRing {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        if size == 1 {
+            return false;
+        }
+        let (above, below) = (up(rank, 1, size), down(rank, 1, size));
+        if rank == 0 {
+            steps.signal(Wait::All, above);
+            steps.await_signal(Wait::Nothing, below);
+        } else {
+            let heard = steps.await_signal(Wait::Nothing, below);
+            steps.signal(Wait::One(heard), above);
+        }
+        !std::mem::replace(&mut self.again, true)
+    }
+}
+
+/// Signals travel up a binomial tree, then down again.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    me: Member,
+    releasing: bool,
+    child: u32,
+}
+
+impl Tree {
+    pub(crate) fn new(me: Member) -> Self {
+        Self { me, releasing: false, child: 0 }
+    }
+}
+
+impl Rounds for Tree {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let children = binomial::children(rank, size);
+        if self.child < children {
+            if self.releasing {
+                // The largest subtree first.
+                let child = rank + (1 << (children - 1 - self.child));
+                steps.signal(Wait::Nothing, child);
+            } else {
+                steps.await_signal(Wait::Nothing, rank + (1 << self.child));
+            }
+            self.child += 1;
+            return true;
+        }
+        if !self.releasing {
+            if rank != 0 {
+                steps.signal(Wait::All, binomial::parent(rank));
+                steps.await_signal(Wait::Nothing, binomial::parent(rank));
+            }
+            steps.fence();
+            (self.releasing, self.child) = (true, 0);
+            return true;
         }
         false
     }

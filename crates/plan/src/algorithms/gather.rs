@@ -2,9 +2,9 @@
 
 use super::Rounds;
 use crate::blocks::Cut;
-use crate::burst::{Burst, Wait};
+use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
-use crate::ir::Place;
+use crate::ir::{Place, Span};
 use crate::shape::{binomial, down, up};
 
 /// The root receives each block where it belongs.
@@ -12,24 +12,23 @@ use crate::shape::{binomial, down, up};
 pub(crate) struct Linear {
     me: Member,
     root: u32,
-    mine: usize,
+    /// This rank's block.
+    own: Span,
     all: Cut,
-    in_place: bool,
     peer: u32,
 }
 
 impl Linear {
-    /// `mine` is the length of this rank's block, `all` are those of all: only the root looks at them.
-    pub(crate) fn new(me: Member, root: u32, mine: usize, all: Cut, in_place: bool) -> Self {
-        Self { me, root, mine, all, in_place, peer: 0 }
+    /// `own` is this rank's block, `all` are those of all: only the root looks at them.
+    pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut) -> Self {
+        Self { me, root, own, all, peer: 0 }
     }
 }
 
 impl Rounds for Linear {
     fn round(&mut self, steps: &mut Burst) -> bool {
-        let own = Place::Input.span(0, self.mine);
         if self.me.rank != self.root {
-            steps.send(Wait::Nothing, self.root, own);
+            steps.send(Wait::Nothing, self.root, self.own);
             return false;
         }
         if self.peer == self.me.size {
@@ -38,8 +37,61 @@ impl Rounds for Linear {
         let slot = self.all.block(Place::Output, self.peer);
         if self.peer != self.root {
             steps.receive(Wait::Nothing, self.peer, slot);
-        } else if !self.in_place {
-            steps.copy(Wait::Nothing, own, slot);
+        } else {
+            steps.copy(Wait::Nothing, self.own, slot);
+        }
+        self.peer += 1;
+        true
+    }
+}
+
+/// The root calls the ranks one after the other; a rank sends the first segment of its block when it is called, then the
+/// rest. The next one is called when the first segment is here: few blocks reach the root at once. For long blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct LinearSync {
+    me: Member,
+    root: u32,
+    own: Span,
+    all: Cut,
+    segment: usize,
+    peer: u32,
+    /// The first segment of the rank that was called last.
+    head: Mark,
+}
+
+impl LinearSync {
+    /// As [`Linear::new`]; `segment` is the length of the first segment, in units.
+    pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut, segment: usize) -> Self {
+        Self { me, root, own, all, segment, peer: 0, head: Mark::NONE }
+    }
+
+    fn cut(&self, block: Span) -> [Span; 2] {
+        let head = block.len.min(self.segment);
+        [block.part(0, head), block.part(head, block.len - head)]
+    }
+}
+
+impl Rounds for LinearSync {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        if self.me.rank != self.root {
+            let called = steps.await_signal(Wait::Nothing, self.root);
+            let [head, rest] = self.cut(self.own);
+            steps.send(Wait::One(called), self.root, head);
+            steps.send(Wait::Nothing, self.root, rest);
+            return false;
+        }
+        if self.peer == self.me.size {
+            return false;
+        }
+        let slot = self.all.block(Place::Output, self.peer);
+        if self.peer != self.root {
+            let [head, rest] = self.cut(slot);
+            let before = std::mem::replace(&mut self.head, Mark::NONE);
+            steps.signal(Wait::One(before), self.peer);
+            self.head = steps.receive(Wait::Nothing, self.peer, head);
+            steps.receive(Wait::Nothing, self.peer, rest);
+        } else {
+            steps.copy(Wait::Nothing, self.own, slot);
         }
         self.peer += 1;
         true

@@ -7,10 +7,15 @@ pub(crate) mod barrier;
 pub(crate) mod bcast;
 pub(crate) mod exchange;
 pub(crate) mod gather;
+pub(crate) mod halving;
 pub(crate) mod inter;
 pub(crate) mod reduce;
+pub(crate) mod reduce_scatter;
+pub(crate) mod reduce_tree;
+pub(crate) mod rings;
 pub(crate) mod scan;
 pub(crate) mod scatter;
+pub(crate) mod split_binary;
 
 use crate::burst::Burst;
 

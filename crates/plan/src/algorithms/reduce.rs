@@ -4,7 +4,7 @@ use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
 use crate::ir::{Place, Span};
-use crate::shape::{Segments, binomial, down, up};
+use crate::shape::{binomial, down, up};
 
 /// What a reduction is about.
 #[derive(Clone, Copy, Debug)]
@@ -24,20 +24,20 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    fn whole(&self, place: Place) -> Span {
+    pub(super) fn whole(&self, place: Place) -> Span {
         place.span(0, self.count)
     }
 
-    fn is_root(&self) -> bool {
+    pub(super) fn is_root(&self) -> bool {
         self.me.rank == self.root
     }
 
-    fn in_place(&self) -> bool {
+    pub(super) fn in_place(&self) -> bool {
         self.mine == self.result
     }
 
     /// The rank at the top of a tree: the root, or rank 0 if ranks must stay in order.
-    fn top(&self) -> u32 {
+    pub(super) fn top(&self) -> u32 {
         if self.commutative { self.root } else { 0 }
     }
 }
@@ -212,115 +212,5 @@ impl Rounds for Binomial {
             steps.receive(Wait::Two(sent, self.reduced), task.top(), task.whole(task.result));
         }
         false
-    }
-}
-
-/// A chain in segments: each rank adds its contribution on the left of what comes from the rank above. If the
-/// operation is not commutative the chain ends at rank 0, which sends each segment of the result to the root.
-#[derive(Clone, Debug)]
-pub(crate) struct Chain {
-    task: Task,
-    v: u32,
-    segments: Segments,
-    segment: usize,
-    received: Mark,
-    coming: Mark,
-    /// The last segments that were sent, newest first: a slot is used again when its segment is gone.
-    sent: [Mark; 2],
-}
-
-/// How many segments of a chain's temporary are in use at once: one coming, one combined, one being sent.
-const SLOTS: usize = 3;
-
-impl Chain {
-    pub(crate) fn new(task: Task, segment: usize) -> Self {
-        let v = down(task.me.rank, task.top(), task.me.size);
-        let segments = Segments::new(task.count, segment);
-        let none = Mark::NONE;
-        Self { task, v, segments, segment: 0, received: none, coming: none, sent: [none; 2] }
-    }
-
-    /// Units of the temporary.
-    pub(crate) fn temporary(&self) -> usize {
-        let last = self.v + 1 == self.task.me.size;
-        if last || (self.ends_here() && !self.task.in_place()) {
-            0
-        } else {
-            self.segments.longest() * self.segments.how_many().min(SLOTS)
-        }
-    }
-
-    fn ends_here(&self) -> bool {
-        self.v == 0 && self.task.is_root()
-    }
-
-    /// Where a segment from the rank above goes.
-    fn slot(&self, segment: usize) -> Span {
-        let there = self.segments.span(self.task.result, segment);
-        if self.ends_here() && !self.task.in_place() {
-            there
-        } else {
-            Place::Temporary(0).span(segment % SLOTS * self.segments.longest(), there.len)
-        }
-    }
-
-    fn ask(&self, steps: &mut Burst, segment: usize) -> Mark {
-        if segment >= self.segments.how_many() || self.v + 1 == self.task.me.size {
-            return Mark::NONE;
-        }
-        let above = up(self.v + 1, self.task.top(), self.task.me.size);
-        steps.receive(Wait::One(self.sent[1]), above, self.slot(segment))
-    }
-}
-
-impl Rounds for Chain {
-    fn round(&mut self, steps: &mut Burst) -> bool {
-        let (task, segment) = (self.task, self.segment);
-        if segment >= self.segments.how_many() {
-            return false;
-        }
-        self.received = if segment == 0 { self.ask(steps, 0) } else { self.coming };
-        self.coming = self.ask(steps, segment + 1);
-
-        let mine = self.segments.span(task.mine, segment);
-        let result = self.segments.span(task.result, segment);
-        let below = if self.v == 0 { task.root } else { up(self.v - 1, task.top(), task.me.size) };
-        let used = if self.v + 1 == task.me.size {
-            if self.ends_here() {
-                steps.copy(Wait::Nothing, mine, result)
-            } else {
-                let sent = steps.send(Wait::Nothing, below, mine);
-                self.finish(steps, sent, result);
-                sent
-            }
-        } else {
-            let slot = self.slot(segment);
-            if self.ends_here() && task.in_place() && task.commutative {
-                steps.reduce(Wait::One(self.received), slot, result)
-            } else {
-                let reduced = steps.reduce(Wait::One(self.received), mine, slot);
-                if self.ends_here() {
-                    steps.copy(Wait::One(reduced), slot, result)
-                } else {
-                    let sent = steps.send(Wait::One(reduced), below, slot);
-                    self.finish(steps, reduced, result);
-                    sent
-                }
-            }
-        };
-        self.sent = [used, self.sent[0]];
-        self.segment += 1;
-        true
-    }
-}
-
-impl Chain {
-    /// At the root of a chain that ends at rank 0: receives a segment of the result when the root's contribution to
-    /// it, which may be in the same place, is no longer needed.
-    fn finish(&self, steps: &mut Burst, used: Mark, result: Span) {
-        if self.task.is_root() {
-            let wait = if self.task.in_place() { Wait::One(used) } else { Wait::Nothing };
-            steps.receive(wait, self.task.top(), result);
-        }
     }
 }

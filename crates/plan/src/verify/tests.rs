@@ -4,7 +4,7 @@ use super::{Check, Violation, verify};
 use crate::call::{Call, Member};
 use crate::ir::{Action, After, Generator, Place, Span, Step, Unit};
 use crate::knowledge::Shared;
-use crate::table::{Parameters, by_name, make};
+use crate::table::{Parameters, algorithms, by_name, make};
 use crate::{AnyPlan, Collective};
 
 /// A plan written out.
@@ -309,4 +309,60 @@ fn finds_every_small_change_to_an_allreduce() {
             }
         }
     }
+}
+
+#[test]
+fn finds_a_step_that_is_missing_from_any_algorithm() {
+    let (count, commutative, in_place, root) = (Shared(3), true, false, 1);
+    for call in [
+        Call::Barrier,
+        Call::Bcast { root, bytes: count },
+        Call::Gather { root, block: count, in_place },
+        Call::Scatter { root, block: count, in_place },
+        Call::Allgather { block: count, in_place },
+        Call::Alltoall { block: count, in_place },
+        Call::Reduce { root, count, commutative, in_place },
+        Call::Allreduce { count, commutative, in_place },
+        Call::ReduceScatterBlock { block: count, commutative, in_place },
+        Call::Scan { count, commutative, in_place },
+        Call::Exscan { count, commutative, in_place },
+    ] {
+        let legal = |size: u32| {
+            algorithms(call.collective()).filter(move |id| id.algorithm().refusal(size, true).is_none())
+        };
+        for (size, id) in [2, 6, 8].into_iter().flat_map(|size| legal(size).map(move |id| (size, id))) {
+            let check = Check::new(size, &call, 0);
+            let plan = |me| make(id, me, &call, &Parameters::default()).unwrap();
+            for rank in 0..size {
+                let mut whole = plan(Member { rank, size });
+                for at in 0..std::iter::from_fn(|| whole.next()).count() as u32 {
+                    let found = verify(&check, |me| Mutant {
+                        plan: plan(me),
+                        index: 0,
+                        mutate: (me.rank == rank).then_some((at, Mutation::Drop)),
+                    });
+                    assert!(found.is_err(), "{id} of {size}: rank {rank} does without step {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn finds_a_barrier_that_does_not_hold() {
+    let check = Check::new(3, &Call::Barrier, 0);
+    // Each signals the next, and nobody waits before that.
+    let pass = |rank: u32| {
+        [
+            send(After::None, (rank + 1) % 3, Span::NOTHING),
+            receive(After::None, (rank + 2) % 3, Span::NOTHING),
+        ]
+    };
+    let found = run(&check, &[&pass(0), &pass(1), &pass(2)]);
+    assert_eq!(found, Err(Violation::Early { rank: 0, missing: 1 }));
+    assert_eq!(run(&check, &[&[], &[], &[]]), Err(Violation::Early { rank: 0, missing: 1 }));
+    // Twice around, but the second signal may go before the first has come.
+    let twice = |rank: u32| [pass(rank), pass(rank)].concat();
+    let found = run(&check, &[&twice(0), &twice(1), &twice(2)]);
+    assert!(matches!(found, Err(Violation::Early { .. })), "{found:?}");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::heard::{self, Heard};
 use super::symbol::{Buffer, Ranks, Requirement, Symbol, agrees, index, mix};
 use super::{Check, Cost, Violation};
 use crate::call::Call;
@@ -25,7 +26,7 @@ pub(super) struct World<'a, G> {
 /// Steps of one direction between two ranks that have not been matched.
 #[derive(Default)]
 struct Channel {
-    sends: VecDeque<(u64, Span)>,
+    sends: VecDeque<(u64, Span, Option<heard::Ranks>)>,
     receives: VecDeque<(u64, Span)>,
 }
 
@@ -41,6 +42,8 @@ struct Rank<G> {
     outstanding: Vec<(u64, Action)>,
     /// Issued, and not waited for by anything issued since.
     unsettled: Vec<(u64, Action)>,
+    /// In a barrier: who has entered it, as far as this rank knows.
+    heard: Option<Heard>,
 }
 
 impl<'a, G: Generator> World<'a, G> {
@@ -65,6 +68,8 @@ impl<'a, G: Generator> World<'a, G> {
                 buffers,
                 outstanding: Vec::new(),
                 unsettled: Vec::new(),
+                heard: matches!(check.calls[rank as usize], Call::Barrier)
+                    .then(|| Heard::new(rank, check.size())),
             });
         }
         Ok(Self {
@@ -132,7 +137,8 @@ impl<'a, G: Generator> World<'a, G> {
             state.advance();
             match action {
                 Action::Send { to, what } => {
-                    self.channels.entry((rank, to)).or_default().sends.push_back((number, what));
+                    let told = state.heard.as_ref().map(Heard::tell);
+                    self.channels.entry((rank, to)).or_default().sends.push_back((number, what, told));
                     self.match_one(rank, to)?;
                 }
                 Action::Receive { from, into } => {
@@ -151,7 +157,7 @@ impl<'a, G: Generator> World<'a, G> {
         if channel.sends.is_empty() || channel.receives.is_empty() {
             return Ok(());
         }
-        let (Some((sent, what)), Some((received, into))) =
+        let (Some((sent, what, told)), Some((received, into))) =
             (channel.sends.pop_front(), channel.receives.pop_front())
         else {
             return Ok(());
@@ -163,6 +169,9 @@ impl<'a, G: Generator> World<'a, G> {
         self.cost.units += what.len as u64;
         let data = self.ranks[from as usize].read(from, Action::Send { to, what }, what)?;
         self.ranks[to as usize].write(into, &data);
+        if let (Some(heard), Some(told)) = (&mut self.ranks[to as usize].heard, told) {
+            heard.listen(received, told);
+        }
         self.ready.push((from, sent));
         self.ready.push((to, received));
         Ok(())
@@ -206,6 +215,9 @@ impl<'a, G: Generator> World<'a, G> {
         let commutative = calls.first().is_none_or(Call::commutative);
         let everyone = Ranks::below(self.check.size(), commutative);
         for (rank, state) in (0..self.check.size()).zip(&self.ranks) {
+            if let Some(missing) = state.heard.clone().and_then(|heard| heard.missing(self.check.size())) {
+                return Err(Violation::Early { rank, missing });
+            }
             let requirement = Requirement { calls, rank };
             let output = &state.buffers[1].units;
             for (unit, found) in output.iter().enumerate().take(requirement.required()) {
@@ -268,6 +280,9 @@ impl<G: Generator> Rank<G> {
             After::Two(one, other) => self.unsettled.retain(|(number, _)| {
                 issued - number != u64::from(one) && issued - number != u64::from(other)
             }),
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.settle(|receive| self.unsettled.iter().any(|(number, _)| *number == receive));
         }
     }
 

@@ -1,0 +1,182 @@
+//! Reduce-scatters: all contributions combined, and a block of the result to each rank. ([`super::halving`] has others.)
+
+use super::Rounds;
+use crate::blocks::Cut;
+use crate::burst::{Burst, Wait};
+use crate::call::Member;
+use crate::ir::{Place, Span};
+use crate::shape::{Fold, Role, down, up};
+
+/// Blocks travel once around a ring and collect all contributions; block `r` arrives at rank `r`. For commutative
+/// operations. Two temporaries, each as long as the longest block.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    me: Member,
+    cut: Cut,
+    mine: Place,
+    round: u32,
+}
+
+impl Ring {
+    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+        Self { me, cut, mine, round: 0 }
+    }
+}
+
+impl Rounds for Ring {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let round = self.round;
+        let own = Place::Output.span(0, self.cut.block(self.mine, rank).len);
+        if size == 1 {
+            steps.copy(Wait::Nothing, self.cut.block(self.mine, 0), own);
+            return false;
+        }
+        let slot = |round: u32, block: u32| {
+            Place::Temporary((round % 2) as u8).span(0, self.cut.block(self.mine, block).len)
+        };
+        let (give, take) = (down(rank, round + 1, size), down(down(rank, round, size), 2, size));
+        let given = match round {
+            0 => self.cut.block(self.mine, give),
+            _ => slot(round - 1, give),
+        };
+        steps.fence();
+        let received = steps.receive(Wait::Nothing, down(rank, 1, size), slot(round, take));
+        steps.send(Wait::Nothing, up(rank, 1, size), given);
+        let reduced = steps.reduce(Wait::One(received), self.cut.block(self.mine, take), slot(round, take));
+        self.round += 1;
+        if self.round + 1 < size {
+            return true;
+        }
+        // In place, the last send may still read the first block of the contribution.
+        let wait = if self.mine == Place::Output { Wait::All } else { Wait::One(reduced) };
+        steps.copy(wait, slot(round, rank), own);
+        false
+    }
+}
+
+/// Partners at distances 1, 2, 4... exchange what they have, without the blocks that the other has no more use for:
+/// those of the ranks it has heard of. The ranks that are combined are always a range, and stay in order. Two
+/// temporaries, each as long as the vector.
+#[derive(Clone, Debug)]
+pub(crate) struct RecursiveDoubling {
+    me: Member,
+    fold: Fold,
+    role: Role,
+    cut: Cut,
+    mine: Place,
+    held: Place,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Fold,
+    Exchange { mask: u32 },
+    Combine { mask: u32, piece: u32 },
+}
+
+impl RecursiveDoubling {
+    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+        let fold = Fold::new(me.size);
+        Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: Stage::Fold }
+    }
+
+    /// How many temporaries there are, each as long as the vector.
+    pub(crate) fn temporaries(&self) -> usize {
+        match self.role {
+            Role::Active { .. } if self.me.size > 1 => 2,
+            _ => 0,
+        }
+    }
+
+    fn spare(&self) -> Place {
+        if self.held == Place::Temporary(0) { Place::Temporary(1) } else { Place::Temporary(0) }
+    }
+
+    /// The blocks of active ranks `first .. end` and of their partners.
+    fn blocks(&self, place: Place, first: u32, end: u32) -> Span {
+        let start = |index: u32| if index == self.fold.active { self.me.size } else { self.fold.rank(index) };
+        self.cut.span(place, start(first), start(end) - start(first))
+    }
+
+    /// The blocks before and after those of the group of `mask` active ranks with `index` in it.
+    fn outside(&self, place: Place, index: u32, mask: u32) -> [Span; 2] {
+        let first = index & !(mask - 1);
+        [self.blocks(place, 0, first), self.blocks(place, first + mask, self.fold.active)]
+    }
+}
+
+impl Rounds for RecursiveDoubling {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let (rank, size) = (self.me.rank, self.me.size);
+        let own = Place::Output.span(0, self.cut.block(self.mine, rank).len);
+        let (index, partner) = match self.role {
+            Role::Idle { partner } => {
+                let sent = steps.send(Wait::Nothing, partner, self.cut.span(self.mine, 0, size));
+                let wait = if self.mine == Place::Output { Wait::One(sent) } else { Wait::Nothing };
+                steps.receive(wait, partner, own);
+                return false;
+            }
+            Role::Active { index, partner } => (index, partner),
+        };
+        self.stage = match self.stage {
+            Stage::Fold => {
+                if let Some(partner) = partner {
+                    let spare = self.spare();
+                    let received = steps.receive(Wait::Nothing, partner, self.cut.span(spare, 0, size));
+                    let held = self.cut.span(self.held, 0, size);
+                    steps.reduce(Wait::One(received), held, self.cut.span(spare, 0, size));
+                    self.held = spare;
+                }
+                Stage::Exchange { mask: 1 }
+            }
+            Stage::Exchange { mask } if mask >= self.fold.active => {
+                steps.fence();
+                steps.copy(Wait::Nothing, self.cut.block(self.held, rank), own);
+                if let Some(partner) = partner {
+                    steps.send(Wait::All, partner, self.cut.block(self.held, partner));
+                }
+                return false;
+            }
+            Stage::Exchange { mask } => {
+                let peer = index ^ mask;
+                steps.fence();
+                for span in self.outside(self.spare(), peer, mask) {
+                    steps.receive(Wait::Nothing, self.fold.rank(peer), span);
+                }
+                for span in self.outside(self.held, index, mask) {
+                    steps.send(Wait::Nothing, self.fold.rank(peer), span);
+                }
+                steps.fence();
+                Stage::Combine { mask, piece: 0 }
+            }
+            Stage::Combine { mask, piece } => {
+                // The pieces: what others still need, before and after, and what this rank and its partner need.
+                let below = index & mask != 0;
+                let copies = below && self.held == self.mine;
+                let target = if copies { Place::Temporary(1) } else { self.held };
+                let span = |place| match piece {
+                    2 => self.blocks(place, index, index + 1),
+                    piece => self.outside(place, index, 2 * mask)[piece as usize],
+                };
+                let (held, spare) = (span(self.held), span(self.spare()));
+                if copies {
+                    let copied = steps.copy(Wait::Nothing, held, span(target));
+                    steps.reduce(Wait::One(copied), spare, span(target));
+                } else if below {
+                    steps.reduce(Wait::Nothing, spare, held);
+                } else {
+                    steps.reduce(Wait::Nothing, held, spare);
+                }
+                if piece < 2 {
+                    Stage::Combine { mask, piece: piece + 1 }
+                } else {
+                    self.held = if below { target } else { self.spare() };
+                    Stage::Exchange { mask: 2 * mask }
+                }
+            }
+        };
+        true
+    }
+}

@@ -1,0 +1,220 @@
+//! Reductions up a tree, in segments.
+
+use super::Rounds;
+use super::reduce::Task;
+use crate::burst::{Burst, Mark, Wait};
+use crate::ir::{Place, Span};
+use crate::shape::{Segments, down, up};
+use crate::trees::{self, InOrder};
+
+/// The tree.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// Over ranks counted from the top: the root, or rank 0 if the operation is not commutative, which sends each segment
+    /// of the result to the root.
+    Counted { tree: trees::Tree, v: u32 },
+    /// Over ranks as they are, with the root at the top.
+    InOrder(InOrder),
+}
+
+/// How many slots of a rank's temporary are in use at once: one for what is coming, one for what is combined, one for what
+/// is being sent.
+const SLOTS: usize = 3;
+
+/// A rank puts what its children send to the right of what it has, one by one, or to the left what comes from lower
+/// ranks, and sends it on, while the next operand is already awaited. Each operand comes into a slot and is combined with
+/// the one before, which becomes its left.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    task: Task,
+    shape: Shape,
+    segments: Segments,
+    segment: usize,
+    operand: u32,
+    coming: Mark,
+    /// What the combination so far waits for.
+    ready: Mark,
+    /// The last step that uses each slot.
+    released: [Mark; SLOTS],
+}
+
+impl Tree {
+    /// Up a tree that keeps order, or any if the operation is commutative.
+    pub(crate) fn new(task: Task, tree: trees::Tree, segment: usize) -> Self {
+        debug_assert!(task.commutative || tree.keeps_order(), "{tree:?} mixes ranks");
+        let v = down(task.me.rank, task.top(), task.me.size);
+        Self::of(task, Shape::Counted { tree, v }, segment)
+    }
+
+    /// Up a binary tree in rank order.
+    pub(crate) fn in_order(task: Task, segment: usize) -> Self {
+        let here = InOrder::new(task.me.rank, task.root, task.me.size);
+        Self::of(task, Shape::InOrder(here), segment)
+    }
+
+    fn of(task: Task, shape: Shape, segment: usize) -> Self {
+        let segments = Segments::new(task.count, segment);
+        let none = Mark::NONE;
+        let released = [none; SLOTS];
+        Self { task, shape, segments, segment: 0, operand: 0, coming: none, ready: none, released }
+    }
+
+    /// Units of the temporary.
+    pub(crate) fn temporary(&self) -> usize {
+        let operands = (self.operands() as usize).saturating_mul(self.segments.how_many());
+        self.segments.longest() * operands.min(SLOTS)
+    }
+
+    fn parent(&self) -> Option<u32> {
+        let Task { me, root, .. } = self.task;
+        match self.shape {
+            Shape::Counted { v: 0, .. } => (me.rank != root).then_some(root),
+            Shape::Counted { tree, v } => Some(up(tree.parent(v, me.size), self.task.top(), me.size)),
+            Shape::InOrder(here) => here.parent,
+        }
+    }
+
+    /// Whether the result comes to this rank, the root, from another.
+    fn is_sent_the_result(&self) -> bool {
+        self.task.is_root() && self.parent().is_some()
+    }
+
+    /// Whether the root may combine in the place of the result, where its contribution is.
+    fn accumulates(&self) -> bool {
+        self.task.in_place() && self.task.commutative && self.parent().is_none()
+    }
+
+    /// The operands of one segment that need a slot: those of the children, and if there is a left one and the order
+    /// counts, this rank's own.
+    fn operands(&self) -> u32 {
+        match self.shape {
+            Shape::Counted { tree, v } => tree.children(v, self.task.me.size),
+            Shape::InOrder(here) => {
+                let children = u32::from(here.left.is_some()) + u32::from(here.right.is_some());
+                children + u32::from(self.copies())
+            }
+        }
+    }
+
+    /// Whether this rank's own contribution is copied to a slot, since it is not the leftmost.
+    fn copies(&self) -> bool {
+        !self.accumulates() && matches!(self.shape, Shape::InOrder(InOrder { left: Some(_), .. }))
+    }
+
+    /// Who sends an operand; `None` stands for this rank.
+    fn sender(&self, operand: u32) -> Option<u32> {
+        match self.shape {
+            Shape::Counted { tree, v } => {
+                let size = self.task.me.size;
+                Some(up(tree.child(v, operand, size), self.task.top(), size))
+            }
+            Shape::InOrder(here) => match (operand, here.left) {
+                (0, Some(left)) => Some(left),
+                (1, Some(_)) if self.copies() => None,
+                _ => here.right,
+            },
+        }
+    }
+
+    /// The number of an operand among those of all segments, as its slot.
+    fn slot_of(&self, segment: usize, operand: u32) -> usize {
+        (segment % SLOTS * self.operands() as usize + operand as usize) % SLOTS
+    }
+
+    /// Where an operand goes.
+    fn place(&self, segment: usize, operand: u32) -> Span {
+        let there = self.segments.span(self.task.result, segment);
+        if operand + 1 == self.operands() && self.parent().is_none() && !self.task.in_place() {
+            there
+        } else {
+            let start = self.slot_of(segment, operand) * self.segments.longest();
+            Place::Temporary(0).span(start, there.len)
+        }
+    }
+
+    fn ask(&self, steps: &mut Burst, segment: usize, operand: u32) -> Mark {
+        if segment >= self.segments.how_many() {
+            return Mark::NONE;
+        }
+        let wait = Wait::One(self.released[self.slot_of(segment, operand)]);
+        let into = self.place(segment, operand);
+        match self.sender(operand) {
+            Some(from) => steps.receive(wait, from, into),
+            None => steps.copy(wait, self.segments.span(self.task.mine, segment), into),
+        }
+    }
+
+    /// A rank without children.
+    fn leaf(&mut self, steps: &mut Burst) -> bool {
+        let (mine, result) = self.pair();
+        match self.parent() {
+            Some(parent) => {
+                let sent = steps.send(Wait::Nothing, parent, mine);
+                self.finish(steps, sent, result);
+            }
+            None => {
+                steps.copy(Wait::Nothing, mine, result);
+            }
+        }
+        self.segment += 1;
+        true
+    }
+
+    fn pair(&self) -> (Span, Span) {
+        let segment = |place| self.segments.span(place, self.segment);
+        (segment(self.task.mine), segment(self.task.result))
+    }
+
+    /// At a root that is not at the top: receives a segment of the result when the root's contribution to it, which may
+    /// be in the same place, is no longer needed.
+    fn finish(&self, steps: &mut Burst, used: Mark, result: Span) {
+        if self.is_sent_the_result() {
+            let wait = if self.task.in_place() { Wait::One(used) } else { Wait::Nothing };
+            steps.receive(wait, self.task.top(), result);
+        }
+    }
+}
+
+impl Rounds for Tree {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        if self.segment >= self.segments.how_many() {
+            return false;
+        }
+        let operands = self.operands();
+        if operands == 0 {
+            return self.leaf(steps);
+        }
+        let (segment, operand) = (self.segment, self.operand);
+        let last = operand + 1 == operands;
+        let received = if (segment, operand) == (0, 0) { self.ask(steps, 0, 0) } else { self.coming };
+        self.coming =
+            if last { self.ask(steps, segment + 1, 0) } else { self.ask(steps, segment, operand + 1) };
+        let (slot, here) = (self.slot_of(segment, operand), self.place(segment, operand));
+        let (mine, result) = self.pair();
+        if self.accumulates() {
+            let before = if operand == 0 { Mark::NONE } else { self.ready };
+            self.ready = steps.reduce(Wait::Two(received, before), here, result);
+            self.released[slot] = self.ready;
+        } else if operand > 0 {
+            let before = self.place(segment, operand - 1);
+            self.ready = steps.reduce(Wait::Two(received, self.ready), before, here);
+            self.released[self.slot_of(segment, operand - 1)] = self.ready;
+        } else if self.copies() {
+            self.ready = received;
+        } else {
+            self.ready = steps.reduce(Wait::One(received), mine, here);
+        }
+        if !last {
+            self.operand += 1;
+            return true;
+        }
+        if let Some(parent) = self.parent() {
+            self.released[slot] = steps.send(Wait::One(self.ready), parent, here);
+            self.finish(steps, self.ready, result);
+        } else if !self.accumulates() && here != result {
+            self.released[slot] = steps.copy(Wait::One(self.ready), here, result);
+        }
+        (self.segment, self.operand) = (segment + 1, 0);
+        true
+    }
+}

@@ -1,0 +1,115 @@
+//! The cost model against closed formulas.
+
+use oxmpi_plan::cost::{LogGp, Machine, estimate};
+use oxmpi_plan::table::{algorithms, by_name};
+use oxmpi_plan::{Call, Parameters, Shared};
+
+const INSIDE: LogGp = LogGp { latency_ns: 100.0, overhead_ns: 20.0, gap_ns: 30.0, byte_ns: 0.25 };
+const BETWEEN: LogGp = LogGp { latency_ns: 1500.0, overhead_ns: 200.0, gap_ns: 300.0, byte_ns: 0.5 };
+
+fn machine(ranks_per_node: u32) -> Machine {
+    Machine { ranks_per_node, inside: INSIDE, between: BETWEEN, copy_byte_ns: 0.0, reduce_byte_ns: 0.125 }
+}
+
+/// One message.
+fn hop(level: LogGp, bytes: usize) -> f64 {
+    2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes as f64
+}
+
+fn cost(machine: &Machine, name: &str, size: u32, call: &Call) -> f64 {
+    let algorithm = by_name(call.collective(), name).expect("in the table");
+    estimate(machine, algorithm, size, call, 8, &Parameters::default()).expect("legal")
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 0.01, "{found} ns, not {expected}");
+}
+
+#[test]
+fn a_ring_takes_a_hop_for_each_other_rank() {
+    for (size, bytes) in [(2, 8), (7, 1000), (64, 65536)] {
+        let call = Call::Allgather { block: Shared(bytes), in_place: false };
+        let expected = f64::from(size - 1) * hop(BETWEEN, bytes);
+        assert_near(cost(&machine(1), "ring", size, &call), expected);
+    }
+    // On full nodes each round waits for the slowest hop.
+    let call = Call::Allgather { block: Shared(1000), in_place: false };
+    assert_near(cost(&machine(8), "ring", 8, &call), 7.0 * hop(INSIDE, 1000));
+}
+
+#[test]
+fn a_binomial_tree_takes_a_hop_for_each_level() {
+    for (levels, bytes) in [(1, 8), (5, 4000), (10, 100)] {
+        let call = Call::Bcast { root: 3 % (1 << levels), bytes: Shared(bytes) };
+        let expected = f64::from(levels) * hop(BETWEEN, bytes);
+        assert_near(cost(&machine(1), "binomial", 1 << levels, &call), expected);
+    }
+    // Four nodes of eight: two levels between nodes, three inside.
+    let call = Call::Bcast { root: 0, bytes: Shared(500) };
+    assert_near(cost(&machine(8), "binomial", 32, &call), 2.0 * hop(BETWEEN, 500) + 3.0 * hop(INSIDE, 500));
+}
+
+#[test]
+fn recursive_doubling_takes_a_hop_and_a_reduction_for_each_level() {
+    for (levels, count) in [(1, 1), (4, 1000), (8, 100)] {
+        let call = Call::Allreduce { count: Shared(count), commutative: true, in_place: false };
+        let expected = f64::from(levels) * (hop(BETWEEN, 8 * count) + 0.125 * (8 * count) as f64);
+        assert_near(cost(&machine(1), "recursive_doubling", 1 << levels, &call), expected);
+    }
+}
+
+#[test]
+fn a_flat_gather_takes_as_long_as_the_way_into_the_root() {
+    let call = Call::Gather { root: 0, block: Shared(4000), in_place: false };
+    let expected = hop(BETWEEN, 0) + 15.0 * 4000.0 * BETWEEN.byte_ns;
+    assert_near(cost(&machine(1), "basic_linear", 16, &call), expected);
+    // Short messages are a gap apart.
+    let call = Call::Gather { root: 0, block: Shared(4), in_place: false };
+    let expected = hop(BETWEEN, 4) + 14.0 * BETWEEN.gap_ns;
+    assert_near(cost(&machine(1), "basic_linear", 16, &call), expected);
+}
+
+#[test]
+fn the_ranks_of_a_node_share_its_way_out() {
+    let bytes = 4000;
+    let call = Call::Allgather { block: Shared(bytes), in_place: false };
+    let inside = hop(INSIDE, bytes) + hop(INSIDE, 2 * bytes);
+    let between = hop(BETWEEN, 0) + 4.0 * BETWEEN.byte_ns * (4 * bytes) as f64;
+    assert_near(cost(&machine(4), "recursive_doubling", 8, &call), inside + between);
+}
+
+#[test]
+fn every_algorithm_has_a_time() {
+    let count = Shared(1000);
+    for size in [1, 2, 7, 16, 60] {
+        for call in [
+            Call::Barrier,
+            Call::Bcast { root: 0, bytes: count },
+            Call::Gather { root: 0, block: count, in_place: false },
+            Call::Scatter { root: 0, block: count, in_place: false },
+            Call::Allgather { block: count, in_place: false },
+            Call::Alltoall { block: count, in_place: false },
+            Call::Reduce { root: 0, count, commutative: true, in_place: false },
+            Call::Allreduce { count, commutative: true, in_place: false },
+            Call::ReduceScatterBlock { block: count, commutative: true, in_place: false },
+            Call::Scan { count, commutative: true, in_place: false },
+            Call::Exscan { count, commutative: true, in_place: false },
+        ] {
+            for id in algorithms(call.collective()).filter(|id| id.algorithm().refusal(size, true).is_none())
+            {
+                for parameters in [Parameters::default(), Parameters { window: 0, ..Parameters::default() }] {
+                    let time = estimate(&machine(8), id, size, &call, 8, &parameters).expect("legal");
+                    assert!(size == 1 || time > 0.0, "{id} of {size} ranks takes {time} ns");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn thousands_of_ranks_have_a_time() {
+    let call = Call::Allreduce { count: Shared(1 << 20), commutative: true, in_place: false };
+    let doubling = cost(&machine(64), "recursive_doubling", 4096, &call);
+    assert!(cost(&machine(64), "rabenseifner", 4096, &call) < doubling);
+}
