@@ -21,6 +21,8 @@ oxmpi info: what this installation is
   oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
   oxmpi info --select      which transport would be used, and why
+  oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
+                           --parsable a line collective:id:name:restrictions:description for each
   oxmpi info --missing     the functions of MPI-5.0 that are not there yet
   oxmpi info --all         all of that
   oxmpi info --json        all of that as JSON; with one of the others, that alone
@@ -42,7 +44,10 @@ struct Asked {
     /// Only parameters whose name starts so.
     only: Option<String>,
     select: bool,
+    collectives: bool,
     missing: bool,
+    /// Lines for programs instead of text.
+    parsable: bool,
     json: bool,
 }
 
@@ -90,7 +95,8 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     while let Some(word) = words.next() {
         match word {
             "--all" | "-a" => {
-                asked = Asked { basic: true, params: true, select: true, missing: true, ..asked };
+                (asked.basic, asked.params, asked.select) = (true, true, true);
+                (asked.collectives, asked.missing) = (true, true);
             }
             "--params" => asked.params = true,
             "--param" => {
@@ -98,20 +104,40 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                 asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
             }
             "--select" => asked.select = true,
+            "--collectives" => asked.collectives = true,
+            "--parsable" => asked.parsable = true,
             "--missing" => asked.missing = true,
             "--json" => asked.json = true,
             other => {
-                let known = ["--all", "--params", "--param", "--select", "--missing", "--json", "--help"];
+                let known = [
+                    "--all",
+                    "--params",
+                    "--param",
+                    "--select",
+                    "--collectives",
+                    "--parsable",
+                    "--missing",
+                    "--json",
+                    "--help",
+                ];
                 let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));
                 let hint = hint.unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));
             }
         }
     }
-    if !(asked.basic || asked.params || asked.select || asked.missing) {
+    let is_nothing =
+        |asked: &Asked| !(asked.basic || asked.params || asked.select || asked.collectives || asked.missing);
+    if asked.parsable
+        && (asked.json || is_nothing(&Asked { collectives: false, ..asked.clone() }) != asked.collectives)
+    {
+        return Err("--parsable goes with --collectives alone ('--json' gives all in one form)".to_string());
+    }
+    if is_nothing(&asked) {
         asked.basic = true;
         if asked.json {
-            (asked.params, asked.select, asked.missing) = (true, true, true);
+            (asked.params, asked.select) = (true, true);
+            (asked.collectives, asked.missing) = (true, true);
         }
     }
     Ok(asked)
@@ -144,7 +170,18 @@ mod tests {
 
     #[test]
     fn the_words_add_up() {
-        let all = Asked { basic: true, params: true, select: true, missing: true, only: None, json: false };
+        let all = Asked {
+            basic: true,
+            params: true,
+            select: true,
+            collectives: true,
+            missing: true,
+            ..Asked::default()
+        };
+        assert!(asked("--collectives --parsable").unwrap().parsable);
+        assert!(asked("--parsable").unwrap_err().contains("goes with --collectives alone"));
+        assert!(asked("--collectives --params --parsable").is_err());
+        assert!(asked("--collectives --json --parsable").is_err());
         assert_eq!(asked("").unwrap(), Asked { basic: true, ..Asked::default() });
         assert_eq!(asked("--all").unwrap(), all);
         assert_eq!(asked("--json").unwrap(), Asked { json: true, ..all.clone() });

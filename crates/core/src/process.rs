@@ -1,6 +1,7 @@
 //! One rank as a value.
 
 use crate::buffered::AttachedBuffers;
+use crate::choice::Choice;
 use crate::comm::{Communicator, Heritage};
 use crate::control::Control;
 use crate::failure::{Failures, check_alive};
@@ -49,6 +50,8 @@ pub struct Process<F> {
     heap: Option<Arc<Heap>>,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
+    /// What algorithms of collectives are chosen by, if not by the fixed cut-offs alone.
+    pub(crate) choice: Option<Box<Choice>>,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -330,6 +333,7 @@ impl<F: Fabric> Process<F> {
             meeting,
             heap: None,
             node: 0,
+            choice: None,
         }
     }
 

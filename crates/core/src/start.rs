@@ -11,6 +11,7 @@ use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
+use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub enum StartError {
     Param(ParamError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
+    /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
+    Tuned(SettingsError),
     /// The job is over sockets, and this process has none. The text is for a person.
     Sockets(String),
 }
@@ -39,6 +42,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
+            StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
@@ -52,6 +56,8 @@ impl std::error::Error for StartError {}
 /// See [`StartError`].
 pub fn start() -> Result<Started, StartError> {
     let params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
+    // Before anything of the launcher's is taken over.
+    let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
         None => Client::singleton(&params).map_err(StartError::Boot)?,
@@ -81,7 +87,20 @@ pub fn start() -> Result<Started, StartError> {
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
         process = process.with_heap(heap);
     }
+    tuned.warnings.iter().for_each(|warning| client.say(warning));
+    let teller = client.clone();
+    let is_verbose = params.coll_verbose() > 0;
+    process = process.with_selection(tuned.selection, is_verbose, Box::new(move |text| teller.say(text)));
     Ok(Started { process, client })
+}
+
+/// The bytes of a rules file.
+fn read_rules(path: &str) -> Result<Vec<u8>, String> {
+    match oxmpi_param::file::read(path.as_ref()) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err("there is no such file".to_string()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// The way over sockets, of a job whose launcher has made some.

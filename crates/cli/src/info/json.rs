@@ -42,6 +42,9 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         let errors: Vec<Json> = facts.found.errors.iter().map(|e| e.to_string().into()).collect();
         out.insert("errors".into(), errors.into());
     }
+    if asked.collectives {
+        out.insert("collectives".into(), crate::collectives::json());
+    }
     if asked.missing {
         out.insert("missing".into(), json!(MISSING));
     }

@@ -31,6 +31,9 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
             out += &ignored(facts);
         }
     }
+    if asked.collectives {
+        out += &if asked.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
+    }
     if asked.missing {
         out += &format!(
             "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
