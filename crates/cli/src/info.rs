@@ -25,6 +25,8 @@ oxmpi info: what this installation is
   oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
   oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
   oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
+  oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
+                           --parsable a line collective:id:name:restrictions:description for each
   oxmpi info --missing     the functions of MPI-5.0 that are not there yet
   oxmpi info --all         all of that
   oxmpi info --json        all of that as JSON; with one of the others, that alone
@@ -49,7 +51,10 @@ struct Asked {
     pvars: bool,
     events: bool,
     categories: bool,
+    collectives: bool,
     missing: bool,
+    /// Lines for programs instead of text.
+    parsable: bool,
     json: bool,
 }
 
@@ -64,13 +69,14 @@ impl Asked {
             pvars: yes,
             events: yes,
             categories: yes,
+            collectives: yes,
             missing: yes,
             ..self
         }
     }
 
     fn nothing(&self) -> bool {
-        !(self.basic || self.params || self.select || self.missing)
+        !(self.basic || self.params || self.select || self.missing || self.collectives)
             && !(self.pvars || self.events || self.categories)
     }
 }
@@ -128,6 +134,8 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--pvars" => asked.pvars = true,
             "--events" => asked.events = true,
             "--categories" => asked.categories = true,
+            "--collectives" => asked.collectives = true,
+            "--parsable" => asked.parsable = true,
             "--missing" => asked.missing = true,
             "--json" => asked.json = true,
             other => {
@@ -139,6 +147,8 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                     "--pvars",
                     "--events",
                     "--categories",
+                    "--collectives",
+                    "--parsable",
                     "--missing",
                     "--json",
                     "--help",
@@ -148,6 +158,10 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));
             }
         }
+    }
+    let is_alone = Asked { collectives: false, ..asked.clone() }.nothing() && asked.collectives;
+    if asked.parsable && (asked.json || !is_alone) {
+        return Err("--parsable goes with --collectives alone ('--json' gives all in one form)".to_string());
     }
     if asked.nothing() {
         asked.basic = true;
@@ -186,6 +200,10 @@ mod tests {
     #[test]
     fn the_words_add_up() {
         let all = Asked::default().everything();
+        assert!(asked("--collectives --parsable").unwrap().parsable);
+        assert!(asked("--parsable").unwrap_err().contains("goes with --collectives alone"));
+        assert!(asked("--collectives --params --parsable").is_err());
+        assert!(asked("--collectives --json --parsable").is_err());
         assert_eq!(asked("").unwrap(), Asked { basic: true, ..Asked::default() });
         assert_eq!(asked("--all").unwrap(), all);
         assert_eq!(asked("--json").unwrap(), Asked { json: true, ..all.clone() });

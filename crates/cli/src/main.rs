@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
-//! | `oxmpi` | explain the installation: [`info`] |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
 
+mod collectives;
+mod explain;
 mod info;
 mod mpirun;
 mod prefix;
@@ -28,6 +30,7 @@ oxmpi: an MPI library and launcher
   mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
 ";
 
 fn main() {
@@ -62,8 +65,9 @@ fn oxmpi(args: &[OsString]) -> i32 {
         [] | ["-h" | "--help" | "help"] => say(HELP),
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
+        ["explain", ..] => return explain::main(&args[1..]),
         [wrong, ..] => {
-            let known = ["info", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+            let known = ["info", "explain", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
             let hint = oxmpi_param::nearest::nearest(wrong, known);
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");

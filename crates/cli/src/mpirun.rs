@@ -14,6 +14,7 @@ use oxmpi_os::{cpus, host, spawn};
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
+use oxmpi_tuned::settings::Settings;
 
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
@@ -75,6 +76,7 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         }
     };
     let found = params(&options)?;
+    check_tuned(&options, &found.params)?;
     if !options.quiet {
         warn(&found);
     }
@@ -241,6 +243,18 @@ fn params(options: &Options) -> Result<Found, Stop> {
         return Ok(found);
     }
     Err(Stop { texts: found.errors.iter().map(ToString::to_string).collect(), code: USAGE })
+}
+
+/// Finds errors in the choice of algorithms before there are ranks, which would find them all at once. A rules file that is
+/// to be looked for in other directories is left to them.
+fn check_tuned(options: &Options, params: &Params) -> Result<(), Stop> {
+    let is_here = options.programs.iter().all(|program| program.directory.is_none());
+
+    let read = |file: &str| match Path::new(file).is_absolute() || is_here {
+        true => crate::collectives::read_rules(file),
+        false => Ok(b"0".to_vec()),
+    };
+    Settings::new(params, read).map(drop).map_err(|error| stop(USAGE, error))
 }
 
 /// What the ranks have to be told in their environment: the command line and the files, which are read here once, and

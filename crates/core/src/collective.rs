@@ -4,9 +4,10 @@
 //! request to the user. Only blocking ones of a few bytes go past the plans, to the control section of their
 //! communicator (`control.rs`).
 
+use crate::choice::fixed_plan;
 use crate::comm::Communicator;
 use crate::control::Small;
-use crate::errors::{self, of_plan};
+use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
@@ -15,7 +16,7 @@ use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Groups, Member, Parameters, Shared, choose, make};
+use oxmpi_plan::{AnyPlan, Call, Groups};
 use std::sync::Arc;
 
 impl Communicator {
@@ -30,16 +31,6 @@ impl Communicator {
         let first = if inter.is_first { inter.local.size() } else { self.team.size() };
         Some(Groups { first })
     }
-}
-
-/// The plan of a call for this process, by the algorithm that is chosen for it.
-fn plan_of(team: &Team, call: &Call, memory: &Memory) -> Result<AnyPlan> {
-    let me = Member { rank: team.rank, size: team.size() };
-    // What the selection looks at is the same on all ranks: counts by the standard, the element's size too.
-    let unit = memory.element.as_ref().map_or(1, |element| element.size());
-    let bytes = call.count().map(|count| count.saturating_mul(unit));
-    let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
-    make(algorithm, me, call, &Parameters::default()).map_err(of_plan)
 }
 
 impl<F: Fabric> Process<F> {
@@ -57,13 +48,13 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = plan_of(team, &call, &memory)?;
+        let plan = self.plan_of(comm, &call, &memory)?;
         // A call with wrong arguments takes no part, and no tag.
         let tag = comm.next_immediate_tag();
         self.launch(plan, (team, tag), memory, combine, user, None)
     }
 
-    /// Starts a collective of a team, told from others there by its tag. `then` is what follows from it, when it is over
+    /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it, when it is over
     /// and its request is not complete yet.
     ///
     /// # Errors
@@ -77,8 +68,8 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let memory = buffers.into();
-        self.launch(plan_of(team, &call, &memory)?, (team, tag), memory, combine, user, then)
+        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
+        self.launch(plan, (team, tag), buffers.into(), combine, user, then)
     }
 
     /// A collective that is started and completed again and again (the `MPI_*_init` of collectives); arguments as in
@@ -96,7 +87,7 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let fresh = plan_of(team, &call, &memory)?;
+        let fresh = self.plan_of(comm, &call, &memory)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.kept.has_tag(team.collective, tag) {
@@ -121,9 +112,8 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         then: Then<F>,
     ) -> Result<()> {
-        let memory = buffers.into();
-        let plan = plan_of(team, &call, &memory)?;
-        let run = Run::new(plan, team.clone(), tag, memory, Combine::Nothing)
+        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
+        let run = Run::new(plan, team.clone(), tag, Memory::from(buffers), Combine::Nothing)
             .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
         self.enter(|domain| {
             let request = match check_alive(&domain.lane, team) {
@@ -172,11 +162,34 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<()> {
         if let Some(small) = Small::of(comm, &call, &buffers, &combine)
+            && self.may_go_past_plans(comm, &call, buffers.element.as_ref())?
+            && self.execute_small(comm, &small)?
+        {
+            self.went_past_plans(comm, &call, buffers.element.as_ref());
+            return Ok(());
+        }
+        self.execute_plan(comm, call, buffers, combine, user)
+    }
+
+    /// Runs a collective of the library's own, to its end.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub(crate) fn run_own(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        buffers: Buffers,
+        combine: Combine,
+    ) -> Result<()> {
+        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
             && self.execute_small(comm, &small)?
         {
             return Ok(());
         }
-        self.execute_plan(comm, call, buffers, combine, user)
+        let at = (comm.collective_team(), comm.next_tag());
+        let request = self.start_in(at, call, buffers, combine, None, None)?;
+        self.wait(request).map(drop)
     }
 
     /// As [`Process::execute`], for collectives that always take the way of the plans.
@@ -192,7 +205,7 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<()> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = plan_of(team, &call, &memory)?;
+        let plan = self.plan_of(comm, &call, &memory)?;
         let tag = comm.next_tag();
         let request = self.launch(plan, (team, tag), memory, combine, user, None)?;
         self.wait(request).map(drop)
@@ -212,6 +225,7 @@ mod tests {
     use super::*;
     use crate::world::world;
     use oxmpi_mem::memory::Owned;
+    use oxmpi_plan::Shared;
     use std::sync::atomic::Ordering;
 
     /// Persistent collectives whose tags go round, started in another order on each rank. A tag that a request has which

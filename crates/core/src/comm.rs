@@ -31,6 +31,7 @@ pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
 pub use split::Split;
 
+use crate::choice::Told;
 use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
 pub(crate) use inter::{InterShape, Shape};
@@ -77,6 +78,8 @@ pub struct Communicator {
     pub(crate) persistents: AtomicU64,
     /// Where its collectives of a few bytes take place.
     pub(crate) control: Option<Control>,
+    /// What it has said about its collectives.
+    pub(crate) told: Told,
     /// Its virtual topology, if it has one (MPI-5.0 chapter 8).
     pub(crate) topology: Option<Arc<Topology>>,
 }
@@ -104,6 +107,7 @@ impl Communicator {
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
             control,
+            told: Told::default(),
             topology: None,
         }
     }

@@ -18,6 +18,7 @@
 //! | [`partitioned`] | partitioned sends and receives |
 //! | [`completion`] | wait and test families |
 //! | [`collective`] | collectives, blocking and not |
+//! | [`choice`] | which algorithm serves a collective |
 //! | `failure` | going on after processes have failed |
 //! | [`session`] | the end of a session |
 //! | [`file`] | files |
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffered;
+pub mod choice;
 pub mod collective;
 pub mod comm;
 pub mod completion;

@@ -1,6 +1,7 @@
 //! One rank as a value.
 
 use crate::buffered::AttachedBuffers;
+use crate::choice::Choice;
 use crate::comm::{Communicator, Heritage};
 use crate::control::Control;
 use crate::dynamic::Foreign;
@@ -67,6 +68,8 @@ pub struct Process<F> {
     pub(crate) tool: Tool,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
+    /// What algorithms of collectives are chosen by, if not by the fixed cut-offs alone.
+    pub(crate) choice: Option<Box<Choice>>,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -414,6 +417,7 @@ impl<F: Fabric> Process<F> {
             heap: None,
             tool: Tool::new(calls),
             node: 0,
+            choice: None,
         }
     }
 

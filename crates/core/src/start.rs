@@ -15,6 +15,7 @@ use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SingleCopy};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
 use oxmpi_rt::universe::Parent;
+use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub enum StartError {
     Param(ParamError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
+    /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
+    Tuned(SettingsError),
     /// The job is over sockets, and this process has none. The text is for a person.
     Sockets(String),
     /// The process was spawned, and cannot find out by whom. The text is for a person.
@@ -50,6 +53,7 @@ impl fmt::Display for StartError {
             StartError::Param(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
+            StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
@@ -74,6 +78,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
     }
+    // Before anything of the launcher's is taken over.
+    let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
         None => Client::singleton(&params).map_err(StartError::Boot)?,
@@ -106,6 +112,10 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     if !checks {
         process = process.without_checks();
     }
+    tuned.warnings.iter().for_each(|warning| client.say(warning));
+    let teller = client.clone();
+    let is_verbose = params.coll_verbose() > 0;
+    process = process.with_selection(tuned.selection, is_verbose, Box::new(move |text| teller.say(text)));
     let process = process.with_bonds(Arc::new(Told(client.clone())));
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     let parent =
@@ -144,6 +154,15 @@ impl Bonds for Told {
 
     fn is_over(&self, bond: u64) -> bool {
         self.0.is_over(bond)
+    }
+}
+
+/// The bytes of a rules file.
+fn read_rules(path: &str) -> Result<Vec<u8>, String> {
+    match oxmpi_param::file::read(path.as_ref()) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err("there is no such file".to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::Process;
 use crate::comm::{Communicator, taken};
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine, Memory};
+use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
 use oxmpi_mem::layout::Layout;
@@ -251,7 +251,7 @@ impl<F: Fabric> Process<F> {
         };
         let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };
         let buffers = Buffers { input: input.buf(), output: output.buf(), element };
-        self.run(comm, call, buffers, Combine::Kernel(max))?;
+        self.run_own(comm, call, buffers, Combine::Kernel(max))?;
         let wrong = taken(output)?.first() != Some(&0);
         let mine = mine?;
         if wrong {
@@ -284,8 +284,8 @@ impl<F: Fabric> Process<F> {
         let input = Owned::new(words.concat());
         let output = Owned::new(vec![0_i32; receive.total() / size_of::<i32>()]);
         let call = Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place: false };
-        let memory: Memory = Buffers { input: input.buf(), output: output.buf(), element: None }.into();
-        self.execute_plan(comm, call, memory, Combine::Nothing, None)?;
+        let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
+        self.run_own(comm, call, buffers, Combine::Nothing)?;
         Ok(taken(output)?.as_chunks::<WORDS>().0.to_vec())
     }
 
@@ -295,7 +295,7 @@ impl<F: Fabric> Process<F> {
         let input = Owned::new(lengths);
         let call = Call::Alltoall { block: Shared(size_of::<u64>()), in_place: false };
         let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
-        self.run(comm, call, buffers, Combine::Nothing)?;
+        self.run_own(comm, call, buffers, Combine::Nothing)?;
         taken(output)
     }
 }

@@ -64,11 +64,11 @@ fn assignment(line: &str) -> Result<(&str, &str), LineError> {
     Ok((name, value[..comment].trim_end()))
 }
 
-/// The bytes of a parameter file; `None` if there is no such file.
+/// The bytes of a parameter file, or of a file that a parameter names; `None` if there is no such file.
 ///
 /// # Errors
 /// It is there, but cannot be read, is no ordinary file, or is larger than [`MAX_BYTES`].
-pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Not opened before it is known to be an ordinary file: opening a pipe would wait for its writer.
     let found = match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

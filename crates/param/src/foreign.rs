@@ -18,7 +18,11 @@ const FAMILIES: &[(&str, &str)] = &[
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
     ("mpi_hostmap", "addresses cannot be mapped yet; btl_tcp_if_include chooses networks"),
-    ("coll", "algorithms of collectives cannot be chosen by parameters yet"),
+    (
+        "coll",
+        "algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \
+                 coll_tuned_dynamic_rules_filename ('oxmpi info --param coll' lists all)",
+    ),
     ("cr", "jobs cannot be checkpointed yet"),
     ("btl_base_verbose", "'oxmpi info --select' says which transport is used and why"),
     (

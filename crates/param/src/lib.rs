@@ -38,6 +38,7 @@ mod parse;
 pub mod registry;
 mod select;
 mod source;
+pub mod tuned;
 
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, Unit};

@@ -4,6 +4,7 @@ use crate::foreign::instead_of;
 use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, Unit, number};
 use crate::source::Source;
+use crate::tuned;
 
 /// Who should touch a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +40,7 @@ impl Change {
 }
 
 /// The definition of one parameter.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// The name, unit last.
     pub name: &'static str,
@@ -304,6 +305,17 @@ impl Params {
         self.number(Id::mpi_param_check) != 0
     }
 
+    /// A value of the tuned collectives, by its place among them, and where it comes from.
+    pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
+        (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
+    }
+
+    /// Whether forced algorithms and a rules file count.
+    pub fn coll_tuned_use_dynamic_rules(&self) -> bool {
+        // The words for yes stand behind those for no.
+        self.number(Id::coll_tuned_use_dynamic_rules) % 2 == 1
+    }
+
     /// The transport that was asked for by name, and where.
     pub(crate) fn asked_rpi(&self) -> Option<(Transport, &Source)> {
         let source = &self.sources[Id::rpi as usize];
@@ -312,14 +324,27 @@ impl Params {
     }
 }
 
-/// Makes the table, and a getter of the right type for each row.
+/// Those of this file, then those of the tuned collectives.
+static TABLE: [Param; OWN.len() + tuned::COUNT] = {
+    let mut all = [OWN[0]; OWN.len() + tuned::COUNT];
+    let mut at = 0;
+    while at < all.len() {
+        let behind = at.wrapping_sub(OWN.len());
+        let each = tuned::ROWS[0].len();
+        all[at] = if at < OWN.len() { OWN[at] } else { tuned::ROWS[behind / each][behind % each] };
+        at += 1;
+    }
+    all
+};
+
+/// Makes the table of this file, and a getter of the right type for each row.
 macro_rules! parameters {
     ($( $name:ident : $get:ident { $($row:tt)* } )*) => {
         #[allow(non_camel_case_types)] // the names of the parameters themselves
         #[derive(Clone, Copy)]
         enum Id { $($name),* }
 
-        static TABLE: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name { $($row)* }) ),* ];
+        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name { $($row)* }) ),* ];
 
         impl Params { $( parameters!(@getter $name, $get, { $($row)* }); )* }
     };
@@ -513,6 +538,23 @@ parameters! {
         default: "", aliases: ["rpi_tcp_if_exclude"], level: User,
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
     }
+    coll_verbose: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
+        aliases: ["coll_base_verbose"], level: User,
+        help: "From 1 on, rank 0 of each communicator says which algorithm served a collective and why, once for each \
+               power of two of message sizes.",
+    }
+    coll_tuned_use_dynamic_rules: by_hand {
+        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 0, limits: 0..=5, power_of_two: false,
+        aliases: [], level: User,
+        help: "Whether algorithms of collectives are taken from coll_tuned_COLLECTIVE_algorithm and from the file \
+               coll_tuned_dynamic_rules_filename.",
+    }
+    coll_tuned_dynamic_rules_filename: text {
+        default: "", aliases: [], level: User,
+        help: "A file with rules that say which algorithm serves which sizes of communicators and messages, in Open MPI's \
+               versions 1, 2 or JSON. It needs coll_tuned_use_dynamic_rules 1.",
+    }
 }
 
 #[cfg(test)]
@@ -532,8 +574,8 @@ mod tests {
                 Unit::Micros => Some("_us"),
                 _ => None,
             };
-            // The names of the guide are older than this habit.
-            let old = p.name.starts_with("rpi_");
+            // The names of the guides are older than this habit.
+            let old = p.name.starts_with("rpi_") || p.name.starts_with("coll_tuned_");
             assert!(old || suffix.is_none_or(|s| p.name.ends_with(s)), "{}: the unit comes last", p.name);
             for other in &Param::all()[..i] {
                 assert!(p.name != other.name && !other.aliases.contains(&p.name), "{} twice", p.name);

@@ -16,16 +16,36 @@ use crate::table::{AlgorithmId, by_name, first};
 /// It walks through a few rules, from the first on.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
+    choose_within(collective, size, bytes, commutative).algorithm
+}
+
+/// A choice, and up to where it is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The algorithm.
+    pub algorithm: AlgorithmId,
+    /// The largest team for which the cut-offs name it here; `u32::MAX`: any.
+    pub max_size: u32,
+    /// The most bytes for which they do; `usize::MAX`: any number.
+    pub max_bytes: usize,
+}
+
+/// As [`choose`], with the cut-offs that led to the choice.
+#[must_use]
+pub fn choose_within(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> Chosen {
     let fits = |choice: &&Choice| {
         choice.collective == collective && size <= choice.max_size && bytes.0 <= choice.max_bytes
     };
     CHOICES
         .iter()
         .filter(fits)
-        .filter_map(|choice| by_name(collective, choice.name))
-        .find(|id| id.algorithm().refusal(size, commutative).is_none())
+        .filter_map(|choice| {
+            let algorithm = by_name(collective, choice.name)?;
+            Some(Chosen { algorithm, max_size: choice.max_size, max_bytes: choice.max_bytes })
+        })
+        .find(|chosen| chosen.algorithm.algorithm().refusal(size, commutative).is_none())
         // A test sees to it that each collective has a last choice without bounds and restrictions.
-        .unwrap_or_else(|| first(collective))
+        .unwrap_or_else(|| Chosen { algorithm: first(collective), max_size: ANY, max_bytes: LONG })
 }
 
 /// One rule of the selection: the algorithm for teams and blocks up to some size, if it is legal.

@@ -45,7 +45,7 @@ pub mod verify;
 
 pub use blocks::Blocks;
 pub use call::{Between, Call, Collective, Groups, Member, Part};
-pub use choice::choose;
+pub use choice::{Chosen, choose, choose_within};
 pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};

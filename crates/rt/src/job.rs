@@ -43,7 +43,7 @@ pub const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 pub const TIMEOUT_CODE: i32 = 124;
 
 /// Different warnings that a job prints at most; a limit against a rank that never says the same twice.
-const MAX_SAID: usize = 100;
+const MAX_SAID: usize = 1000;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

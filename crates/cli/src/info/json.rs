@@ -58,6 +58,9 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
     if asked.categories {
         out.insert("categories".into(), Category::ALL.iter().map(|one| category(*one)).collect());
     }
+    if asked.collectives {
+        out.insert("collectives".into(), crate::collectives::json());
+    }
     if asked.missing {
         out.insert("missing".into(), json!(MISSING));
     }

@@ -47,6 +47,9 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
         out += "categories (MPI_T_category_*):\n";
         Category::ALL.iter().for_each(|one| out += &category(*one));
     }
+    if asked.collectives {
+        out += &if asked.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
+    }
     if asked.missing {
         out += &format!(
             "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",

@@ -7,6 +7,7 @@
 mod crowd;
 mod deaths;
 mod errors;
+mod forced;
 mod harness;
 mod launcher;
 mod programs;

@@ -217,7 +217,8 @@ impl<'a> IntercommCreate<'a> {
     fn say<F: Fabric, T: Plain>(&self, process: &Process<F>, what: &Owned<T>) -> Result<RequestId> {
         let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
         let call = Call::Bcast { root: self.leader, bytes: Shared(what.len() * size_of::<T>()) };
-        process.start(self.local, call, buffers, Combine::Nothing, None)
+        let at = (self.local.collective_team(), self.local.next_immediate_tag());
+        process.start_in(at, call, buffers, Combine::Nothing, None, None)
     }
 
     fn tell<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {

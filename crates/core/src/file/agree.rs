@@ -53,7 +53,12 @@ impl<F: Fabric> Process<F> {
         }
         let (input, output) = (Owned::new(mine.to_vec()), Owned::new(vec![0_u64; N * comm.size() as usize]));
         let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
-        self.run(comm, Call::Allgather { block: Shared(8 * N), in_place: false }, buffers, Combine::Nothing)?;
+        self.run_own(
+            comm,
+            Call::Allgather { block: Shared(8 * N), in_place: false },
+            buffers,
+            Combine::Nothing,
+        )?;
         Ok(taken(output)?.as_chunks::<N>().0.to_vec())
     }
 
@@ -68,14 +73,14 @@ impl<F: Fabric> Process<F> {
         }
         let output = Owned::new(mine.to_vec());
         let buffers = Buffers { input: UserBuf::empty(), output: output.buf(), element: None };
-        self.run(comm, Call::Bcast { root: 0, bytes: Shared(8 * N) }, buffers, Combine::Nothing)?;
+        self.run_own(comm, Call::Bcast { root: 0, bytes: Shared(8 * N) }, buffers, Combine::Nothing)?;
         Ok(taken(output)?.as_chunks::<N>().0.first().copied().unwrap_or(mine))
     }
 
     /// Waits for all ranks.
     pub(super) fn meet_at_file(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
-        self.run(comm, Call::Barrier, buffers, Combine::Nothing)
+        self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
     }
 
     /// One outcome for all.

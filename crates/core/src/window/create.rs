@@ -95,7 +95,7 @@ impl<F: Fabric> Process<F> {
         let (mine, all) = (Owned::new(words), Owned::new(vec![0u64; each * ranks]));
         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
         let call = Call::Allgather { block: Shared(8 * each), in_place: false };
-        self.run(comm, call, buffers, Combine::Nothing)?;
+        self.run_own(comm, call, buffers, Combine::Nothing)?;
         taken(all)
     }
 

@@ -307,7 +307,7 @@ impl<F: Fabric> Process<F> {
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
         let complete = self.complete_all(window);
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
-        let met = self.run(&window.comm, Call::Barrier, buffers, Combine::Nothing);
+        let met = self.run_own(&window.comm, Call::Barrier, buffers, Combine::Nothing);
         right.and(complete).and(met)?;
         let ends = assert & abi::MPI_MODE_NOSUCCEED != 0;
         window.set_access(if ends { CLOSED } else { FENCE });

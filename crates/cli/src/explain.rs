@@ -1,0 +1,300 @@
+//! `oxmpi explain`: which algorithm serves a collective, and why.
+
+use std::ffi::OsString;
+
+use crate::{collectives, prefix};
+use oxmpi_os::control_section::CELL_BYTES;
+use oxmpi_param::nearest::nearest;
+use oxmpi_param::{Found, Params, Source};
+use oxmpi_plan::table::algorithms;
+use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
+use oxmpi_tuned::selection::refusal;
+use oxmpi_tuned::settings::Settings;
+use oxmpi_tuned::{Decision, Distribution, Facts, IllegalForced, Reason};
+use serde_json::{Value as Json, json};
+
+const HELP: &str = "\
+oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
+
+  --ranks N              ranks of the communicator (needed)
+  --bytes N              bytes of the whole vector of bcast, reduce, allreduce, scan and exscan, of one block (on the
+                         average) of the others; suffixes k, m (0)
+  --type-size N          bytes of one element (1)
+  --noncommutative       the operation is not commutative
+  --distribution WORD    how the ranks are spread: single-node, one-per-node or any (single-node)
+  --rules FILE           rules of this file, as if it were set by coll_tuned_dynamic_rules_filename
+  --mca NAME VALUE       this parameter, beside those of the environment and the files ('oxmpi info --help')
+  --json                 as JSON
+
+What is asked in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file, the fixed rules.
+";
+
+/// What to explain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    facts: Facts,
+    distribution: Distribution,
+    rules: Option<String>,
+    mca: Vec<(String, String)>,
+    json: bool,
+}
+
+/// Answers `oxmpi explain ARGS` and returns the exit code: 1 if a forced algorithm cannot serve the call, 2 if the question
+/// or a parameter is wrong.
+pub(crate) fn main(args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    if words.is_empty() || words.iter().any(|w| w == "--help" || w == "-h") {
+        crate::say(HELP);
+        return 0;
+    }
+    let asked = parse(&words);
+    match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
+        Ok((settings, asked)) => {
+            settings.warnings.iter().for_each(|warning| eprintln!("oxmpi explain: warning: {warning}"));
+            let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
+            crate::say(&if asked.json { in_json(&asked, &decision) } else { in_text(&asked, &decision) });
+            i32::from(decision.is_err())
+        }
+        Err(text) => {
+            eprintln!("oxmpi explain: {text}");
+            2
+        }
+    }
+}
+
+fn settings(asked: &Asked) -> Result<Settings, String> {
+    let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
+    let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
+    let mut set = |name: &str, value: &str, source: String| {
+        params.set_from(name, value, Source::CommandLine(source)).map_err(|error| error.to_string())
+    };
+    for (name, value) in &asked.mca {
+        set(name, value, format!("--mca {name} {value}"))?;
+    }
+    if let Some(file) = &asked.rules {
+        let source = format!("--rules {file}");
+        set("coll_tuned_use_dynamic_rules", "1", source.clone())?;
+        set("coll_tuned_dynamic_rules_filename", file, source)?;
+    }
+    Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())
+}
+
+fn parse(words: &[String]) -> Result<Asked, String> {
+    let mut words = words.iter().map(String::as_str);
+    match words.next() {
+        Some("coll") => {}
+        other => {
+            return Err(format!("expected 'coll', found '{}' ('oxmpi explain --help')", other.unwrap_or("")));
+        }
+    }
+    let name = words.next().ok_or("expected the name of a collective behind 'coll'")?;
+    let collective = named(name)?;
+    let (mut ranks, mut bytes, mut type_size, mut commutative) = (None, 0, 1, true);
+    let (mut rules, mut mca, mut json) = (None, Vec::new(), false);
+    let mut distribution = Distribution::SingleNode;
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
+        match word {
+            "--ranks" => ranks = Some(number(word, value()?, 1..=i32::MAX as u64)? as u32),
+            "--bytes" => bytes = number(word, value()?, 0..=isize::MAX as u64)? as usize,
+            "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
+            "--noncommutative" => commutative = false,
+            "--distribution" => {
+                distribution = match value()? {
+                    "single-node" => Distribution::SingleNode,
+                    "one-per-node" => Distribution::OnePerNode,
+                    "any" => Distribution::Any,
+                    other => {
+                        let known = "single-node, one-per-node or any";
+                        return Err(format!("--distribution {other}: expected {known}"));
+                    }
+                };
+            }
+            "--rules" => rules = Some(value()?.to_string()),
+            "--mca" => {
+                let name = value()?.to_string();
+                mca.push((name, words.next().ok_or("--mca needs a name and a value behind it")?.to_string()));
+            }
+            "--json" => json = true,
+            other => {
+                let known =
+                    ["--ranks", "--bytes", "--type-size", "--noncommutative", "--distribution", "--rules"];
+                let hint = nearest(other, known.into_iter().chain(["--mca", "--json", "--help"]));
+                let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                return Err(format!("unknown word '{other}'{hint} ('oxmpi explain --help' lists all)"));
+            }
+        }
+    }
+    let ranks = ranks.ok_or("--ranks is missing")?;
+    let facts = Facts::new(collective, ranks, bytes, type_size, commutative);
+    Ok(Asked { facts, distribution, rules, mca, json })
+}
+
+fn named(name: &str) -> Result<Collective, String> {
+    let lower = name.to_ascii_lowercase();
+    let plain = lower.strip_prefix("mpi_").unwrap_or(&lower);
+    Collective::ALL.into_iter().find(|collective| collective.name() == plain).ok_or_else(|| {
+        let hint = nearest(plain, Collective::ALL.map(Collective::name));
+        let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+        let known = Collective::ALL.map(Collective::name).join(", ");
+        format!("there is no collective '{name}'{hint} (there are {known})")
+    })
+}
+
+fn number(word: &str, text: &str, limits: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = match (word, lower.strip_suffix('k'), lower.strip_suffix('m')) {
+        ("--bytes", Some(digits), _) => (digits, 1 << 10),
+        ("--bytes", _, Some(digits)) => (digits, 1 << 20),
+        _ => (lower.as_str(), 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.filter(|number| limits.contains(number)).ok_or_else(|| {
+        format!("{word} {text}: expected a whole number from {} to {}", limits.start(), limits.end())
+    })
+}
+
+/// All algorithms of the collective, with what forbids them.
+fn candidates(facts: &Facts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
+    algorithms(facts.collective).map(|id| (id.algorithm(), refusal(id, facts)))
+}
+
+fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> String {
+    let facts = &asked.facts;
+    let Facts { collective, ranks, bytes, message_size, .. } = facts;
+    let reduces = oxmpi_plan::table::unit(*collective) == Unit::Elements;
+    let operation = match (reduces, facts.commutative) {
+        (false, _) => "",
+        (true, true) => ", commutative operation",
+        (true, false) => ", operation not commutative",
+    };
+    let mut out = format!("{collective}: {ranks} ranks, {bytes} bytes{operation}\n");
+    match decision {
+        Ok(decision) => {
+            let row = decision.algorithm.algorithm();
+            out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
+            out += &format!("  chosen by:     {}\n", decision.reason);
+            let said = said(decision);
+            if !said.is_empty() {
+                out += &format!("  with:          {}\n", said.join(", "));
+            }
+            if let Some(refused) = &decision.refused {
+                out += &format!("  passed over:   {refused}\n");
+            }
+        }
+        Err(illegal) => out += &format!("  error:         {illegal}\n"),
+    }
+    if let Some(row) = collectives::tunable(*collective) {
+        let phrase = row.measure.phrase();
+        out += &format!("  message size:  {message_size} in rules files ({phrase}); collective {}\n", row.id);
+    }
+    out += "  algorithms:\n";
+    for (row, restriction) in candidates(facts) {
+        let verdict = restriction.map_or_else(|| "legal".to_string(), |why| format!("illegal: {why}"));
+        out += &format!("    {:>2} {:<24} {verdict}\n", row.number, row.name);
+    }
+    if is_small(facts, decision) {
+        out += "  Blocking calls of so few bytes on one node go through the control section in shared memory instead.\n";
+    }
+    out
+}
+
+/// Whether a blocking call takes the short way through shared memory.
+fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>) -> bool {
+    let fits = match facts.collective {
+        Collective::Barrier => true,
+        Collective::Allreduce => facts.commutative && (1..=CELL_BYTES).contains(&facts.bytes),
+        _ => false,
+    };
+    fits && facts.ranks > 1 && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+}
+
+/// What is said to the algorithm.
+fn said(decision: &Decision<'_>) -> Vec<String> {
+    let tuning = decision.tuning;
+    [
+        ("segment size", tuning.segment_bytes),
+        ("fan-out", u64::from(tuning.fan_out)),
+        ("max requests", u64::from(tuning.max_requests)),
+    ]
+    .into_iter()
+    .filter(|(_, value)| *value > 0)
+    .map(|(name, value)| format!("{name} {value}"))
+    .collect()
+}
+
+fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> String {
+    let facts = &asked.facts;
+    let all: Vec<Json> = candidates(facts)
+        .map(|(row, why)| {
+            json!({ "id": row.number, "name": row.name, "refusal": why.map(|why| why.to_string()) })
+        })
+        .collect();
+    let mut out = json!({
+        "collective": facts.collective.name(),
+        "ranks": facts.ranks,
+        "bytes": facts.bytes,
+        "message_size": facts.message_size,
+        "commutative": facts.commutative,
+        "algorithms": all,
+        "control_section": is_small(facts, decision),
+    });
+    match decision {
+        Ok(decision) => {
+            let row = decision.algorithm.algorithm();
+            out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });
+            out["reason"] = decision.reason.to_string().into();
+            out["by"] = match decision.reason {
+                Reason::Forced(_) => "parameter",
+                Reason::Rule { .. } => "rule",
+                Reason::Fixed(_) => "fixed",
+            }
+            .into();
+            out["segment_size"] = decision.tuning.segment_bytes.into();
+            out["fan_out"] = decision.tuning.fan_out.into();
+            out["max_requests"] = decision.tuning.max_requests.into();
+            out["passed_over"] = decision.refused.map(|refused| refused.to_string()).into();
+        }
+        Err(illegal) => out["error"] = illegal.to_string().into(),
+    }
+    format!("{out:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, String> {
+        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_question_is_understood() {
+        let question =
+            asked("coll MPI_Allreduce --ranks 64 --bytes 4k --type-size 8 --noncommutative --json").unwrap();
+        assert_eq!(question.facts, Facts::new(Collective::Allreduce, 64, 4096, 8, false));
+        assert!(question.json);
+        let question = asked("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
+        assert_eq!((question.rules.as_deref(), question.distribution), (Some("f"), Distribution::Any));
+        assert_eq!(question.mca, [("a".to_string(), "b".to_string())]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_question_is_said() {
+        for (line, wanted) in [
+            ("call bcast", "expected 'coll', found 'call'"),
+            ("coll", "expected the name of a collective"),
+            ("coll bcats --ranks 2", "there is no collective 'bcats'; did you mean 'bcast'?"),
+            ("coll bcast", "--ranks is missing"),
+            ("coll bcast --ranks", "--ranks needs a value"),
+            ("coll bcast --ranks 0", "--ranks 0: expected a whole number from 1 to 2147483647"),
+            ("coll bcast --ranks 2 --bytes 99999999999999m", "expected a whole number"),
+            ("coll bcast --rank 2", "unknown word '--rank'; did you mean '--ranks'?"),
+            ("coll bcast --ranks 2 --distribution x", "expected single-node, one-per-node or any"),
+            ("coll bcast --ranks 2 --mca x", "--mca needs a name and a value"),
+        ] {
+            let error = asked(line).unwrap_err();
+            assert!(error.contains(wanted), "{line}: {error}");
+        }
+    }
+}

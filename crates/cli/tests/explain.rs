@@ -1,0 +1,113 @@
+//! `oxmpi explain` and `oxmpi info --collectives`.
+#![allow(clippy::unwrap_used)] // a test may panic anywhere
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+fn oxmpi(line: &str) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxmpi"));
+    let output = command.env("OXMPI_PARAM_FILES", "none").args(line.split_whitespace()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_fixed_rules_are_explained() {
+    let (code, out, err) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --type-size 8");
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.starts_with("allreduce: 64 ranks, 4096 bytes, commutative operation\n  algorithm:     "),
+        "{out}"
+    );
+    assert!(out.contains("\n  chosen by:     the fixed rules (up to "), "{out}");
+    assert!(
+        out.contains("\n  message size:  4096 in rules files (datatype size x count); collective 2\n"),
+        "{out}"
+    );
+    assert!(out.contains(" 4 ring                     legal\n"), "{out}");
+    assert!(!out.contains("control section"), "{out}");
+
+    let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --noncommutative");
+    assert!(out.contains(", operation not commutative\n"), "{out}");
+    assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
+    let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
+    assert!(
+        out.contains("Blocking calls of so few bytes on one node go through the control section"),
+        "{out}"
+    );
+    let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
+    assert!(!out.contains("message size"), "{out}");
+}
+
+#[test]
+fn parameters_and_rules_are_explained_and_their_order() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.conf", std::process::id()));
+    std::fs::write(&file, "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n").unwrap();
+    let name = file.display().to_string();
+    let line = format!("explain coll allreduce --ranks 9 --bytes 5k --rules {name} --json");
+    let (code, out, err) = oxmpi(&line);
+    let (_, text, _) = oxmpi(&line.replace(" --json", ""));
+    let not_legal = oxmpi(&format!("{line} --noncommutative"));
+    let forced = "--mca coll_tuned_allreduce_algorithm nonoverlapping";
+    let stronger = oxmpi(&format!("{line} {forced}"));
+    std::fs::remove_file(&file).unwrap();
+
+    assert_eq!((code, err.as_str()), (0, ""));
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
+    assert_eq!(told["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
+    assert_eq!((&told["segment_size"], &told["max_requests"]), (&1024.into(), &7.into()));
+    assert!(text.contains("\n  with:          segment size 1024, max requests 7\n"), "{text}");
+
+    let told: Value = serde_json::from_str(&not_legal.1).unwrap();
+    assert_eq!(told["by"], "fixed");
+    let passed = told["passed_over"].as_str().unwrap();
+    assert!(
+        passed.starts_with(&format!("{name}:4:1: the rule asks for allreduce algorithm 4 ring")),
+        "{passed}"
+    );
+
+    let told: Value = serde_json::from_str(&stronger.1).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["id"]), (&"parameter".into(), &2.into()));
+    assert_eq!(told["reason"], format!("coll_tuned_allreduce_algorithm ({forced})"));
+}
+
+#[test]
+fn a_forced_algorithm_that_is_illegal_is_an_error_with_the_reason() {
+    let on = "--mca coll_tuned_use_dynamic_rules 1";
+    let line = format!("explain coll allgather --ranks 6 {on} --mca coll_tuned_allgather_algorithm 3");
+    let (code, out, _) = oxmpi(&line);
+    assert_eq!(code, 1);
+    let text = "error:         coll_tuned_allgather_algorithm forces the algorithm 3 recursive_doubling (--mca \
+                coll_tuned_allgather_algorithm 3), which cannot serve this call of 6 ranks: it needs a power of two ranks\n";
+    assert!(out.contains(text), "{out}");
+    assert_eq!(oxmpi(&line.replace("ranks 6", "ranks 8")).0, 0);
+    let (code, _, err) = oxmpi(&line.replace("algorithm 3", "algorithm rink"));
+    assert_eq!(code, 2);
+    assert!(err.contains("'rink' is no algorithm of allgather (did you mean 'ring'?)"), "{err}");
+    let (code, _, err) = oxmpi("explain coll bcast --ranks 4 --rules /nowhere");
+    assert_eq!((code, err.ends_with("/nowhere: there is no such file\n")), (2, true), "{err}");
+}
+
+#[test]
+fn all_algorithms_are_listed() {
+    let (code, out, _) = oxmpi("info --collectives --parsable");
+    assert_eq!(code, 0);
+    for line in
+        ["allreduce:4:ring:it needs a commutative operation:", "allgather:1:linear::", "scatter:2:binomial::"]
+    {
+        assert!(out.lines().any(|l| l.starts_with(line)), "{line}\n{out}");
+    }
+    assert!(out.starts_with("allgather:1:"), "{out}");
+    let (_, text, _) = oxmpi("info --collectives");
+    assert!(text.contains(
+        "\n  scan (coll_tuned_scan_algorithm; in rules files 14, message size: datatype size x ranks)\n"
+    ));
+    let (_, text, _) = oxmpi("info --collectives --json");
+    let all: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(all["collectives"].as_array().unwrap().len(), out.lines().count());
+    let (_, text, _) = oxmpi("info --param coll_tuned_alltoall_max_requests");
+    assert!(text.contains("coll_tuned_alltoall_algorithm_max_requests = 0\n"), "{text}");
+}

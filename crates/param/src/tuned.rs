@@ -1,0 +1,163 @@
+//! The parameters that each tuned collective has, with the names that Open MPI gave them.
+
+use crate::parse::Unit;
+use crate::registry::{Change, Level, Param, Params, Value};
+use crate::source::Source;
+
+/// How many parameters each collective has.
+const EACH: usize = 5;
+
+/// How many there are in all.
+pub(crate) const COUNT: usize = COLLECTIVES.len() * EACH;
+
+macro_rules! collectives {
+    ($($name:literal)*) => {
+        /// The collectives, by the names that they have in the names of parameters.
+        pub const COLLECTIVES: [&str; [$($name),*].len()] = [$($name),*];
+
+        /// The rows, collective by collective.
+        pub(crate) const ROWS: [[Param; EACH]; COLLECTIVES.len()] = [$([
+            Param {
+                name: concat!("coll_tuned_", $name, "_algorithm"),
+                unit: Unit::Text { default: "0" },
+                level: Level::User,
+                help: concat!(
+                    "The algorithm of every ", $name, ", by number or name ('oxmpi info --collectives' lists them); 0 or \
+                     'ignore': none is forced. It needs coll_tuned_use_dynamic_rules 1."
+                ),
+                ..ROW
+            },
+            Param {
+                name: concat!("coll_tuned_", $name, "_algorithm_segmentsize"),
+                aliases: &[concat!("coll_tuned_", $name, "_segmentsize")],
+                unit: Unit::Bytes,
+                max: 1 << 40,
+                help: concat!("Bytes of a segment of the forced algorithm of ", $name, "; 0: the algorithm's own choice."),
+                ..ROW
+            },
+            Param {
+                name: concat!("coll_tuned_", $name, "_algorithm_tree_fanout"),
+                aliases: &[concat!("coll_tuned_", $name, "_tree_fanout")],
+                help: concat!(
+                    "How many children a rank has in trees of the forced algorithm of ", $name,
+                    "; 0: the algorithm's own choice."
+                ),
+                ..ROW
+            },
+            Param {
+                name: concat!("coll_tuned_", $name, "_algorithm_chain_fanout"),
+                aliases: &[concat!("coll_tuned_", $name, "_chain_fanout")],
+                help: concat!(
+                    "How many chains start at the root in the forced algorithm 'chain' of ", $name,
+                    "; 0: the algorithm's own choice."
+                ),
+                ..ROW
+            },
+            Param {
+                name: concat!("coll_tuned_", $name, "_algorithm_max_requests"),
+                aliases: &[concat!("coll_tuned_", $name, "_max_requests")],
+                help: concat!(
+                    "How many requests the forced algorithm of ", $name, ", or that of a rule without such a number, has \
+                     outstanding at most; 0: the algorithm's own choice."
+                ),
+                ..ROW
+            },
+        ]),*];
+    };
+}
+
+/// What most rows have.
+const ROW: Param = Param {
+    name: "",
+    aliases: &[],
+    unit: Unit::Count,
+    default: 0,
+    min: 0,
+    max: 1 << 20,
+    power_of_two: false,
+    level: Level::Tune,
+    change: Change::Never,
+    help: "",
+};
+
+collectives! {
+    "allgather" "allgatherv" "allreduce" "alltoall" "alltoallv" "barrier" "bcast" "exscan" "gather" "reduce"
+    "reduce_scatter" "reduce_scatter_block" "scan" "scatter"
+}
+
+/// The values of the parameters of one collective.
+#[derive(Clone, Debug)]
+pub struct Tuned<'a> {
+    /// The number or name of the forced algorithm.
+    pub algorithm: &'a str,
+    /// The name of the parameter that says it.
+    pub parameter: &'static str,
+    /// Where that is said.
+    pub source: &'a Source,
+    /// Bytes of a segment; 0: not said.
+    pub segment_bytes: u64,
+    /// Children in a tree; 0: not said.
+    pub tree_fan_out: u32,
+    /// Chains from the root; 0: not said.
+    pub chain_fan_out: u32,
+    /// Requests outstanding at most; 0: not said.
+    pub max_requests: u32,
+    /// The names of those of the last four that are not 0.
+    pub said: Vec<&'static str>,
+}
+
+impl Params {
+    /// The values of the parameters of a collective, by its place in [`COLLECTIVES`].
+    pub fn tuned(&self, collective: usize) -> Option<Tuned<'_>> {
+        let rows = ROWS.get(collective)?;
+        let value = |knob: usize| self.tuned_row(collective * EACH + knob);
+        let number = |knob| match value(knob).0 {
+            Value::Number(n) => *n,
+            Value::Text(_) => 0,
+        };
+        let (Value::Text(algorithm), source) = value(0) else { return None };
+        Some(Tuned {
+            algorithm,
+            parameter: rows[0].name,
+            source,
+            // The limits of the rows let them fit.
+            segment_bytes: number(1) as u64,
+            tree_fan_out: number(2) as u32,
+            chain_fan_out: number(3) as u32,
+            max_requests: number(4) as u32,
+            said: (1..EACH).filter(|knob| number(*knob) != 0).map(|knob| rows[knob].name).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_collective_has_its_own() {
+        for (index, name) in COLLECTIVES.iter().enumerate() {
+            let set = |knob: &str, value: &str| (format!("coll_tuned_{name}_{knob}"), value.to_string());
+            let mut params = Params::default();
+            for (name, value) in [
+                set("algorithm", "ring"),
+                set("segmentsize", "4k"),
+                set("algorithm_tree_fanout", "3"),
+                set("algorithm_chain_fanout", "5"),
+                set("max_requests", "7"),
+            ] {
+                params.set(&name, &value).unwrap();
+            }
+            let tuned = params.tuned(index).unwrap();
+            assert_eq!((tuned.algorithm, tuned.source), ("ring", &Source::Program));
+            assert_eq!((tuned.segment_bytes, tuned.tree_fan_out), (4096, 3));
+            assert_eq!((tuned.chain_fan_out, tuned.max_requests), (5, 7));
+            assert_eq!(tuned.said.len(), 4);
+            for other in (0..COLLECTIVES.len()).filter(|other| *other != index) {
+                assert_eq!(params.tuned(other).unwrap().algorithm, "0");
+                assert!(params.tuned(other).unwrap().said.is_empty());
+            }
+        }
+        assert!(Params::default().tuned(COLLECTIVES.len()).is_none());
+    }
+}

@@ -1,0 +1,209 @@
+//! Rules as a value, and how they are searched.
+
+use crate::collectives::{TUNABLE, Tunable, index_of};
+use crate::position::{Position, Problem, RulesError, Warning};
+use crate::{classic, json};
+use oxmpi_param::nearest::nearest;
+use oxmpi_plan::table::{algorithms, by_name, by_number};
+use oxmpi_plan::{AlgorithmId, Collective};
+
+/// Which of several rules counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matching {
+    /// The one with the greatest lower bound: versions 1 and 2.
+    NearestLower,
+    /// The first in whose range the size lies: JSON.
+    First,
+}
+
+/// How the ranks of a communicator are spread over nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Distribution {
+    /// In any way.
+    #[default]
+    Any,
+    /// No two on one node.
+    OnePerNode,
+    /// All on one node.
+    SingleNode,
+}
+
+impl Distribution {
+    /// The words of rules files in JSON.
+    pub(crate) const WORDS: [(&'static str, Distribution); 3] = [
+        ("any", Distribution::Any),
+        ("one-per-node", Distribution::OnePerNode),
+        ("single-node", Distribution::SingleNode),
+    ];
+}
+
+/// A range of sizes, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The smallest.
+    pub min: u64,
+    /// The largest; `u64::MAX` is without end.
+    pub max: u64,
+}
+
+impl Range {
+    /// From here on without end.
+    #[must_use]
+    pub const fn from(min: u64) -> Range {
+        Range { min, max: u64::MAX }
+    }
+
+    /// Whether a size lies in it.
+    #[must_use]
+    pub const fn contains(self, size: u64) -> bool {
+        self.min <= size && size <= self.max
+    }
+}
+
+/// What to do for messages of a range of sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageRule {
+    /// The message sizes, in bytes.
+    pub sizes: Range,
+    /// The algorithm; `None` leaves it to the fixed decisions.
+    pub algorithm: Option<AlgorithmId>,
+    /// Fan-out of trees and chains; 0: the algorithm's own.
+    pub fan_out: u32,
+    /// Bytes of a segment; 0: the algorithm's own.
+    pub segment_bytes: u64,
+    /// Requests that are outstanding at most, if the rule says so; 0: the algorithm's own.
+    pub max_requests: Option<u32>,
+    /// Where it stands in the file.
+    pub at: Position,
+}
+
+/// The rules for communicators of a range of sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommRules {
+    /// The numbers of ranks.
+    pub ranks: Range,
+    /// How the ranks must be spread.
+    pub distribution: Distribution,
+    /// For messages, in the order of the file.
+    pub messages: Vec<MessageRule>,
+}
+
+/// The rules of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The name of the file, for texts.
+    pub file: String,
+    /// Which of several rules counts.
+    pub matching: Matching,
+    /// Those of each collective, in the order of [`TUNABLE`].
+    pub collectives: [Vec<CommRules>; TUNABLE.len()],
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The rules.
+    pub rules: Rules,
+    /// What can hardly be meant.
+    pub warnings: Vec<Warning>,
+}
+
+impl Rules {
+    /// None.
+    pub fn new(file: impl Into<String>, matching: Matching) -> Rules {
+        Rules { file: file.into(), matching, collectives: Default::default() }
+    }
+
+    /// Reads a file: JSON if it begins with a brace, version 1 or 2 otherwise. `file` is its name in texts.
+    ///
+    /// # Errors
+    /// The first place where something else was expected.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Read, RulesError> {
+        let named = |Problem { at, text }| RulesError { file: file.to_string(), at, problem: text };
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+                let line = before.matches('\n').count() + 1;
+                let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+                let text = "expected text in UTF-8, found other bytes";
+                return Err(named(Problem::new(Position { line, column }, text)));
+            }
+        };
+        let start = text.trim_start_matches('\u{feff}').trim_start();
+        let mut notes = Vec::new();
+        let rules = match start.starts_with('{') {
+            true => json::parse(file, text, &mut notes),
+            false => classic::parse(file, text, &mut notes),
+        };
+        let warn = |Problem { at, text }| Warning { file: file.to_string(), at, text };
+        Ok(Read { rules: rules.map_err(named)?, warnings: notes.into_iter().map(warn).collect() })
+    }
+
+    /// Whether it says anything about a collective.
+    #[must_use]
+    pub fn mentions(&self, collective: Collective) -> bool {
+        index_of(collective).is_some_and(|index| !self.collectives[index].is_empty())
+    }
+
+    /// The rule that counts for a communicator and a message size: first the rules for the communicator are found, then
+    /// among them that for the message.
+    #[must_use]
+    pub fn find(
+        &self,
+        collective: Collective,
+        ranks: u32,
+        distribution: Distribution,
+        message_size: u64,
+    ) -> Option<(&CommRules, &MessageRule)> {
+        let all = &self.collectives[index_of(collective)?];
+        let fits = |rules: &&CommRules| {
+            (rules.distribution == Distribution::Any || rules.distribution == distribution)
+                && rules.ranks.contains(u64::from(ranks))
+        };
+        let comm = self.pick(all.iter().filter(fits), |rules| rules.ranks)?;
+        let fitting = comm.messages.iter().filter(|rule| rule.sizes.contains(message_size));
+        Some((comm, self.pick(fitting, |rule| rule.sizes)?))
+    }
+
+    pub(crate) fn pick<'a, T>(
+        &self,
+        mut fitting: impl Iterator<Item = &'a T>,
+        range: impl Fn(&T) -> Range,
+    ) -> Option<&'a T> {
+        match self.matching {
+            Matching::First => fitting.next(),
+            // Of equals the last one.
+            Matching::NearestLower => fitting.max_by_key(|item| range(item).min),
+        }
+    }
+}
+
+/// An algorithm as parameters and files name it: by number or by name; 0 and "ignore" are the fixed decisions.
+///
+/// # Errors
+/// What is expected, and the name that was probably meant.
+pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<AlgorithmId>, String> {
+    let text = text.trim();
+    if text == "0" || text == "ignore" {
+        return Ok(None);
+    }
+    let number = text.parse().ok().and_then(|number| by_number(collective, number));
+    if let Some(found) = number.or_else(|| by_name(collective, text)) {
+        return Ok(Some(found));
+    }
+    let rows = || algorithms(collective).map(AlgorithmId::algorithm);
+    let hint =
+        nearest(text, rows().map(|row| row.name)).filter(|_| !text.starts_with(|c: char| c.is_ascii_digit()));
+    let hint = hint.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
+    let known: Vec<_> = rows().map(|row| format!("{} {}", row.number, row.name)).collect();
+    Err(format!(
+        "'{text}' is no algorithm of {collective}{hint}: expected 0 (fixed rules), {}",
+        known.join(", ")
+    ))
+}
+
+/// The row with this number in files of versions 1 and 2.
+pub(crate) fn tunable_of_id(id: u64) -> Option<&'static Tunable> {
+    TUNABLE.iter().find(|row| u64::from(row.id) == id)
+}
