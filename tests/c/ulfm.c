@@ -78,6 +78,13 @@ static void revocation(MPI_Comm comm, int author)
     CHECK(class_of(MPI_Recv(&value, 1, MPI_INT, MPI_PROC_NULL, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
     CHECK(class_of(MPI_Recv(&value, 1, MPI_INT, 0, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
     CHECK(class_of(MPI_Probe(0, 3, comm, MPI_STATUS_IGNORE)) == MPIX_ERR_REVOKED);
+    // Partitioned messages go by a context of their own.
+    MPI_Request part;
+    if (MPI_Precv_init(&value, 1, 1, MPI_INT, (rank + 1) % size, 4, comm, MPI_INFO_NULL, &part) == MPI_SUCCESS) {
+        int started = MPI_Start(&part);
+        CHECK(class_of(started == MPI_SUCCESS ? MPI_Wait(&part, MPI_STATUS_IGNORE) : started) == MPIX_ERR_REVOKED);
+        MPI_Request_free(&part);
+    }
     MPI_Comm other;
     CHECK(class_of(MPI_Comm_dup(comm, &other)) == MPIX_ERR_REVOKED);
     agreements(comm);

@@ -207,6 +207,7 @@ programs! {
     mpit_pvars
     mpit_threads
     mpit_traffic
+    mpit_waits
     names
     neighbor_cart
     neighbor_dist_graph
@@ -252,10 +253,12 @@ programs! {
     session_buffers
     session_cycles
     session_errors
+    session_forked
     session_leak
     session_live
     session_mixed
     session_psets
+    session_spawned
     session_threads
     session_upgrade
     spawn

@@ -20,18 +20,23 @@ import time
 import traceback
 import unittest
 
-suite, records, witness, done, module = sys.argv[1:6]
+# A process that a test has spawned imports this file, too, without arguments: it has nothing to record.
+suite, records, witness, done, module = sys.argv[1:6] if __name__ == "__main__" else [None] * 5
 # Seconds in one test after which this rank writes down where it is. Whoever started it has a little more patience.
-SLOW = float(os.environ["CONFORMANCE_SLOW_SECONDS"])
+SLOW = float(os.environ.get("CONFORMANCE_SLOW_SECONDS", "60"))
 # Exit code of a job whose ranks went different ways in a failing test.
 OUT_OF_STEP = 86
 BAD = ("failure", "error")
 
-# Before MPI: then the calls of mpi4py go through it.
-witness = ctypes.CDLL(witness, mode=ctypes.RTLD_GLOBAL)
-sys.path.insert(0, suite)
-sys.dont_write_bytecode = True
-import main  # noqa: E402
+if __name__ == "__main__":
+    # Before MPI: then the calls of mpi4py go through it.
+    witness = ctypes.CDLL(witness, mode=ctypes.RTLD_GLOBAL)
+    sys.path.insert(0, suite)
+    sys.dont_write_bytecode = True
+    import main
+else:
+    # What it is to do comes by name, from the modules of the suite.
+    sys.path.insert(0, os.environ["CONFORMANCE_SUITE"])
 
 
 def missing():

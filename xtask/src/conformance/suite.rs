@@ -82,6 +82,8 @@ impl Suite<'_> {
         // A rank says where it is shortly before it is ended.
         let slow = self.patience.saturating_sub(Duration::from_secs(3));
         command.env("CONFORMANCE_SLOW_SECONDS", slow.as_secs().to_string());
+        // For processes that a test spawns.
+        command.env("CONFORMANCE_SUITE", &self.client.suite);
         let ending = job::run(command, &records, &log, Limits { patience: self.patience, total: left })?;
 
         let ranks: Vec<Rank> = (0..place.ranks).map(|rank| Rank::read(&records, rank)).collect();
