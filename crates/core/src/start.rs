@@ -17,6 +17,7 @@ use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
 use oxmpi_rt::universe::Parent;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A process of this program's own: what MPI_Init makes.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub struct Started {
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
 }
+
+/// How long a process of a job that survives deaths sleeps at most over sockets: the launcher can ring the door of who sleeps
+/// there, which wakes nobody who waits for descriptors.
+const DEAF_SLEEP: Duration = Duration::from_millis(20);
 
 /// Why a process could not be started.
 #[derive(Debug)]
@@ -96,9 +101,17 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
-    let fabric = Ways::new(shm, tcp);
+    let mut fabric = Ways::new(shm, tcp);
+    let survives = params.mpi_ft_enable() && !client.is_singleton();
+    if survives {
+        let teller = client.clone();
+        fabric = fabric.with_obituaries(own.clone(), Box::new(move |number| teller.dead(number).ok()));
+    }
     let job = boot.base..boot.base.saturating_add(boot.size);
     let mut process = Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity());
+    if survives && !shares_memory {
+        process = process.with_longest_sleep(DEAF_SLEEP);
+    }
     if shares_memory {
         let opener = client.clone();
         let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));

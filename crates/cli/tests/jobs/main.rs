@@ -12,3 +12,4 @@ mod launcher;
 mod programs;
 mod spawned;
 mod surroundings;
+mod survivors;
