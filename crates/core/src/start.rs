@@ -102,7 +102,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let mut fabric = Ways::new(shm, tcp);
-    let survives = params.mpi_ft_enable() && !client.is_singleton();
+    // Also without a launcher: one comes with the first spawn.
+    let survives = params.mpi_ft_enable();
     if survives {
         let teller = client.clone();
         fabric = fabric.with_obituaries(own.clone(), Box::new(move |number| teller.dead(number).ok()));

@@ -39,7 +39,7 @@ use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
-use oxmpi_os::segment::Segment;
+use oxmpi_os::segment::{RankState, Segment};
 use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::collections::VecDeque;
@@ -412,7 +412,12 @@ impl Fabric for Shm {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
-        Ok(if out.send(me, to, message, pool) { Sent::Done } else { Sent::Full })
+        if out.send(me, to, message, pool) {
+            return Ok(Sent::Done);
+        }
+        // To a program that is over goes nothing but late notices, for which there will be no room.
+        let is_over = out.segment.status().state() == RankState::Finalized;
+        Ok(if is_over { Sent::Done } else { Sent::Full })
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Jobs that go on when ranks die (`--with-ft ulfm`).
 
+use std::process::Command;
+
 use crate::harness::{Outcome, Programs, compile};
 
 /// Each death is told once, and nothing else goes wrong.
@@ -33,6 +35,15 @@ fn survivors_shrink_and_go_on_in_shared_memory() {
     survive(&p, 5, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0"], 1..16);
 }
 
+/// The inbox of who has ended is full, and others have notices for it.
+#[test]
+fn late_notices_keep_nobody_from_the_end() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    for seeds in [44..47, 79..82, 91..94, 119..122] {
+        survive(&p, 7, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"], seeds);
+    }
+}
+
 #[test]
 fn survivors_shrink_and_go_on_over_sockets() {
     let p = compile(&["jobs/ulfm_kill"]);
@@ -56,6 +67,17 @@ fn survivors_are_told_as_the_functions_say() {
             }
         }
     }
+}
+
+/// A program that was started without `mpirun` hears of the deaths of those that it spawns.
+#[test]
+fn a_singleton_survives_its_children() {
+    let p = compile(&["jobs/ulfm_rules"]);
+    let mut command = Command::new(p.path("ulfm_rules"));
+    command.env("OXMPI_MCA_mpi_ft_enable", "1").args(["spawn", p.marker()]);
+    let outcome = p.start(command).end();
+    assert_eq!((outcome.code, notes(&outcome)), (0, 2), "{outcome:?}");
+    assert_eq!(outcome.out, "went on\n".repeat(3), "{outcome:?}");
 }
 
 #[test]
