@@ -11,7 +11,7 @@ use crate::run::{Failure, Run};
 const WORLDS: u64 = 5000;
 
 /// Those of each test of `crates/core/tests/failures.rs`, in which ranks die.
-const DEADLY_WORLDS: u64 = 1000;
+const DEADLY_WORLDS: u64 = 10_000;
 
 /// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
 /// fifth of it.
