@@ -349,6 +349,12 @@ impl Shm {
         any
     }
 
+    /// Skips what comes next if one of these, *which must be known to be dead*, has not finished it. Whether it was so.
+    pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
+        let next = self.inbox.claimed_by();
+        next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
+    }
+
     /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
     pub(crate) fn bury(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
