@@ -10,6 +10,9 @@ use crate::run::{Failure, Run};
 /// Worlds that the simulator plays between two looks at the clock.
 const WORLDS: u64 = 5000;
 
+/// Those of each test of `crates/core/tests/failures.rs`, in which ranks die.
+const DEADLY_WORLDS: u64 = 10_000;
+
 /// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
 /// fifth of it.
 const WAYS: [(u32, &[&str]); 8] = [
@@ -74,15 +77,26 @@ fn plans(seconds: u64) -> Result<(), Failure> {
 fn worlds(time: Duration, seed: u64) -> Result<(), Failure> {
     let start = Instant::now();
     for part in 0.. {
-        Run::cargo()
-            .args(["test", "--locked", "--quiet", "-p", "oxmpi-core", "--test", "sim", "random_programs"])
-            .env("OXMPI_SIM_BASE", (seed + part * WORLDS).to_string())
-            .env("OXMPI_SIM_COUNT", WORLDS.to_string())
-            .show()?;
+        play(&["--test", "sim", "random_programs"], seed + part * WORLDS, WORLDS)?;
+        play(&["--test", "failures"], seed + part * DEADLY_WORLDS, DEADLY_WORLDS)?;
         if start.elapsed() >= time {
-            println!("{} worlds from seed {seed}", (part + 1) * WORLDS);
+            println!(
+                "{} worlds, and {} in which ranks die, from seed {seed}",
+                (part + 1) * WORLDS,
+                (part + 1) * DEADLY_WORLDS
+            );
             break;
         }
     }
     Ok(())
+}
+
+/// Runs a test of the simulated world with `count` seeds from `base` on.
+fn play(test: &[&str], base: u64, count: u64) -> Result<(), Failure> {
+    Run::cargo()
+        .args(["test", "--locked", "--quiet", "-p", "oxmpi-core"])
+        .args(test)
+        .env("OXMPI_SIM_BASE", base.to_string())
+        .env("OXMPI_SIM_COUNT", count.to_string())
+        .show()
 }

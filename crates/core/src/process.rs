@@ -54,6 +54,8 @@ pub struct Process<F> {
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
+    /// How long it sleeps at most; `None`: whatever it waits for rings its door.
+    longest_sleep: Option<Duration>,
     threaded: AtomicBool,
     /// Whether arrays of requests are checked as a whole before the first of them is used.
     pub(crate) checks: bool,
@@ -407,6 +409,7 @@ impl<F: Fabric> Process<F> {
             is_crowded,
             domain: LaneLock::new(domain),
             door,
+            longest_sleep: None,
             threaded: AtomicBool::new(false),
             checks: true,
             // 0, 1 and 2 name world, self and the meeting.
@@ -429,6 +432,11 @@ impl<F: Fabric> Process<F> {
     /// The process on this node: those on nodes of the same number can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
+    }
+
+    /// The process, which sleeps no longer than this at a time: something that does not ring its door may happen.
+    pub fn with_longest_sleep(self, longest: Duration) -> Process<F> {
+        Process { longest_sleep: Some(longest), ..self }
     }
 
     /// The process without the checks that go over whole arrays of requests before the first is used. A bad handle is
@@ -700,7 +708,9 @@ impl<F: Fabric> Process<F> {
                                 _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
-                                Rest::Long => sleepy.sleep(left),
+                                Rest::Long => {
+                                    sleepy.sleep([left, self.longest_sleep].into_iter().flatten().min());
+                                }
                             }
                             None
                         }

@@ -60,6 +60,8 @@ impl<F: Fabric> Process<F> {
     /// Waits until everything this process has sent is with its receiver, or will get there without it. Unlike after
     /// [`Process::drain`] everything can go on later.
     pub fn rest(&self) {
+        // The others may still wait for an agreement whose coordinator has failed.
+        self.domain.lock().leave_agreements();
         self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().rest()).then_some(()));
         self.domain.lock().reap();
     }

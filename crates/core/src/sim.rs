@@ -278,7 +278,10 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
             std::mem::forget(naming);
             match polled {
                 Poll::Pending => {}
-                Poll::Ready(Ok(result)) => *task = Task::Finalizing { result, rank: rank.clone() },
+                Poll::Ready(Ok(result)) => {
+                    rank.process().domain.lock().leave_agreements();
+                    *task = Task::Finalizing { result, rank: rank.clone() };
+                }
                 Poll::Ready(Err(error)) => {
                     self.network.borrow_mut().kill(at);
                     return self.end(at, End::Failed(error));

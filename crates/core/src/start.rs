@@ -18,6 +18,7 @@ use oxmpi_rt::universe::Parent;
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A process of this program's own: what MPI_Init makes.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ pub struct Started {
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
 }
+
+/// How long a process of a job that survives deaths sleeps at most over sockets: the launcher can ring the door of who sleeps
+/// there, which wakes nobody who waits for descriptors.
+const DEAF_SLEEP: Duration = Duration::from_millis(20);
 
 /// Why a process could not be started.
 #[derive(Debug)]
@@ -101,13 +106,23 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
-    let fabric = Ways::new(shm, tcp);
+    let shares_memory = tcp.is_none();
+    let mut fabric = Ways::new(shm, tcp);
+    // Also without a launcher: one comes with the first spawn.
+    let survives = params.mpi_ft_enable();
+    if survives {
+        let teller = client.clone();
+        fabric = fabric.with_obituaries(own.clone(), Box::new(move |number| teller.dead(number).ok()));
+    }
     let job = boot.base..boot.base.saturating_add(boot.size);
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
     let mut process =
         Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity()).with_heap(heap);
+    if survives && !shares_memory {
+        process = process.with_longest_sleep(DEAF_SLEEP);
+    }
     let checks = params.mpi_param_check();
     if !checks {
         process = process.without_checks();

@@ -41,7 +41,7 @@ use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_os::memory::Memory;
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
-use oxmpi_os::segment::Segment;
+use oxmpi_os::segment::{RankState, Segment};
 use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::collections::VecDeque;
@@ -351,6 +351,12 @@ impl Shm {
         any
     }
 
+    /// Skips what comes next if one of these, *which must be known to be dead*, has not finished it. Whether it was so.
+    pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
+        let next = self.inbox.claimed_by();
+        next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
+    }
+
     /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
     pub(crate) fn bury(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
@@ -414,7 +420,12 @@ impl Fabric for Shm {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
-        Ok(if out.send(me, to, message, pool) { Sent::Done } else { Sent::Full })
+        if out.send(me, to, message, pool) {
+            return Ok(Sent::Done);
+        }
+        // To a program that is over goes nothing but late notices, for which there will be no room.
+        let is_over = out.segment.status().state() == RankState::Finalized;
+        Ok(if is_over { Sent::Done } else { Sent::Full })
     }
 
     #[inline(always)]

@@ -34,6 +34,8 @@ struct Obituaries {
     who: Who,
     /// How many deaths have been told.
     heard: u32,
+    /// Of whom.
+    dead: Vec<u32>,
 }
 
 impl std::fmt::Debug for Obituaries {
@@ -52,7 +54,7 @@ impl Ways {
     /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
     #[must_use]
     pub fn with_obituaries(self, segment: Arc<Segment>, who: Who) -> Ways {
-        let obituaries = Some(Obituaries { segment, who, heard: 0 });
+        let obituaries = Some(Obituaries { segment, who, heard: 0, dead: Vec::new() });
         Ways { obituaries, looks_are_short: false, ..self }
     }
 
@@ -77,13 +79,14 @@ impl Ways {
     /// Tells of the deaths, after everything that the dead had sent.
     #[cold]
     fn mourn<S: Sink>(&mut self, sink: &mut S) {
-        let Some(Obituaries { segment, who, heard }) = &mut self.obituaries else { return };
+        let Some(Obituaries { segment, who, heard, dead: all }) = &mut self.obituaries else { return };
         let mut dead = Vec::new();
         while *heard != segment.status().deaths() {
             // A launcher that does not answer has ended, and so will this process.
             dead.extend(who(*heard));
             *heard = heard.wrapping_add(1);
         }
+        all.extend(&dead);
         // Behind what a dead process has left half done others may wait, and behind these more of its own.
         for _ in 0..=dead.len() {
             while self.poll_ways(None, sink) {}
@@ -187,6 +190,13 @@ impl Fabric for Ways {
         if self.is_in_mourning() {
             self.mourn(sink);
             return true;
+        }
+        if let Some(Obituaries { dead, .. }) = &self.obituaries
+            && !came
+            && !dead.is_empty()
+        {
+            // What the dead have left half done may lie behind something that a living one had not finished by then.
+            return self.shm.skip_dead(dead);
         }
         came
     }

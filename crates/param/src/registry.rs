@@ -300,6 +300,11 @@ impl Params {
         }
     }
 
+    /// Whether the job goes on when one of its ranks dies.
+    pub fn mpi_ft_enable(&self) -> bool {
+        self.number(Id::mpi_ft_enable) != 0
+    }
+
     /// Whether the arguments of calls are checked where that costs.
     pub fn mpi_param_check(&self) -> bool {
         self.number(Id::mpi_param_check) != 0
@@ -392,6 +397,12 @@ macro_rules! parameters {
 }
 
 parameters! {
+    mpi_ft_enable: by_hand {
+        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
+        aliases: ["ft_enable"], level: User,
+        help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
+               MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
+    }
     mpi_initial_errhandler: by_hand {
         unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
         default: 0, limits: 0..=2, power_of_two: false,
@@ -596,7 +607,7 @@ mod tests {
         assert_eq!(params.shm_ring_slots(), 65536);
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::Off);
-        assert!(params.mpi_param_check());
+        assert!(params.mpi_param_check() && params.mpi_ft_enable());
         assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Tcp, 100));
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
@@ -613,7 +624,7 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_unless_a_user_says_otherwise() {
-        assert!(Params::default().mpi_param_check());
+        assert!(Params::default().mpi_param_check() && !Params::default().mpi_ft_enable());
         assert!(!Params::default().with("mpi_param_check", "0").unwrap().mpi_param_check());
         assert!(Params::default().with("mpi_param_check", "2").is_err());
     }

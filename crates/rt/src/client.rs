@@ -242,6 +242,18 @@ impl Client {
         }
     }
 
+    /// Asks the launcher which process has died, by the place of the death in the order of all.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn dead(&self, number: u32) -> Result<u32, DirectoryError> {
+        let own = self.segment.boot().rank;
+        match self.ask(own, &Request::Death { number })? {
+            (Reply::Death { process }, _) => Ok(process),
+            (other, _) => Err(unexpected(own, other)),
+        }
+    }
+
     /// Asks the launcher something about `rank`, and waits for the answer.
     fn ask(&self, rank: u32, request: &Request) -> Result<(Reply, Option<OwnedFd>), DirectoryError> {
         self.ask_with(rank, request, None)

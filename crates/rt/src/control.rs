@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 0 | version of this protocol, [`VERSION`] |
 //! | 1 | kind |
-//! | 2-5 | rank, or the code of an abort |
+//! | 2-5 | rank, or another number: the code of an abort, which death |
 //! | 6- | text in UTF-8, or nothing |
 //!
 //! The answers [`Reply::Segment`], [`Reply::Listener`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
@@ -103,6 +103,12 @@ pub enum Request {
         /// The name.
         service: String,
     },
+    /// Who has died? Deaths are counted from 0, and told in the status line of the segment. Answered by [`Reply::Death`] or a
+    /// refusal.
+    Death {
+        /// Which death.
+        number: u32,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -154,6 +160,11 @@ pub enum Reply {
     },
     /// The descriptor that comes with this message has the answer.
     Given,
+    /// This process has died.
+    Death {
+        /// Its number among all processes of the launcher.
+        process: u32,
+    },
     /// What was asked for is not to be had.
     Refused {
         /// The peer that was asked for.
@@ -215,6 +226,7 @@ mod kind {
     pub(super) const UNPUBLISH: u8 = 16;
     pub(super) const LOOK_UP: u8 = 17;
     pub(super) const BOND: u8 = 18;
+    pub(super) const DEATH: u8 = 19;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -222,6 +234,7 @@ mod kind {
     pub(super) const LEFT: u8 = 69;
     pub(super) const DONE: u8 = 70;
     pub(super) const GIVEN: u8 = 71;
+    pub(super) const DIED: u8 = 72;
 }
 
 impl Request {
@@ -245,6 +258,7 @@ impl Request {
             Request::GiveBack { ticket } => encode(kind::GIVE_BACK, *ticket, ""),
             Request::Publish { port, service } => encode(kind::PUBLISH, 0, &format!("{port}\n{service}")),
             Request::Unpublish { port, service } => encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}")),
+            Request::Death { number } => encode(kind::DEATH, *number, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -263,6 +277,7 @@ impl Request {
             kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
             kind::TICKET => no_text(kind, text).map(|()| Request::Ticket { ticket: number }),
             kind::GIVE_BACK => no_text(kind, text).map(|()| Request::GiveBack { ticket: number }),
+            kind::DEATH => no_text(kind, text).map(|()| Request::Death { number }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             _ if number != 0 => Err(DecodeError::Kind { kind }),
             kind::SPAWN => no_text(kind, text).map(|()| Request::Spawn),
@@ -291,6 +306,7 @@ impl Reply {
             Reply::Left { rank } => encode(kind::LEFT, *rank, ""),
             Reply::Done { number, text } => encode(kind::DONE, *number, text),
             Reply::Given => encode(kind::GIVEN, 0, ""),
+            Reply::Death { process } => encode(kind::DIED, *process, ""),
         }
     }
 
@@ -308,6 +324,7 @@ impl Reply {
             kind::LEFT => no_text(kind, text).map(|()| Reply::Left { rank: number }),
             kind::DONE => Ok(Reply::Done { number, text: utf8(kind, text)? }),
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
+            kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -368,6 +385,7 @@ mod tests {
         prop_oneof![
             any::<u32>().prop_map(|rank| Request::Segment { rank }),
             any::<u32>().prop_map(|rank| Request::Addresses { rank }),
+            any::<u32>().prop_map(|number| Request::Death { number }),
             Just(Request::Listener),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
@@ -403,6 +421,7 @@ mod tests {
                 Reply::Done { number: rank, text },
                 Reply::Given,
                 Reply::Left { rank },
+                Reply::Death { process: rank },
             ] {
                 prop_assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
             }
@@ -410,7 +429,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            start in prop_oneof![Just(vec![]), (0u8..19).prop_map(|k| vec![VERSION, k]), (64u8..73).prop_map(|k| vec![VERSION, k])],
+            start in prop_oneof![Just(vec![]), (0u8..20).prop_map(|k| vec![VERSION, k]), (64u8..74).prop_map(|k| vec![VERSION, k])],
             rest in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let bytes = [start, rest].concat();

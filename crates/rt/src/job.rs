@@ -23,6 +23,9 @@
 //!    timeout; 1 where the rank itself exited with 0.
 //! 7. The launcher of a singleton has not started process 0 and cannot know its code. If that is gone without
 //!    MPI_Finalize, everything is ended.
+//! 8. If the job is to go on after failures (parameter mpi_ft_enable), rule 1 does not hold for a rank that has called
+//!    MPI_Init: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0 if some rank
+//!    came to the end of MPI_Finalize and exited with 0, and nothing else went wrong; otherwise rule 6 holds.
 
 mod bonds;
 
@@ -159,6 +162,8 @@ pub enum Action {
         /// The processes.
         ranks: Vec<u32>,
     },
+    /// Tell all processes that run of the death of this one, which they are to survive.
+    Announce(u32),
     /// Report [`Event::GraceOver`] after this time (instead of an earlier one).
     Grace(Duration),
     /// All processes of the job that has these numbers, a spawned one, have ended.
@@ -209,6 +214,12 @@ pub struct Job {
     left: usize,
     /// The code of the first failure.
     code: Option<i32>,
+    /// The others survive a process that dies.
+    survives: bool,
+    /// The code of the first process that died and was survived.
+    death_code: Option<i32>,
+    /// Some process has called MPI_Finalize and exited with 0.
+    has_finished: bool,
     bonds: Bonds,
     said: HashSet<String>,
 }
@@ -222,11 +233,20 @@ impl Job {
             running: Vec::new(),
             left: 0,
             code: None,
+            survives: false,
+            death_code: None,
+            has_finished: false,
             bonds: Bonds::default(),
             said: HashSet::new(),
         };
         job.add(ranks);
         job
+    }
+
+    /// The same, whose processes survive each other's deaths or not (rule 8).
+    #[must_use]
+    pub fn surviving(self, survives: bool) -> Job {
+        Job { survives, ..self }
     }
 
     fn add(&mut self, ranks: u32) {
@@ -336,8 +356,22 @@ impl Job {
         }
         self.left -= 1;
         let world = self.world_of(rank);
+        self.has_finished |= (exit, seen.stage) == (Exit::Code(0), Stage::Finalized);
         if self.worlds[world].phase == Phase::Running {
             match (exit, seen.stage) {
+                (Exit::Code(0), Stage::Initialized) if self.survives => {
+                    self.survive(rank, &Fault::NoFinalize, 1, seen, out);
+                }
+                (Exit::Code(code), Stage::Initialized) if self.survives => {
+                    self.survive(rank, &Fault::Code(code), code, seen, out);
+                }
+                (Exit::Signal(signal), Stage::Initialized | Stage::Finalized) if self.survives => {
+                    let code = report::shell_code(exit);
+                    self.survive(rank, &Fault::Killed(signal), code, seen, out);
+                    if seen.stage == Stage::Finalized {
+                        self.code.get_or_insert(code);
+                    }
+                }
                 (Exit::Code(0) | Exit::Unknown, Stage::Finalized) => {}
                 (Exit::Unknown, _) => {
                     let all = self.in_phase(Phase::Running);
@@ -371,8 +405,20 @@ impl Job {
         }
         self.forget(out);
         if self.left == 0 {
-            out.push(Action::Finish(self.code.unwrap_or(0)));
+            let deaths = self.death_code.filter(|_| !self.has_finished);
+            out.push(Action::Finish(self.code.or(deaths).unwrap_or(0)));
         }
+    }
+
+    /// A process has died, and the others go on without it.
+    fn survive(&mut self, rank: u32, fault: &Fault, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
+        self.death_code.get_or_insert(code);
+        let others = self.running_in(&self.connected(rank)).len();
+        let name = self.name(rank);
+        let subject = Subject { name: &name, host: &self.host, seen };
+        out.push(Action::Print(report::survived(&subject, fault, others)));
+        // Not only those that are connected: others may be about to connect.
+        out.push(Action::Announce(rank));
     }
 
     /// Forgets jobs that are over and to which nobody is bound any more.

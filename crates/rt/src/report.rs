@@ -31,8 +31,29 @@ pub(crate) struct Subject<'a> {
     pub(crate) seen: &'a Glimpse,
 }
 
+/// The note on a `fault` that the others survive; `others` of those that are connected with it run.
+pub(crate) fn survived(subject: &Subject<'_>, fault: &Fault, others: usize) -> String {
+    let runs = match others {
+        0 => "none of the others runs any more".to_string(),
+        1 => "the job goes on without it; 1 rank runs".to_string(),
+        n => format!("the job goes on without it; {n} ranks run"),
+    };
+    format!("{}\n  {runs}.\n", what(subject, fault))
+}
+
 /// The report on `fault`. `others` ranks still run and are being ended; `code` is what `mpirun` will exit with.
 pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i32) -> String {
+    let mut out = what(subject, fault);
+    out.push('\n');
+    let (meaning, next) = advice(fault, subject.seen);
+    let _ = writeln!(out, "  Meaning: {meaning}");
+    let _ = writeln!(out, "  Next:    {next}");
+    out.push_str(&ending(others, code));
+    out
+}
+
+/// Who it was and what happened to it.
+fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     let Subject { name, host, seen } = subject;
     let mut out = format!("mpirun: {name} ({}host {host}) ", pid(seen));
     match fault {
@@ -48,11 +69,6 @@ pub(crate) fn fault(subject: &Subject<'_>, fault: &Fault, others: usize, code: i
         Fault::Gone => out.push_str("ended without calling MPI_Finalize"),
     }
     out.push_str(&call(seen));
-    out.push('\n');
-    let (meaning, next) = advice(fault, seen);
-    let _ = writeln!(out, "  Meaning: {meaning}");
-    let _ = writeln!(out, "  Next:    {next}");
-    out.push_str(&ending(others, code));
     out
 }
 
@@ -293,6 +309,17 @@ mod tests {
              \x20 Meaning: it used memory that is not its own: often a buffer too small for a count, or a pointer never set.\n\
              \x20 Next:    compile with -g -fsanitize=address and run again, or look at the core file (ulimit -c unlimited).\n\
              \x20 The job ends with exit code 139; 3 ranks still running will be ended.\n"
+        );
+    }
+
+    #[test]
+    fn a_death_that_is_survived_takes_two_lines() {
+        let seen = Glimpse { pid: 4711, stage: Stage::Initialized, last_call: Some("MPI_Recv") };
+        let subject = Subject { name: "rank 2", host: "nodea", seen: &seen };
+        assert_eq!(
+            survived(&subject, &Fault::Killed(9), 3),
+            "mpirun: rank 2 (pid 4711, host nodea) was killed by SIGKILL (kill); its last MPI call was MPI_Recv\n\
+             \x20 the job goes on without it; 3 ranks run.\n"
         );
     }
 

@@ -10,6 +10,27 @@ pub(super) const MPI4PY: &str = "4.1.2";
 /// What mpi4py's build and its tests want besides.
 const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
 
+/// What of `mpi-ext.h` it can use, but looks for only in Open MPI.
+const FAULT_TOLERANCE: [&str; 11] = [
+    "ERR_REVOKED",
+    "ERR_PROC_FAILED",
+    "ERR_PROC_FAILED_PENDING",
+    "Comm_revoke",
+    "Comm_is_revoked",
+    "Comm_get_failed",
+    "Comm_ack_failed",
+    "Comm_agree",
+    "Comm_iagree",
+    "Comm_shrink",
+    "Comm_ishrink",
+];
+
+/// How it is compiled. Nothing here is about the speed of the client.
+fn compiler_flags() -> String {
+    let have = FAULT_TOLERANCE.map(|name| format!(" -DPyMPI_HAVE_MPIX_{name}=1")).concat();
+    format!("-O0 -include mpi-ext.h{have}")
+}
+
 /// The client that is ready to run, and the directories it needs.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -49,7 +70,8 @@ impl Client {
             fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
         let python = Command::new("python3").args(["-c", "import sys; print(sys.version)"]).output();
         let python = python.map_err(Failure::io("cannot run python3"))?;
-        Ok(format!("mpi4py {MPI4PY}\n{}{header}", String::from_utf8_lossy(&python.stdout)))
+        let python = String::from_utf8_lossy(&python.stdout);
+        Ok(format!("mpi4py {MPI4PY}, {}\n{python}{header}", compiler_flags()))
     }
 
     fn build(&self, directory: &Path) -> Result<(), Failure> {
@@ -62,13 +84,12 @@ impl Client {
         pip().args(["download", "--quiet"]).args(from_source).arg("-d").arg(directory).arg(request).show()?;
         let archive = directory.join(format!("mpi4py-{MPI4PY}.tar.gz"));
         Run::new("tar").arg("-xf").arg(&archive).arg("-C").arg(directory).show()?;
-        // Nothing here is about the speed of the client.
         pip()
             .args(["install", "--quiet"])
             .args(from_source)
             .arg(&archive)
             .env("MPI4PY_BUILD_MPICC", self.prefix.join("bin/mpicc"))
-            .env("CFLAGS", "-O0")
+            .env("CFLAGS", compiler_flags())
             .show()
     }
 

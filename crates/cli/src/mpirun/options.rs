@@ -400,6 +400,15 @@ impl Reader {
                 name: given.shown(0),
                 value: given.shown(1),
             }),
+            Id::FaultTolerance => {
+                let value = match given.shown(0).to_ascii_lowercase().as_str() {
+                    "ulfm" | "mpi" | "yes" | "true" | "1" => "1",
+                    "none" | "no" | "false" | "0" => "0",
+                    _ => return Err(given.bad("one of ulfm, mpi, none")),
+                };
+                options.mca.push(fault_tolerance(given, value));
+            }
+            Id::GoOn => options.mca.push(fault_tolerance(given, "1")),
             Id::InitialErrhandler => options.mca.push(Setting {
                 option: given.name.clone(),
                 name: "mpi_initial_errhandler".into(),
@@ -424,6 +433,10 @@ impl Reader {
         self.from_file = true;
         if self.words.is_empty() { Err(given.wrong("it names no program")) } else { Ok(()) }
     }
+}
+
+fn fault_tolerance(given: &Given, value: &str) -> Setting {
+    Setting { option: given.name.clone(), name: "mpi_ft_enable".into(), value: value.into() }
 }
 
 fn target(given: &Given) -> Result<Target, UsageError> {

@@ -13,3 +13,4 @@ mod launcher;
 mod programs;
 mod spawned;
 mod surroundings;
+mod survivors;

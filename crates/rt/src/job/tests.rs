@@ -218,6 +218,64 @@ fn rule_7_when_a_singleton_is_gone_everything_ends() {
 }
 
 #[test]
+fn rule_8_a_job_that_survives_deaths_is_told_of_them() {
+    let cases = [
+        (Exit::Signal(9), Stage::Initialized, "was killed by SIGKILL"),
+        (Exit::Code(7), Stage::Initialized, "exited with code 7"),
+        (Exit::Code(0), Stage::Initialized, "without calling MPI_Finalize"),
+    ];
+    for (exit, stage, text) in cases {
+        let mut job = Job::new(3, "h").surviving(true);
+        let actions = job.on(exited(1, exit, stage));
+        assert!(printed(&actions).contains(text) && printed(&actions).contains("2 ranks run"), "{actions:?}");
+        assert_eq!(actions[1..], [Action::Announce(1)]);
+        assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Finalized)), []);
+        assert_eq!(job.on(exited(2, Exit::Code(0), Stage::Finalized)), [Action::Finish(0)]);
+    }
+}
+
+#[test]
+fn rule_8_all_are_told_and_not_only_the_connected() {
+    let mut job = Job::new(1, "h").surviving(true);
+    job.on(Event::Spawned { ranks: 2, parents: vec![0], bond: 9 });
+    for rank in 0..3 {
+        job.on(Event::Released { rank, bond: 9 });
+    }
+    let actions = job.on(exited(1, Exit::Signal(9), Stage::Initialized));
+    assert!(printed(&actions).contains("1 rank runs"), "{actions:?}");
+    assert_eq!(actions[1..], [Action::Announce(1)]);
+}
+
+#[test]
+fn rule_8_the_code_is_that_of_the_first_death_if_nobody_finishes() {
+    let mut job = Job::new(2, "h").surviving(true);
+    job.on(exited(0, Exit::Code(5), Stage::Initialized));
+    let actions = job.on(exited(1, Exit::Signal(9), Stage::Initialized));
+    assert!(printed(&actions).contains("none of the others"), "{actions:?}");
+    assert_eq!(actions.last(), Some(&Action::Finish(5)));
+}
+
+#[test]
+fn rule_8_what_goes_wrong_after_finalize_counts() {
+    for (exit, code) in [(Exit::Code(4), 4), (Exit::Signal(11), 139)] {
+        let mut job = Job::new(3, "h").surviving(true);
+        job.on(exited(0, Exit::Signal(9), Stage::Initialized));
+        assert_eq!(signals(&job.on(exited(1, exit, Stage::Finalized))), []);
+        assert_eq!(job.on(exited(2, Exit::Code(0), Stage::Finalized)), [Action::Finish(code)]);
+    }
+}
+
+#[test]
+fn rule_8_an_abort_and_a_death_before_init_end_the_job_all_the_same() {
+    let mut job = Job::new(2, "h").surviving(true);
+    let actions = job.on(exited(0, Exit::Signal(9), Stage::Untouched));
+    assert_eq!(signals(&actions), [15]);
+    let mut job = Job::new(2, "h").surviving(true);
+    let abort = Event::Abort { rank: 0, code: 3, text: String::new(), seen: Glimpse::default() };
+    assert_eq!(signals(&job.on(abort)), [15]);
+}
+
+#[test]
 fn a_warning_is_printed_once_and_not_without_limit() {
     let mut job = Job::new(2, "h");
     assert_eq!(job.on(Event::Say { text: "slow".into() }), [Action::Print("mpirun: slow\n".into())]);
@@ -242,8 +300,8 @@ proptest! {
     /// Whatever happens in whatever order: one report at most, one Finish when the last rank has ended and not
     /// before, no signal afterwards, and an end that was begun always leads to a kill if nobody moves.
     #[test]
-    fn every_history_ends_once(history in proptest::collection::vec(events(3), 0..40)) {
-        let mut job = Job::new(3, "h");
+    fn every_history_ends_once(survives: bool, history in proptest::collection::vec(events(3), 0..40)) {
+        let mut job = Job::new(3, "h").surviving(survives);
         let mut gone = HashSet::new();
         let (mut reports, mut finished, mut grace, mut killed) = (0, 0, false, false);
         let ends = (0..3).map(|rank| exited(rank, Exit::Code(0), Stage::Finalized));
@@ -258,6 +316,7 @@ proptest! {
                     Action::Signal { number: 9, .. } => { killed = true; prop_assert!(!was_over); }
                     Action::Signal { .. } => prop_assert!(!was_over && !killed),
                     Action::Grace(_) => grace = true,
+                    Action::Announce(_) => prop_assert!(survives),
                     Action::Over(_) | Action::Forget(_) => prop_assert!(false, "nothing was spawned"),
                     Action::Finish(code) => {
                         finished += 1;

@@ -103,6 +103,16 @@ impl Launcher<'_> {
                 let found = self.ports.look_up(&service).map(|port| (0, port.to_string()));
                 self.conclude(rank, found);
             }
+            Request::Death { number } => {
+                let reply = match self.deaths.get(number as usize) {
+                    Some(process) => Reply::Death { process: *process },
+                    None => {
+                        let reason = format!("{} processes have died", self.deaths.len());
+                        Reply::Refused { rank, reason }
+                    }
+                };
+                self.answer(rank, &reply, None);
+            }
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
                 self.tell(Event::Abort { rank, code, text, seen });

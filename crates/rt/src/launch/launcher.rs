@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::segment::RankState;
 use oxmpi_os::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -67,6 +68,8 @@ pub(super) struct Launcher<'a> {
     sinks: [Sink<'static>; 2],
     feed: Feed,
     pub(super) files: Option<Files>,
+    /// The processes that have died and of which the others were told, in that order.
+    pub(super) deaths: Vec<u32>,
     grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
@@ -85,7 +88,7 @@ impl<'a> Launcher<'a> {
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
-            job: Job::new(ranks.len() as u32, &host),
+            job: Job::new(ranks.len() as u32, &host).surviving(launch.params.mpi_ft_enable()),
             signals,
             members: Vec::new(),
             guard,
@@ -99,6 +102,7 @@ impl<'a> Launcher<'a> {
             sinks: [Sink::new(rustix::stdio::stdout()), Sink::new(rustix::stdio::stderr())],
             feed,
             files: None,
+            deaths: Vec::new(),
             grace: None,
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
@@ -390,12 +394,24 @@ impl<'a> Launcher<'a> {
                     }
                 }
                 Action::Grace(time) => self.grace = Some(Instant::now() + time),
+                Action::Announce(dead) => self.announce(dead),
                 Action::Over(processes) => self.bury(processes),
                 Action::Forget(processes) => {
                     processes.for_each(|number| self.members[number as usize].relic = None);
                 }
                 Action::Finish(code) => self.finished = Some(code),
             }
+        }
+    }
+
+    /// Tells all that run of a death, each in its own segment.
+    fn announce(&mut self, dead: u32) {
+        self.deaths.push(dead);
+        let running = self.members.iter().filter(|member| member.running);
+        for rank in running.filter_map(|member| member.rank.as_ref()) {
+            rank.segment.status().note_death();
+            // The launcher is not registered for asymmetric barriers: it makes both halves itself.
+            rank.segment.door_word().ring(BarrierKind::Symmetric);
         }
     }
 

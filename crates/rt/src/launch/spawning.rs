@@ -45,6 +45,10 @@ impl Launcher<'_> {
         let (job, parent) = (self.parents.len(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
         self.parents.push(Some(parent));
+        // They hear of all deaths, also of those before them: they may be connected with who knew the dead.
+        for rank in &recruits.ranks {
+            self.deaths.iter().for_each(|_| rank.segment.status().note_death());
+        }
         let unwatched = self.admit(recruits, job, program);
         self.tell(Event::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {

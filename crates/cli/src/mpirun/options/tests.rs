@@ -30,6 +30,17 @@ fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
 }
 
 #[test]
+fn a_job_goes_on_after_deaths_if_it_is_told_to() {
+    let set = |line: &str| run(line).unwrap().mca.last().map(|s| (s.name.clone(), s.value.clone()));
+    let wanted = |value: &str| Some(("mpi_ft_enable".to_string(), value.to_string()));
+    for line in ["--with-ft ulfm a", "--with-ft=mpi a", "--enable-recovery a", "-disable-auto-cleanup a"] {
+        assert_eq!(set(line), wanted("1"), "{line}");
+    }
+    assert_eq!(set("--enable-recovery --with-ft none a"), wanted("0"));
+    assert!(error("--with-ft maybe a").contains("one of ulfm, mpi, none"));
+}
+
+#[test]
 fn what_follows_the_program_is_the_programs() {
     let options = run("-n 2 a -n 3 --help").unwrap();
     assert_eq!(options.programs[0].words, ["a", "-n", "3", "--help"]);
