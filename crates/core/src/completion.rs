@@ -203,8 +203,11 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.look_again(|domain| peek_some(domain, requests), |answer| matches!(answer, Ok(done) if done.is_empty()))
-            .map(Some)
+        self.look_again(
+            |domain| peek_some(domain, requests),
+            |answer| matches!(answer, Ok(done) if done.is_empty()),
+        )
+        .map(Some)
     }
 
     /// Checks that all are requests, unless it was told not to ([`Process::without_checks`]).
