@@ -66,7 +66,6 @@ pub struct Window {
     pub attributes: Attributes,
     /// The values of its predefined attributes, at addresses that stay.
     pub facts: Facts,
-    errhandler: HandlerCell,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }
@@ -170,7 +169,7 @@ impl Window {
 
     /// The place of its error handler.
     pub fn errhandler_cell(&self) -> &HandlerCell {
-        &self.errhandler
+        self.comm.errhandler_cell()
     }
 
     /// Its name; empty if it has none (MPI_Win_get_name).

@@ -70,7 +70,10 @@ impl<F: Fabric> Process<F> {
     /// What was wrong, here or at another rank; MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED if memory cannot be shared by all.
     pub fn create_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Window> {
         comm.check_intra()?;
-        let own = self.dup(comm)?;
+        // What a request says that failed comes to the handler of its context.
+        let handler = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL));
+        let own = self.dup(comm)?.with_errhandler_cell(Arc::new(handler));
+        self.domain.lock().note_handler(&own);
         match self.make_window(&own, new) {
             Ok(parts) => {
                 let window = parts.finish(own);
@@ -353,7 +356,6 @@ impl Parts {
             calls: AtomicU32::new(0),
             attributes: Attributes::default(),
             facts,
-            errhandler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL)),
             name: Mutex::default(),
             hints: Mutex::new(hints),
         }

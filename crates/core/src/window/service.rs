@@ -135,6 +135,11 @@ impl Service {
         self.team.point_to_point
     }
 
+    /// What a request of this window says that has failed: the window's error handler counts.
+    fn failed(&self, fault: Fault) -> Completion {
+        Completion { context: self.context(), ..Completion::failed(fault) }
+    }
+
     fn number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -154,7 +159,7 @@ impl Service {
         match lane.start_send(self.context(), Mode::Standard, buffer, to, tag)? {
             Started::Complete(completion) => {
                 if let Some(user) = user {
-                    lane.complete_external(user, completion);
+                    lane.complete_external(user, Completion { context: self.context(), ..completion });
                 }
             }
             Started::Pending(send) => self.sends.push(Sending { send, rank, user }),
@@ -215,11 +220,13 @@ impl Service {
             }
         }
         if !self.sends.is_empty() {
+            let context = self.context();
             self.sends.retain(|sending| match lane.test(sending.send) {
                 Some(None) => true,
                 done => {
                     if let Some(user) = sending.user {
-                        lane.complete_external(user, done.flatten().unwrap_or(Completion::EMPTY));
+                        let completion = done.flatten().unwrap_or(Completion::EMPTY);
+                        lane.complete_external(user, Completion { context, ..completion });
                     }
                     false
                 }
@@ -450,13 +457,14 @@ impl Service {
         if let Some(Asked { what: Expected::Data { receive, user, .. }, .. }) = self.asked.remove(&id) {
             receive.into_iter().for_each(|receive| lane.abandon(receive));
             if let Some(user) = user {
-                lane.complete_external(user, Completion::failed(Fault::Outside));
+                lane.complete_external(user, self.failed(Fault::Outside));
             }
         }
     }
 
     /// Sees which data have come by themselves.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let context = self.context();
         self.asked.retain(|_, asked| {
             let Expected::Data { receive: Some(receive), user, .. } = &asked.what else { return true };
             match lane.test(*receive) {
@@ -464,7 +472,7 @@ impl Service {
                 done => {
                     if let Some(user) = user {
                         let fault = done.flatten().and_then(|completion| completion.fault);
-                        lane.complete_external(*user, Completion { fault, ..Completion::EMPTY });
+                        lane.complete_external(*user, Completion { fault, context, ..Completion::EMPTY });
                     }
                     false
                 }
