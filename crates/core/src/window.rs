@@ -133,6 +133,14 @@ pub(crate) struct Exposure {
 }
 
 impl Exposure {
+    /// Bytes of the longest piece of memory in which an access may lie.
+    fn len(&self) -> usize {
+        match &self.regions {
+            None => self.memory.len(),
+            Some(regions) => locked(regions).iter().map(|(_, memory)| memory.len()).max().unwrap_or(0),
+        }
+    }
+
     /// The exposed memory at a place; `None` if it is not all exposed.
     fn buffer(&self, place: &Place) -> Option<UserBuf> {
         let Place { at, count, layout } = place;
