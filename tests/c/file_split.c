@@ -53,6 +53,18 @@ int main(int argc, char **argv)
     CHECK(fh != MPI_FILE_NULL);
     CHECK_OK(MPI_File_read_at_all_end(fh, in, &status));
     CHECK(memcmp(in, out, sizeof in) == 0);
+    /* Rank 0 begins twice; the others, who are right, do not wait for it. */
+    check_where("begun twice by one rank");
+    CHECK_OK(MPI_File_read_at_all_begin(fh, 0, in, N, MPI_INT));
+    if (rank != 0) CHECK_OK(MPI_File_read_at_all_end(fh, in, &status));
+    int began = MPI_File_read_all_begin(fh, in, N, MPI_INT);
+    if (rank == 0) {
+        CHECK_CLASS(began, MPI_ERR_OTHER);
+        CHECK_OK(MPI_File_read_at_all_end(fh, in, &status));
+    } else {
+        CHECK_OK(began);
+        CHECK_CLASS(MPI_File_read_all_end(fh, in, &status), MPI_ERR_OTHER);
+    }
     CHECK_OK(MPI_File_close(&fh));
     MPI_Type_free(&filetype);
     return check_end();

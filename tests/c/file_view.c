@@ -162,6 +162,39 @@ static void told(void)
     CHECK_OK(MPI_File_close(&fh));
 }
 
+/* Pieces are written to a file that may not be read, whatever the hints say, and what lies between them stays. */
+static void only_written(const char *sieve)
+{
+    enum { N = 2 * BLOCK };
+    int out[N];
+    check_where("only written, %s", sieve);
+    size_t whole = sizeof(int) * (2 * N * size + 1);
+    unsigned char *bytes = malloc(whole);
+    memset(bytes, 0x5a, whole);
+    file_write_plain(bytes, whole);
+    MPI_Datatype type;
+    MPI_Type_create_resized(MPI_INT, 0, (MPI_Aint) 2 * size * 4, &type);
+    MPI_Type_commit(&type);
+    MPI_Info info = hints("disable", sieve, "4096");
+    MPI_File fh = file_open(MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE);
+    CHECK_OK(MPI_File_set_view(fh, (MPI_Offset) rank * 8, MPI_INT, type, "native", info));
+    for (int i = 0; i < N; i++) out[i] = rank * 10000 + i;
+    CHECK_OK(MPI_File_write(fh, out, N, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_EQ(file_read_plain(bytes, whole), (long long) whole);
+    for (int at = 0; at <= 2 * N * size; at++) {
+        int value;
+        memcpy(&value, bytes + 4 * at, 4);
+        int wanted = at % 2 || at == 2 * N * size ? 0x5a5a5a5a : at / 2 % size * 10000 + at / 2 / size;
+        CHECK_EQ(value, wanted);
+    }
+    free(bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_OK(MPI_File_close(&fh));
+    MPI_Info_free(&info);
+    MPI_Type_free(&type);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -175,6 +208,8 @@ int main(int argc, char **argv)
     holes("enable", "automatic");
     holes("disable", "enable");
     holes("disable", "disable");
+    only_written("automatic");
+    only_written("enable");
     matrix();
     told();
     return check_end();

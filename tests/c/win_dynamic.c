@@ -78,6 +78,23 @@ int main(int argc, char **argv)
             else free(all[i]);
         }
     }
+    check_where("long data without a place");
+    enum { LONG = 10000 };
+    long *numbers = allocate(LONG * sizeof(long)), *before = allocate(LONG * sizeof(long));
+    memset(numbers, 0, LONG * sizeof(long));
+    for (int how = 0; how < 4; how++) {
+        CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+        int code = how == 0   ? MPI_Put(numbers, LONG, MPI_LONG, to, 4096, LONG, MPI_LONG, win)
+                   : how == 1 ? MPI_Get(numbers, LONG, MPI_LONG, to, 4096, LONG, MPI_LONG, win)
+                   : how == 2 ? MPI_Accumulate(numbers, LONG, MPI_LONG, to, 4096, LONG, MPI_LONG, MPI_SUM, win)
+                              : MPI_Get_accumulate(numbers, LONG, MPI_LONG, before, LONG, MPI_LONG, to, 4096, LONG,
+                                                   MPI_LONG, MPI_SUM, win);
+        int unlocked = MPI_Win_unlock(to, win);
+        CHECK_CLASS(code != MPI_SUCCESS ? code : unlocked, MPI_ERR_RMA_RANGE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    free(numbers);
+    free(before);
     check_where("more regions than are listed");
     enum { MANY = 300 };
     char *many = allocate(MANY * 16);

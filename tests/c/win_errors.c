@@ -12,6 +12,15 @@ static void handler(MPI_Win *win, int *code, ...)
     handled_times++;
 }
 
+static int deleted;
+
+static int on_delete(MPI_Win win, int keyval, void *value, void *state)
+{
+    (void) win, (void) keyval, (void) state;
+    deleted++;
+    return *(int *) value;
+}
+
 static void creation(void)
 {
     MPI_Win win = MPI_WIN_NULL;
@@ -143,6 +152,47 @@ static void handlers(void)
     free_window(&w);
 }
 
+/* A window that may not be freed keeps its attributes; one whose attributes cannot be deleted stays at all ranks. */
+static void refused(void)
+{
+    check_where("refused");
+    struct window w = make_window(ALLOCATED, 64, 8, MPI_COMM_WORLD);
+    int key, flag = 0, answer = MPI_SUCCESS, *value = NULL;
+    CHECK_OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, on_delete, &key, NULL));
+    CHECK_OK(MPI_Win_set_attr(w.win, key, &answer));
+    MPI_Win kept = w.win;
+    if (rank == 0) CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win));
+    CHECK_CLASS(MPI_Win_free(&w.win), MPI_ERR_RMA_SYNC);
+    CHECK_EQ(deleted, 0);
+    CHECK_OK(MPI_Win_get_attr(w.win, key, &value, &flag));
+    CHECK(flag && value == &answer);
+    if (rank == 0) CHECK_OK(MPI_Win_unlock(0, w.win));
+    if (rank == size - 1) answer = MPI_ERR_OTHER;
+    CHECK_CLASS(MPI_Win_free(&w.win), MPI_ERR_OTHER);
+    CHECK(w.win == kept);
+    CHECK_OK(MPI_Win_get_attr(w.win, key, &value, &flag));
+    CHECK_EQ(flag, rank == size - 1);
+    answer = MPI_SUCCESS;
+    free_window(&w);
+    CHECK_EQ(deleted, rank == size - 1 ? 2 : 1);
+    CHECK_OK(MPI_Win_free_keyval(&key));
+}
+
+/* No elements are nowhere, so no displacement is wrong for them. */
+static void nothing(void)
+{
+    check_where("nothing");
+    struct window w = make_window(ALLOCATED, rank ? 64 : 0, 8, MPI_COMM_WORLD);
+    long value = 1;
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    CHECK_OK(MPI_Put(&value, 0, MPI_LONG, 0, 100, 0, MPI_LONG, w.win));
+    CHECK_OK(MPI_Get(&value, 0, MPI_LONG, 0, 100, 0, MPI_LONG, w.win));
+    CHECK_OK(MPI_Accumulate(&value, 0, MPI_LONG, 0, 100, 0, MPI_LONG, MPI_SUM, w.win));
+    CHECK_CLASS(MPI_Put(&value, 1, MPI_LONG, 0, 100, 1, MPI_LONG, w.win), MPI_ERR_RMA_RANGE);
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    free_window(&w);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -151,5 +201,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     for (int kind = 0; kind < KINDS; kind++) use((enum memory) kind);
     handlers();
+    refused();
+    nothing();
     return check_end();
 }

@@ -66,9 +66,81 @@ static void requests(enum memory kind)
     free_window(&w);
 }
 
+/* What a request tells that failed comes to the handler of its window, not to that of MPI_COMM_WORLD, which would end the job. */
+static void failing(void)
+{
+    MPI_Win win;
+    MPI_Request request;
+    MPI_Aint here, there;
+    int to = (rank + 1) % size, from = (rank + size - 1) % size, value;
+    check_where("failing");
+    CHECK_OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    CHECK_OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    char *memory = allocate(128);
+    CHECK_OK(MPI_Win_attach(win, memory, 128));
+    MPI_Get_address(memory, &here);
+    MPI_Sendrecv(&here, 1, MPI_AINT, from, 0, &there, 1, MPI_AINT, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+    int error = MPI_Rget(&value, 1, MPI_INT, to, there + 126, 1, MPI_INT, win, &request);
+    if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK_CLASS(error, MPI_ERR_RMA_RANGE);
+    MPI_Win_unlock(to, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_OK(MPI_Win_detach(win, memory));
+    CHECK_OK(MPI_Win_free(&win));
+    free(memory);
+}
+
+/* A rank waits in a loop of calls that have nothing to wait for, while a long message comes to it that the flag follows. */
+static void waiting(int how)
+{
+    static const char *const names[] = {"MPI_Rget", "MPI_Win_lock with MPI_MODE_NOCHECK", "MPI_Win_lock_all", "MPI_Test"};
+    enum { N = 100000 };
+    check_where("waiting with %s", names[how]);
+    struct window w = make_window(ALLOCATED, 64, 4, MPI_COMM_WORLD);
+    int *numbers = allocate(N * sizeof *numbers), other = rank ^ 1, own_lock = how == 0 || how == 3;
+    if (rank < 2 && size > 1) {
+        if (rank == 0) {
+            MPI_Request message, get, none = MPI_REQUEST_NULL;
+            int flag = 0, done;
+            MPI_Irecv(numbers, N, MPI_INT, other, 0, MPI_COMM_WORLD, &message);
+            if (own_lock) CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, other, MPI_MODE_NOCHECK, w.win));
+            while (!flag) {
+                if (how == 1) CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, other, MPI_MODE_NOCHECK, w.win));
+                if (how == 2) CHECK_OK(MPI_Win_lock_all(MPI_MODE_NOCHECK, w.win));
+                if (how == 0 || how == 3) {
+                    CHECK_OK(MPI_Rget(&flag, 1, MPI_INT, other, 0, 1, MPI_INT, w.win, &get));
+                    CHECK_OK(MPI_Wait(&get, MPI_STATUS_IGNORE));
+                } else {
+                    CHECK_OK(MPI_Get(&flag, 1, MPI_INT, other, 0, 1, MPI_INT, w.win));
+                }
+                if (how == 1) CHECK_OK(MPI_Win_unlock(other, w.win));
+                if (how == 2) CHECK_OK(MPI_Win_unlock_all(w.win));
+                if (how == 3) CHECK_OK(MPI_Test(&none, &done, MPI_STATUS_IGNORE));
+            }
+            if (own_lock) CHECK_OK(MPI_Win_unlock(other, w.win));
+            CHECK_OK(MPI_Wait(&message, MPI_STATUS_IGNORE));
+            for (int i = 0; i < N; i++)
+                if (!CHECK_EQ(numbers[i], i)) break;
+        } else {
+            int one = 1;
+            for (int i = 0; i < N; i++) numbers[i] = i;
+            MPI_Ssend(numbers, N, MPI_INT, other, 0, MPI_COMM_WORLD);
+            CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, rank, MPI_MODE_NOCHECK, w.win));
+            CHECK_OK(MPI_Accumulate(&one, 1, MPI_INT, rank, 0, 1, MPI_INT, MPI_REPLACE, w.win));
+            CHECK_OK(MPI_Win_unlock(rank, w.win));
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    free(numbers);
+    free_window(&w);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     for (int kind = 0; kind < KINDS; kind++) requests((enum memory) kind);
+    failing();
+    for (int how = 0; how < 4; how++) waiting(how);
     return check_end();
 }

@@ -126,8 +126,9 @@ impl Counting {
     /// The handler of an object of which only the place of its handler is known.
     fn of_any(cell: &HandlerCell) -> Counting {
         let handle = cell.get().handle;
-        let function =
-            [Kind::Comm, Kind::File].into_iter().find_map(|kind| errhandlers::function_of(handle, kind));
+        let function = [Kind::Comm, Kind::File, Kind::Win]
+            .into_iter()
+            .find_map(|kind| errhandlers::function_of(handle, kind));
         Counting { handle, function, object: cell.object() }
     }
 

@@ -75,6 +75,7 @@ fn access(
 ) -> c_int {
     on_file(function, fh, |library, file| {
         let done = file.access(direction, at, elements(library, named)?)?;
+        library.process.look_if_due();
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_status(status, &done) };
         Ok(())
@@ -95,6 +96,7 @@ fn start(
         }
         let elements = elements(library, named)?;
         let started = library.process.start_file_access(file, direction, at, elements)?;
+        library.process.look_if_due();
         // SAFETY: the C program passes a place for a handle.
         unsafe { put(request, started.raw() as Request, "request") }
     })

@@ -264,6 +264,13 @@ mpi! {
 
     /// MPI-5.0 section 3.7.3.
     fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
+        if let Some(library) = running()
+            && !request.is_null()
+            // SAFETY: not null, so a handle of the C program's.
+            && matches!(unsafe { request.read() }, abi::MPI_REQUEST_NULL | COMPLETE)
+        {
+            library.process.look_if_due();
+        }
         // SAFETY: as in MPI_Wait.
         if !flag.is_null() && unsafe { finished_now(request, status) } {
             // SAFETY: not null; the C program passes a place for an integer.

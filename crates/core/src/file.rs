@@ -188,7 +188,7 @@ impl File {
     fn rules(&self, direction: Direction) -> Rules {
         match direction {
             Direction::Read => Rules::reading(&self.hints(), self.is_atomic()),
-            Direction::Write => Rules::writing(&self.hints(), self.ranks(), self.is_atomic()),
+            Direction::Write => Rules::writing(&self.hints(), self.mode.reads(), self.is_atomic()),
         }
     }
 

@@ -115,6 +115,15 @@ impl<F: Fabric> Process<F> {
         self.look(|_| ());
     }
 
+    /// Notes a call that had nothing to wait for, and looks at everything if it is time: programs wait in loops around such
+    /// calls.
+    pub fn look_if_due(&self) {
+        let due = self.domain.lock().lane.is_look_due(1);
+        if due {
+            self.look_now_and_then();
+        }
+    }
+
     /// As [`Process::look_now_and_then`], without what lies there of the peer whose messages are being taken one by one.
     #[cold]
     #[inline(never)]

@@ -66,7 +66,6 @@ pub struct Window {
     pub attributes: Attributes,
     /// The values of its predefined attributes, at addresses that stay.
     pub facts: Facts,
-    errhandler: HandlerCell,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
 }
@@ -134,6 +133,14 @@ pub(crate) struct Exposure {
 }
 
 impl Exposure {
+    /// Bytes of the longest piece of memory in which an access may lie.
+    fn len(&self) -> usize {
+        match &self.regions {
+            None => self.memory.len(),
+            Some(regions) => locked(regions).iter().map(|(_, memory)| memory.len()).max().unwrap_or(0),
+        }
+    }
+
     /// The exposed memory at a place; `None` if it is not all exposed.
     fn buffer(&self, place: &Place) -> Option<UserBuf> {
         let Place { at, count, layout } = place;
@@ -170,7 +177,7 @@ impl Window {
 
     /// The place of its error handler.
     pub fn errhandler_cell(&self) -> &HandlerCell {
-        &self.errhandler
+        self.comm.errhandler_cell()
     }
 
     /// Its name; empty if it has none (MPI_Win_get_name).

@@ -23,6 +23,9 @@ pub struct Access {
 /// Domains do not begin within a page of the file.
 const ALIGNMENT: u64 = 4096;
 
+/// All rounds go through all of the range; if it is so many times as long as the data, that takes longer than single pieces.
+const SPARSE: u64 = 64;
+
 impl Access {
     /// Words of its written form.
     pub const WORDS: usize = 4;
@@ -49,7 +52,7 @@ impl Access {
 
     /// Whether there are pieces with something between them.
     fn has_holes(&self) -> bool {
-        self.end - self.start > self.len
+        self.end.saturating_sub(self.start) > self.len
     }
 }
 
@@ -62,12 +65,16 @@ pub fn together(switch: Switch, accesses: &[Access]) -> bool {
     match switch {
         Switch::Enable => with_data().next().is_some(),
         Switch::Disable => false,
-        // Somebody has pieces, and they lie between those of others.
+        // Somebody has pieces, and they lie between those of others, not too far apart.
         Switch::Automatic => {
             let mut order: Vec<&Access> = with_data().collect();
             order.sort_unstable_by_key(|a| a.start);
             let interleaved = order.windows(2).any(|w| w[1].start < w[0].end);
-            interleaved && order.iter().any(|a| a.has_holes())
+            let start = order.first().map_or(0, |a| a.start);
+            let end = order.iter().map(|a| a.end).max().unwrap_or(start);
+            let data = order.iter().fold(0_u64, |sum, a| sum.saturating_add(a.len));
+            let sparse = end.saturating_sub(start) > data.saturating_mul(SPARSE);
+            interleaved && !sparse && order.iter().any(|a| a.has_holes())
         }
     }
 }
@@ -93,7 +100,8 @@ impl Domains {
         let ranks = u32::try_from(accesses.len()).unwrap_or(u32::MAX).max(1);
         let aggregators = hints.aggregators.clamp(1, ranks);
         let first = start - start % ALIGNMENT;
-        let each = (end - first).div_ceil(u64::from(aggregators)).next_multiple_of(ALIGNMENT);
+        let each = (end - first).div_ceil(u64::from(aggregators));
+        let each = each.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
         Domains { start, end, each, window: hints.aggregate_bytes.max(1), ranks, aggregators }
     }
 
@@ -161,6 +169,14 @@ mod tests {
         assert!(together(Switch::Automatic, &mixed) && !together(Switch::Disable, &mixed));
         assert!(!together(Switch::Enable, &[Access { disjoint: false, ..mixed[0] }]));
         assert!(!together(Switch::Enable, &[Access { disjoint: true, ..Access::default() }]));
+        let sparse = [access(0, 1 << 40, 10), access(10, 1 << 40, 10)];
+        assert!(!together(Switch::Automatic, &sparse) && together(Switch::Enable, &sparse));
+        // Offsets that make no sense are no arithmetic error.
+        let senseless = [access(50, 20, u64::MAX), access(u64::MAX, 0, u64::MAX)];
+        let domains = Domains::new(&senseless, &Hints::new(2, 1));
+        assert!(!together(Switch::Automatic, &senseless) && domains.rounds() < u64::MAX);
+        let whole = [access(1, u64::MAX, u64::MAX)];
+        assert!(Domains::new(&whole, &Hints::new(1, 1)).rounds() > 0);
         assert_eq!(Access::decode(mixed[0].encode()), mixed[0]);
     }
 

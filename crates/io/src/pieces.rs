@@ -77,8 +77,8 @@ pub fn encode(pieces: impl Iterator<Item = Range>, to: &mut Vec<u8>) -> u64 {
     data
 }
 
-/// The runs of a written form.
-pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Run> + '_ {
+/// The runs of a written form. They may be anything: [`crate::window::Window`] refuses those that make no sense.
+pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Run> + Clone + '_ {
     bytes.as_chunks::<RUN_BYTES>().0.iter().map(Run::read)
 }
 

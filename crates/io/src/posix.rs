@@ -19,6 +19,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct PosixFile {
     descriptor: OwnedFd,
     path: PathBuf,
+    /// Whether it may be read.
+    reads: bool,
     /// Locks on ranges keep other processes out; this one, the other threads of this process.
     mine: Mutex<()>,
 }
@@ -50,8 +52,9 @@ impl PosixFile {
         if first && mode.creates() {
             flags |= OFlags::CREATE;
         }
-        if first && mode.is_exclusive() {
-            flags |= OFlags::CREATE | OFlags::EXCL;
+        // Without MPI_MODE_CREATE, MPI_MODE_EXCL means nothing: to make a file was not asked for.
+        if first && mode.creates() && mode.is_exclusive() {
+            flags |= OFlags::EXCL;
         }
         let path = Path::new(OsStr::from_bytes(name));
         let descriptor = loop {
@@ -66,7 +69,7 @@ impl PosixFile {
         }
         // The directory may be another one when the file is deleted.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(PosixFile { descriptor, path, mine: Mutex::new(()) })
+        Ok(PosixFile { descriptor, path, reads: mode.reads(), mine: Mutex::new(()) })
     }
 
     /// Which file it is.
@@ -120,15 +123,18 @@ impl PosixFile {
         }
     }
 
-    /// Writes the first bytes again, and zeros behind the end: so there is room for them in the end.
+    /// Writes the first bytes again, and zeros behind the end: so there is room for them in the end. What may not be read
+    /// stays as it is: there only the zeros are written.
     fn write_again(&self, size: u64) -> Result<(), Failure> {
         const STEP: usize = 1 << 20;
         let mut buffer = vec![0; STEP];
-        let mut at = 0;
+        let mut at = if self.reads { 0 } else { self.size()? };
         while at < size {
             let part = &mut buffer[..STEP.min(usize::try_from(size - at).unwrap_or(STEP))];
             part.fill(0);
-            self.read_all_at(BytesMut::from(&mut *part), at)?;
+            if self.reads {
+                self.read_all_at(BytesMut::from(&mut *part), at)?;
+            }
             self.write_all_at(Bytes::from(&*part), at)?;
             at += part.len() as u64;
         }
@@ -188,5 +194,45 @@ impl Store for PosixFile {
         let _mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
         let _theirs = file::lock_range(self.descriptor.as_fd(), kind, start, end - start)?;
         what()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_abi::constants as abi;
+
+    #[test]
+    fn room_is_made_in_files_that_may_not_be_read() {
+        let path = std::env::temp_dir().join(format!("oxmpi-io-posix-{}", std::process::id()));
+        let before: Vec<u8> = (1..=100).collect();
+        for access in [abi::MPI_MODE_WRONLY, abi::MPI_MODE_RDWR] {
+            std::fs::write(&path, &before).unwrap();
+            let file =
+                PosixFile::open(path.as_os_str().as_bytes(), Mode::new(access).unwrap(), true).unwrap();
+            for size in [50, 300] {
+                file.write_again(size).unwrap();
+            }
+            let after = std::fs::read(&path);
+            std::fs::remove_file(&path).unwrap();
+            let after = after.unwrap();
+            assert!(
+                after.len() == 300
+                    && after[..100] == before[..]
+                    && after[100..].iter().all(|byte| *byte == 0)
+            );
+        }
+    }
+
+    #[test]
+    fn exclusive_alone_makes_no_file() {
+        let path = std::env::temp_dir().join(format!("oxmpi-io-exclusive-{}", std::process::id()));
+        let open = |amode| PosixFile::open(path.as_os_str().as_bytes(), Mode::new(amode).unwrap(), true);
+        assert!(open(abi::MPI_MODE_WRONLY | abi::MPI_MODE_EXCL).is_err());
+        assert!(!path.exists());
+        let both = abi::MPI_MODE_WRONLY | abi::MPI_MODE_EXCL | abi::MPI_MODE_CREATE;
+        let made = (open(both).is_ok(), open(both).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(made, (true, true));
     }
 }

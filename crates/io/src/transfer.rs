@@ -38,13 +38,12 @@ impl Rules {
         Rules { buffer: hints.read_bytes, gap, locks: false, atomic }
     }
 
-    /// How writes are done, in a file that so many ranks have open. A sieving write excludes others, so it happens only
-    /// if it was asked for or nobody is there.
-    pub fn writing(hints: &Hints, ranks: u32, atomic: bool) -> Rules {
+    /// How writes are done, in a file that may be read or not. A sieving write reads first, and undoes what others who do
+    /// not lock write meanwhile; who has the file open besides nobody knows. So it happens only if it was asked for.
+    pub fn writing(hints: &Hints, reads: bool, atomic: bool) -> Rules {
         let (gap, locks) = match hints.sieve_write {
-            Switch::Enable => (u64::MAX, true),
-            Switch::Automatic if ranks == 1 => (WORTH_READING, true),
-            _ => (0, false),
+            Switch::Enable => (if reads { u64::MAX } else { 0 }, true),
+            Switch::Automatic | Switch::Disable => (0, false),
         };
         Rules { buffer: hints.write_bytes, gap, locks, atomic }
     }
@@ -277,12 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn files_with_others_are_not_sieved_for_writing() {
-        let mut hints = Hints::new(4, 4);
-        assert!(Rules::writing(&hints, 1, false).gap > 0);
-        assert_eq!(Rules::writing(&hints, 4, false).gap, 0);
+    fn writes_are_sieved_only_if_asked_for_and_the_file_may_be_read() {
+        let mut hints = Hints::new(1, 4);
+        assert_eq!(Rules::writing(&hints, true, false).gap, 0);
         hints.sieve_write = Switch::Enable;
-        assert!(Rules::writing(&hints, 4, false).locks);
+        let sieving = Rules::writing(&hints, true, false);
+        assert!(sieving.gap > 0 && sieving.locks);
+        let unread = Rules::writing(&hints, false, false);
+        assert!(unread.gap == 0 && unread.locks);
     }
 
     proptest! {

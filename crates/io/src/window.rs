@@ -39,6 +39,20 @@ impl Window {
         (to <= self.bytes.len()).then_some(from..to)
     }
 
+    /// Whether these runs name pieces of the window, and not more bytes than it has: a rank names none twice. Only of such
+    /// ones it is sure that there is an end.
+    fn allows(&self, runs: impl Iterator<Item = Run>) -> bool {
+        let mut left = self.bytes.len() as u64;
+        for run in runs {
+            let Some(bytes) = run.len.checked_mul(run.count) else { return false };
+            if bytes == 0 || bytes > left {
+                return false;
+            }
+            left -= bytes;
+        }
+        true
+    }
+
     fn name(&mut self, place: &std::ops::Range<usize>) {
         let mut at = place.start;
         while at < place.end {
@@ -50,7 +64,10 @@ impl Window {
     }
 
     /// Puts a rank's data into the window. `false`: runs and data are not what they should be.
-    pub fn put(&mut self, runs: impl Iterator<Item = Run>, mut data: &[u8]) -> bool {
+    pub fn put(&mut self, runs: impl Iterator<Item = Run> + Clone, mut data: &[u8]) -> bool {
+        if !self.allows(runs.clone()) {
+            return false;
+        }
         for piece in runs.flat_map(Run::pieces) {
             let Some(place) = self.place(piece) else { return false };
             let Some((now, rest)) = data.split_at_checked(place.len()) else { return false };
@@ -62,7 +79,10 @@ impl Window {
     }
 
     /// Notes which bytes a rank wants. `false`: they do not all lie in the window.
-    pub fn want(&mut self, runs: impl Iterator<Item = Run>) -> bool {
+    pub fn want(&mut self, runs: impl Iterator<Item = Run> + Clone) -> bool {
+        if !self.allows(runs.clone()) {
+            return false;
+        }
         for piece in runs.flat_map(Run::pieces) {
             let Some(place) = self.place(piece) else { return false };
             self.name(&place);
@@ -132,8 +152,11 @@ impl Window {
     }
 
     /// Appends a rank's data to `to`, in full length; how many of them lie before `end`, where the file ended.
-    pub fn take(&self, runs: impl Iterator<Item = Run>, end: u64, to: &mut Vec<u8>) -> u64 {
+    pub fn take(&self, runs: impl Iterator<Item = Run> + Clone, end: u64, to: &mut Vec<u8>) -> u64 {
         let mut there = 0;
+        if !self.allows(runs.clone()) {
+            return there;
+        }
         for piece in runs.flat_map(Run::pieces) {
             there += end.saturating_sub(piece.offset).min(piece.len);
             if let Some(place) = self.place(piece) {
@@ -168,6 +191,13 @@ mod tests {
         assert!(!window.put(decode(&piece(100, 2)), &[1]));
         assert!(!window.put(decode(&piece(100, 2)), &[1, 2, 3]));
         assert!(window.put(decode(&piece(100, 2)), &[1, 2]));
+        // Without end, or far more than there is.
+        for (len, count) in [(0, u64::MAX), (1, u64::MAX), (u64::MAX, 2), (1, 0), (2, 51)] {
+            let run = std::iter::once(Run { offset: 100, len, count, stride: 0 });
+            let mut answer = Vec::new();
+            assert!(!window.want(run.clone()) && !window.put(run.clone(), &[1, 2]));
+            assert_eq!((window.take(run, u64::MAX, &mut answer), answer.len()), (0, 0));
+        }
         assert!(!window.want(decode(&piece(200, 1))));
     }
 

@@ -111,8 +111,9 @@ fn free(win: *mut Win) -> c_int {
     };
     let result = library().and_then(|library| {
         let window = Arc::clone(&*library.window(handle)?);
-        delete_attributes(handle, &window.attributes)?;
-        library.process.free_window(&window)?;
+        library.process.agree_to_free_window(&window)?;
+        let deleted = delete_attributes(handle, &window.attributes);
+        library.process.free_window(&window, deleted)?;
         let freed = library.windows.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, bad.to_string()))?;
         // SAFETY: as above.

@@ -21,7 +21,11 @@ fn start(
         if request.is_null() {
             return Err(null("request"));
         }
-        let started = access(library, window)?.unwrap_or(RequestId::COMPLETE);
+        let started = access(library, window)?.unwrap_or_else(|| {
+            // Neither this call nor that for the request has anything to wait for, and a program may go on so for long.
+            library.process.look_sometimes(window);
+            RequestId::COMPLETE
+        });
         // SAFETY: the C program passes a place for a handle.
         unsafe { library::put(request, started.raw() as Request, "request") }
     })

@@ -55,7 +55,8 @@ impl<F: Fabric + 'static> Process<F> {
         at: At,
         elements: Result<Elements>,
     ) -> Result<()> {
-        file.check_no_split()?;
+        // Who has begun already takes part all the same, with the error: the others must not wait for it.
+        let elements = file.check_no_split().and(elements);
         let address = elements
             .as_ref()
             .ok()

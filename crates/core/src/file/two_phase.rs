@@ -11,7 +11,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_io::domain::{Access, Domains, part_in};
 use oxmpi_io::hints::Hints;
-use oxmpi_io::pieces::{decode, encode};
+use oxmpi_io::pieces::{RUN_BYTES, decode, encode};
 use oxmpi_io::window::Window;
 use oxmpi_objects::error::MpiError;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -81,6 +81,14 @@ fn exchange(send: &[usize], receive: &[usize]) -> Option<(Call, usize)> {
     Some((Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place: false }, room))
 }
 
+/// So many zeros; `None`: there is no room for them.
+fn zeros(len: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).ok()?;
+    bytes.resize(len, 0);
+    Some(bytes)
+}
+
 impl<F: Fabric + 'static> Process<F> {
     pub(super) fn next_round(&self, mut task: Box<Task>) {
         let Some(mut rounds) = task.rounds.take() else { return self.conclude(task) };
@@ -96,7 +104,10 @@ impl<F: Fabric + 'static> Process<F> {
             let Some(rounds) = &mut task.rounds else { return process.conclude(task) };
             rounds.expected = words_of(&came).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
             let outbox = std::mem::take(&mut rounds.outbox);
-            let Some((call, room)) = exchange(&rounds.lengths, &rounds.expected) else {
+            let sound = rounds.expected.iter().all(|&length| length <= rounds.longest_message());
+            let room = exchange(&rounds.lengths, &rounds.expected).filter(|_| sound);
+            let room = room.and_then(|(call, room)| Some((call, zeros(room)?)));
+            let Some((call, room)) = room else {
                 let error = garbled(&task.file);
                 return process.end(*task, Err(error));
             };
@@ -104,7 +115,7 @@ impl<F: Fabric + 'static> Process<F> {
                 Direction::Write => Process::messages_to_write,
                 Direction::Read => Process::messages_to_read,
             };
-            process.step(task, call, (outbox, vec![0; room]), answer);
+            process.step(task, call, (outbox, room), answer);
         });
     }
 
@@ -132,12 +143,13 @@ impl<F: Fabric + 'static> Process<F> {
             rounds.expected[rank] = HEAD + (to - from) as usize;
         }
         let calls = exchange(&sent, &rounds.expected);
+        let calls = calls.and_then(|(call, room)| Some((call, zeros(room)?)));
         task.rounds = Some(rounds);
         let Some((call, room)) = calls else {
             let error = garbled(&task.file);
             return self.end(*task, Err(error));
         };
-        self.step(task, call, (answers, vec![0; room]), |process, mut task, came| {
+        self.step(task, call, (answers, room), |process, mut task, came| {
             if let Some(mut rounds) = task.rounds.take() {
                 rounds.take_answers(&mut task, &came);
                 rounds.round += 1;
@@ -149,6 +161,13 @@ impl<F: Fabric + 'static> Process<F> {
 }
 
 impl Rounds {
+    /// No rank sends this one a longer message in this round: each byte of the window in a run of its own, and its data.
+    fn longest_message(&self) -> usize {
+        let (start, end) = self.own.map_or((0, 0), |own| self.domains.window(own, self.round));
+        let bytes = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+        bytes.saturating_mul(RUN_BYTES + 1).saturating_add(HEAD)
+    }
+
     /// The messages of this rank to all aggregators.
     fn write_messages(&mut self, task: &Task) {
         self.lengths.fill(0);

@@ -88,7 +88,8 @@ impl Window {
     fn place(&self, target: &Target, at: &At) -> Result<Place> {
         let At { rank, disp, count, layout } = at;
         let place = |at| Place { at, count: *count, layout: layout.clone() };
-        if self.flavor == Flavor::Dynamic {
+        // Without elements nothing is accessed, and so no place is wrong.
+        if self.flavor == Flavor::Dynamic || *count == 0 || layout.size() == 0 {
             return Ok(place(*disp));
         }
         if *disp < 0 {

@@ -70,7 +70,10 @@ impl<F: Fabric> Process<F> {
     /// What was wrong, here or at another rank; MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED if memory cannot be shared by all.
     pub fn create_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Window> {
         comm.check_intra()?;
-        let own = self.dup(comm)?;
+        // What a request says that failed comes to the handler of its context.
+        let handler = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL));
+        let own = self.dup(comm)?.with_errhandler_cell(Arc::new(handler));
+        self.domain.lock().note_handler(&own);
         match self.make_window(&own, new) {
             Ok(parts) => {
                 let window = parts.finish(own);
@@ -291,12 +294,21 @@ impl<F: Fabric> Process<F> {
         Some(())
     }
 
-    /// Frees a window (MPI_Win_free). Collective; it waits for all.
+    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all.
     ///
     /// # Errors
-    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch. The window is then as before.
-    pub fn free_window(&self, window: &Window) -> Result<()> {
+    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch.
+    pub fn agree_to_free_window(&self, window: &Window) -> Result<()> {
         let wrong = locked(&window.epochs).open_epoch(window);
+        self.agree_on_window(&window.comm, wrong, &[]).map(drop)
+    }
+
+    /// Frees a window (MPI_Win_free) whose attributes are deleted, or could not be. Collective; it waits for all.
+    ///
+    /// # Errors
+    /// At all ranks, if the attributes of one of them could not be deleted or it has an open epoch. The window then stays.
+    pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<()> {
+        let wrong = deleted.err().or_else(|| locked(&window.epochs).open_epoch(window));
         self.agree_on_window(&window.comm, wrong, &[])?;
         self.close_window(window);
         Ok(())
@@ -353,7 +365,6 @@ impl Parts {
             calls: AtomicU32::new(0),
             attributes: Attributes::default(),
             facts,
-            errhandler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL)),
             name: Mutex::default(),
             hints: Mutex::new(hints),
         }

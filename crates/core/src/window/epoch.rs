@@ -317,7 +317,7 @@ impl<F: Fabric> Process<F> {
     /// A look at everything, every now and then: programs wait in loops around calls that need none. Whether one thread more
     /// or less counts does not matter.
     #[inline(always)]
-    fn look_sometimes(&self, window: &Window) {
+    pub fn look_sometimes(&self, window: &Window) {
         let calls = window.calls.load(Ordering::Relaxed).wrapping_add(1);
         window.calls.store(calls, Ordering::Relaxed);
         if calls.is_multiple_of(LOOK_EVERY) {

@@ -237,8 +237,12 @@ impl Message {
             4 => {
                 let (id, len) = (number(next())?, length(next())?);
                 let place = place(words, len)?;
-                (len <= 16 && here == 2 * len && place.layout.is_contiguous() && place.layout.size() == len)
-                    .then_some(Message::Swap { place, len, id })?
+                let element = place.count == 1 && place.layout.is_contiguous() && place.layout.size() == len;
+                ((1..=16).contains(&len) && here == 2 * len && element).then_some(Message::Swap {
+                    place,
+                    len,
+                    id,
+                })?
             }
             5 => Message::Lock { exclusive: next()? != 0 },
             6 => Message::Unlock { exclusive: next()? != 0, id: number(next())? },
@@ -302,6 +306,15 @@ mod tests {
             let (decoded, there) = Message::decode(&bytes).unwrap_or_else(|| panic!("{message:?}"));
             assert_eq!(there, at);
             assert_eq!(decoded.encode(data).0, bytes, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn swaps_are_of_one_element() {
+        for (count, len) in [(0, 0), (0, 4), (2, 4), (1, 0)] {
+            let place = Place { at: 8, count, layout: Arc::new(Layout::basic(4, 4)) };
+            let (bytes, _) = Message::Swap { place, len, id: 1 }.encode(2 * len);
+            assert!(Message::decode(&bytes).is_none(), "{count} of {len}");
         }
     }
 

@@ -8,6 +8,7 @@
 //! stops those behind it. So accumulates keep their order, and an answer to `Flush` says that all before it is done.
 
 mod ask;
+mod data;
 
 use super::Exposure;
 use super::message::{Data, Message, Place};
@@ -106,12 +107,21 @@ const fn tag_of_answer(id: u64) -> i32 {
     tag_of_data(id) + 1
 }
 
-/// The first `len` packed bytes; a copy of them if they are no buffer of their own.
-fn part(buffer: &UserBuf, len: usize) -> UserBuf {
-    buffer.packed_range(0, len).unwrap_or_else(|| {
-        let mut bytes = vec![0; len];
+/// So many zeros; `None`: there is no room for them.
+fn zeros(len: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).ok()?;
+    bytes.resize(len, 0);
+    Some(bytes)
+}
+
+/// The first `len` packed bytes; a copy of them if they are no buffer of their own, for which
+/// there may be no room.
+fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
+    buffer.packed_range(0, len).or_else(|| {
+        let mut bytes = zeros(len)?;
         buffer.pack(0, BytesMut::from(&mut bytes[..]));
-        Owned::new(bytes).buf()
+        Some(Owned::new(bytes).buf())
     })
 }
 
@@ -135,6 +145,11 @@ impl Service {
         self.team.point_to_point
     }
 
+    /// What a request of this window says that has failed: the window's error handler counts.
+    fn failed(&self, fault: Fault) -> Completion {
+        Completion { context: self.context(), ..Completion::failed(fault) }
+    }
+
     fn number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -154,7 +169,7 @@ impl Service {
         match lane.start_send(self.context(), Mode::Standard, buffer, to, tag)? {
             Started::Complete(completion) => {
                 if let Some(user) = user {
-                    lane.complete_external(user, completion);
+                    lane.complete_external(user, Completion { context: self.context(), ..completion });
                 }
             }
             Started::Pending(send) => self.sends.push(Sending { send, rank, user }),
@@ -215,11 +230,13 @@ impl Service {
             }
         }
         if !self.sends.is_empty() {
+            let context = self.context();
             self.sends.retain(|sending| match lane.test(sending.send) {
                 Some(None) => true,
                 done => {
                     if let Some(user) = sending.user {
-                        lane.complete_external(user, done.flatten().unwrap_or(Completion::EMPTY));
+                        let completion = done.flatten().unwrap_or(Completion::EMPTY);
+                        lane.complete_external(user, Completion { context, ..completion });
                     }
                     false
                 }
@@ -238,7 +255,9 @@ impl Service {
         while let Ok(Some((message, found))) =
             lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
         {
-            let room = Owned::new(vec![0u8; found.bytes as usize]);
+            // A message for which there is no room is lost, and so is one too short for it to be anything.
+            let room = zeros(usize::try_from(found.bytes).unwrap_or(usize::MAX));
+            let room = Owned::new(room.unwrap_or_default());
             let Ok(rank) = u32::try_from(found.source) else { continue };
             let receive = match lane.receive_message(message, room.buf()) {
                 Some(Started::Pending(receive)) => receive,
@@ -289,12 +308,12 @@ impl Service {
         let (message, at) = Message::decode(bytes)?;
         let here = Bytes::from(&bytes[at..]);
         match message {
-            Message::Put { place, len, data } => {
+            Message::Put { place, data, .. } => {
                 let target = self.exposure.buffer(&place);
                 match (data, target) {
                     (Data::Here, Some(target)) => target.unpack(0, here),
                     (Data::Here, None) => self.note_outside(rank),
-                    (Data::Apart(id), target) => return self.await_put(lane, rank, (target, len), id),
+                    (Data::Apart(id), target) => return self.await_put(lane, rank, target, id),
                 }
             }
             Message::Get { place, len, id } => match self.exposure.buffer(&place) {
@@ -306,9 +325,7 @@ impl Service {
                 match data {
                     Data::Here => self.change(lane, rank, &change, here),
                     Data::Apart(id) => {
-                        let room = Owned::new(vec![0u8; len]);
-                        let receive = self.receive(lane, rank, room.buf(), id)?;
-                        return Some(Waiting::Operands(receive, room, change));
+                        return self.await_operands(lane, rank, change, id);
                     }
                 }
             }
@@ -349,83 +366,6 @@ impl Service {
         None
     }
 
-    fn receive<F: Fabric>(
-        &mut self,
-        lane: &mut Lane<F>,
-        rank: u32,
-        into: UserBuf,
-        id: u64,
-    ) -> Option<RequestId> {
-        let from = Source::Process(self.team.map.process(rank)?);
-        match lane.start_receive(self.context(), into, from, TagMatch::Is(tag_of_data(id))).ok()? {
-            Started::Pending(receive) => Some(receive),
-            Started::Complete(_) => Some(RequestId::COMPLETE),
-        }
-    }
-
-    /// Receives the data of a put; those for a place outside go nowhere.
-    fn await_put<F: Fabric>(
-        &mut self,
-        lane: &mut Lane<F>,
-        rank: u32,
-        (target, len): (Option<UserBuf>, usize),
-        id: u64,
-    ) -> Option<Waiting> {
-        match target {
-            Some(target) => self.receive(lane, rank, target, id).map(Waiting::Put),
-            None => {
-                self.note_outside(rank);
-                let room = Owned::new(vec![0u8; len]);
-                self.receive(lane, rank, room.buf(), id).map(Waiting::Put)
-            }
-        }
-    }
-
-    fn note_outside(&mut self, rank: u32) {
-        self.outside.insert(rank, ());
-    }
-
-    fn refuse<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
-        self.note_outside(rank);
-        // Whoever is lost needs no answer.
-        let _ = self.say(lane, rank, &Message::Refused { id });
-    }
-
-    fn done<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
-        let outside = self.outside.remove(&rank).is_some();
-        let _ = self.say(lane, rank, &Message::Done { id, outside });
-    }
-
-    /// Answers with the first `len` packed bytes of `data`.
-    fn answer<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64, (data, len): (&UserBuf, usize)) {
-        if len <= HERE_MOST {
-            let _ = self.say_with(lane, rank, &Message::Answer { id, data: Data::Here }, data, len);
-            return;
-        }
-        let _ = self.say(lane, rank, &Message::Answer { id, data: Data::Apart(id) });
-        let _ = self.send(lane, rank, part(data, len), tag_of_answer(id), None);
-    }
-
-    /// Carries out an accumulate.
-    fn change<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, change: &Change, operands: Bytes<'_>) {
-        let Change { place, len, accumulator, fetch } = change;
-        let Some(target) = self.exposure.buffer(place) else {
-            return match fetch {
-                Some(id) => self.refuse(lane, rank, *id),
-                None => self.note_outside(rank),
-            };
-        };
-        let mut old = vec![0u8; if fetch.is_some() { *len } else { 0 }];
-        let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));
-        let lock = self.exposure.control.elements();
-        if accumulator.accumulate(operands, &target, 0, room, lock).is_err() {
-            self.note_outside(rank);
-        }
-        if let Some(id) = fetch {
-            self.answer(lane, rank, *id, (&Owned::new(old).buf(), *len));
-        }
-    }
-
     /// Data that this process has asked for are here, or come by themselves.
     fn hear<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64, (data, here): (Data, Bytes<'_>)) {
         let Some(Asked { rank: asked, what: Expected::Data { into, receive: None, user } }) =
@@ -450,13 +390,14 @@ impl Service {
         if let Some(Asked { what: Expected::Data { receive, user, .. }, .. }) = self.asked.remove(&id) {
             receive.into_iter().for_each(|receive| lane.abandon(receive));
             if let Some(user) = user {
-                lane.complete_external(user, Completion::failed(Fault::Outside));
+                lane.complete_external(user, self.failed(Fault::Outside));
             }
         }
     }
 
     /// Sees which data have come by themselves.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let context = self.context();
         self.asked.retain(|_, asked| {
             let Expected::Data { receive: Some(receive), user, .. } = &asked.what else { return true };
             match lane.test(*receive) {
@@ -464,7 +405,7 @@ impl Service {
                 done => {
                     if let Some(user) = user {
                         let fault = done.flatten().and_then(|completion| completion.fault);
-                        lane.complete_external(*user, Completion { fault, ..Completion::EMPTY });
+                        lane.complete_external(*user, Completion { fault, context, ..Completion::EMPTY });
                     }
                     false
                 }

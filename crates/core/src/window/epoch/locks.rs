@@ -135,6 +135,7 @@ impl<F: Fabric> Process<F> {
             return Err(sync(format!("MPI_Win_unlock of rank {rank}, which MPI_Win_lock has not locked")));
         }
         let released = if held & UNCHECKED != 0 {
+            self.look_sometimes(window);
             self.complete_target(window, rank as u32)
         } else {
             self.release(window, rank as u32, held & HELD_EXCLUSIVE == HELD_EXCLUSIVE)
@@ -201,6 +202,7 @@ impl<F: Fabric> Process<F> {
                 outcome = outcome.and(self.release(window, rank, false));
             }
         }
+        self.look_sometimes(window);
         window.set_access(CLOSED);
         outcome
     }

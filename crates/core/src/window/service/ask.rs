@@ -22,21 +22,22 @@ impl Service {
             self.say_with(lane, rank, &message, origin, len)?;
             return Ok(None);
         }
+        let data = part(origin, len).ok_or(Fault::NoMemory)?;
         let id = self.number();
         self.say(lane, rank, &Message::Put { place, len, data: Data::Apart(id) })?;
-        self.send_data(lane, rank, (origin, len), id, wanted)
+        self.send_data(lane, rank, data, id, wanted)
     }
 
     fn send_data<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        (data, len): (&UserBuf, usize),
+        data: UserBuf,
         id: u64,
         wanted: bool,
     ) -> Result<Option<RequestId>, Fault> {
         let user = wanted.then(|| lane.open_external());
-        self.send(lane, rank, part(data, len), tag_of_data(id), user)?;
+        self.send(lane, rank, data, tag_of_data(id), user)?;
         Ok(user)
     }
 
@@ -88,6 +89,8 @@ impl Service {
         wanted: bool,
     ) -> Result<Option<RequestId>, Fault> {
         let Accumulating { operands, accumulator, fetch } = what;
+        let sent = if accumulator.op() == oxmpi_mem::kernels::Op::NoOp { 0 } else { len };
+        let apart = if sent <= HERE_MOST { None } else { Some(part(&operands, len).ok_or(Fault::NoMemory)?) };
         let (fetch, mut user) = match &fetch {
             Some(into) => {
                 let (id, user) = self.ask(lane, rank, (into, len), wanted)?;
@@ -95,17 +98,16 @@ impl Service {
             }
             None => (None, None),
         };
-        let sent = if accumulator.op() == oxmpi_mem::kernels::Op::NoOp { 0 } else { len };
-        if sent <= HERE_MOST {
+        let Some(data) = apart else {
             let message = Message::Accumulate { place, len, data: Data::Here, accumulator, fetch };
             self.say_with(lane, rank, &message, &operands, sent)?;
             return Ok(user);
-        }
+        };
         let id = self.number();
         let message = Message::Accumulate { place, len, data: Data::Apart(id), accumulator, fetch };
         self.say(lane, rank, &message)?;
         // With an answer, that is the later end.
-        let left = self.send_data(lane, rank, (&operands, len), id, wanted && user.is_none())?;
+        let left = self.send_data(lane, rank, data, id, wanted && user.is_none())?;
         user = user.or(left);
         Ok(user)
     }
