@@ -29,10 +29,10 @@ fn survive(programs: &Programs, ranks: u32, options: &[&str], seeds: std::ops::R
 #[test]
 fn survivors_shrink_and_go_on_in_shared_memory() {
     let p = compile(&["jobs/ulfm_kill"]);
-    survive(&p, 4, &[], 1..31);
-    survive(&p, 7, &[], 1..21);
-    survive(&p, 5, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"], 1..16);
-    survive(&p, 5, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0"], 1..16);
+    survive(&p, 4, &[], 1..11);
+    survive(&p, 7, &[], 1..9);
+    survive(&p, 5, &["--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"], 1..7);
+    survive(&p, 5, &["--mca", "shm_ring_slots", "4", "--mca", "shm_eager_limit_bytes", "0"], 1..7);
 }
 
 /// The inbox of who has ended is full, and others have notices for it.
