@@ -28,6 +28,8 @@
 //! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
 //!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
 //!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
+//! 8. *Death.* A process may die between the two steps of rule 2: then the word says "awake", and those who sleep would be
+//!    woken by nobody. Who tells of a death wakes them whatever the word says.
 
 use crate::{
     barrier::BarrierKind,
@@ -67,6 +69,14 @@ impl DoorWord {
         kind.light();
         if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 {
             self.wake();
+        }
+    }
+
+    /// Rule 8, after the store that tells of a death.
+    pub fn ring_after_death(&self) {
+        BarrierKind::Symmetric.light();
+        if self.wake() & ASLEEP == 0 {
+            self.futex_wake(i32::MAX as u32);
         }
     }
 
@@ -358,3 +368,28 @@ const MISSED_RING: Duration = Duration::from_millis(1);
 mod wait;
 #[cfg(not(loom))]
 pub use wait::{Bell, Door, Next, Policy, Wait};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn rule_8_the_death_of_a_ringer_leaves_nobody_asleep() {
+        let (sleepers, word) = (Arc::new(Sleepers::default()), Arc::new(DoorWord::default()));
+        let sleeper = {
+            let (sleepers, word) = (sleepers.clone(), word.clone());
+            std::thread::spawn(move || sleepers.announce(&word, BarrierKind::Symmetric).sleep(None))
+        };
+        while word.word.load(Ordering::SeqCst) & ASLEEP == 0 {
+            std::thread::yield_now();
+        }
+        // Give it the time to be on the futex: if it is not, this test shows nothing, and passes.
+        std::thread::sleep(Duration::from_millis(20));
+        // What a ringer does before it dies; others see no reason to ring after that.
+        word.word.swap(0, Ordering::SeqCst);
+        word.ring(BarrierKind::Symmetric);
+        word.ring_after_death();
+        sleeper.join().expect("it is awake");
+    }
+}

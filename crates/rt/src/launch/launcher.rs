@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::segment::RankState;
 use oxmpi_os::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -410,8 +409,8 @@ impl<'a> Launcher<'a> {
         let running = self.members.iter().filter(|member| member.running);
         for rank in running.filter_map(|member| member.rank.as_ref()) {
             rank.segment.status().note_death();
-            // The launcher is not registered for asymmetric barriers: it makes both halves itself.
-            rank.segment.door_word().ring(BarrierKind::Symmetric);
+            // The dead may have been about to wake it.
+            rank.segment.door_word().ring_after_death();
         }
     }
 
