@@ -165,7 +165,10 @@ extern "C" fn at_exit() {
 
 impl Running {
     /// From now on several threads may call.
-    fn set_threaded(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the caller is not the one thread that may call so far.
+    pub(crate) fn set_threaded(&self) -> Result<()> {
         if self.has_threads.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -22,12 +22,18 @@ static IS_TELLING: AtomicBool = AtomicBool::new(false);
 
 /// Hears of events from now on, if MPI is initialised.
 pub(super) fn observe() -> Result<(), MpiError> {
-    running().map_or(Ok(()), |library| library.process.observe(Box::new(hear)))
+    running().map_or(Ok(()), observe_all)
 }
 
 /// Hears of events from now on, if anybody has registered for some.
 pub(super) fn observe_if_wanted(library: &'static Running) -> Result<(), MpiError> {
-    if registered().is_empty() { Ok(()) } else { library.process.observe(Box::new(hear)) }
+    if registered().is_empty() { Ok(()) } else { observe_all(library) }
+}
+
+/// An observed process is one with threads: its lane, and so the tables of objects, too.
+fn observe_all(library: &'static Running) -> Result<(), MpiError> {
+    library.set_threaded()?;
+    library.process.observe(Box::new(hear))
 }
 
 /// Nobody has registered for any event any more.
