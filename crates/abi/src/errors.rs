@@ -20,6 +20,7 @@ pub struct ErrorClass {
 /// The greatest error code that the standard sets aside; the codes that programs add are above it.
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 
+/// Constants for error classes, and the table of them.
 macro_rules! classes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         $(

@@ -8,19 +8,6 @@ use crate::functions::{Extension, FuncId};
 use std::ffi::c_int;
 use std::fmt::Write;
 
-macro_rules! classes {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        $(
-            #[doc = concat!("Error class ", $value, ": ", $text, ".")]
-            pub const $name: c_int = $value;
-        )*
-
-        /// The error classes, in rising order. The standard names no class in their range.
-        pub static ERROR_CLASSES: &[ErrorClass] =
-            &[$(ErrorClass { name: stringify!($name), class: $value, text: $text }),*];
-    };
-}
-
 classes! {
     MPIX_ERR_PROC_FAILED = 901, "a process that the operation needs has failed";
     MPIX_ERR_PROC_FAILED_PENDING = 902, "a process has failed that might have sent the message; the receive still waits";

@@ -23,6 +23,7 @@
 pub mod callbacks;
 pub mod constants;
 pub mod coverage;
+#[macro_use]
 pub mod errors;
 pub mod extensions;
 pub mod functions;

@@ -5,7 +5,7 @@
 //! communicator (`control.rs`).
 
 use crate::choice::fixed_plan;
-use crate::comm::Communicator;
+use crate::comm::{Communicator, taken};
 use crate::control::Small;
 use crate::errors;
 use crate::failure::check_alive;
@@ -15,8 +15,10 @@ use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Groups};
+use oxmpi_plan::{AnyPlan, Call, Groups, Shared};
 use std::sync::Arc;
 
 impl Communicator {
@@ -169,6 +171,51 @@ impl<F: Fabric> Process<F> {
             return Ok(());
         }
         self.execute_plan(comm, call, buffers, combine, user)
+    }
+
+    /// Waits for all ranks, for the library's own ends.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub(crate) fn meet_own(&self, comm: &Communicator) -> Result<()> {
+        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+        self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
+    }
+
+    /// The words of all ranks, in their order, of which each gives as many.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub(crate) fn words_of_all(&self, comm: &Communicator, mine: Vec<u64>) -> Result<Vec<u64>> {
+        if comm.team.size() == 1 {
+            return Ok(mine);
+        }
+        let block = Shared(8 * mine.len());
+        let all = Owned::new(vec![0_u64; mine.len() * comm.team.size() as usize]);
+        let mine = Owned::new(mine);
+        let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
+        self.run_own(comm, Call::Allgather { block, in_place: false }, buffers, Combine::Nothing)?;
+        taken(all)
+    }
+
+    /// What the root gives; all others give as much, which is not looked at.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    pub(crate) fn words_of_root<T: Plain>(
+        &self,
+        comm: &Communicator,
+        root: u32,
+        mine: Vec<T>,
+    ) -> Result<Vec<T>> {
+        if comm.team.size() == 1 {
+            return Ok(mine);
+        }
+        let call = Call::Bcast { root, bytes: Shared(size_of_val(&mine[..])) };
+        let said = Owned::new(mine);
+        let buffers = Buffers { input: UserBuf::empty(), output: said.buf(), element: None };
+        self.run_own(comm, call, buffers, Combine::Nothing)?;
+        taken(said)
     }
 
     /// Runs a collective of the library's own, to its end.

@@ -21,13 +21,9 @@ use crate::Communicator;
 use crate::comm::{InterShape, Name, Shape};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::RankMap;
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Call, Shared};
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -125,15 +121,6 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// The root says something to all of the communicator.
-    fn say<T: Plain>(&self, comm: &Communicator, root: u32, what: Vec<T>) -> Result<Vec<T>> {
-        let what = Owned::new(what);
-        let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
-        let call = Call::Bcast { root, bytes: Shared(what.len() * size_of::<T>()) };
-        self.wait(self.start(comm, call, buffers, Combine::Nothing, None)?)?;
-        crate::comm::taken(what)
-    }
-
     /// Makes the intercommunicator of which the root knows. `news` is looked at there alone; what went wrong there goes wrong
     /// everywhere.
     fn make_known(
@@ -150,7 +137,7 @@ impl<F: Fabric> Process<F> {
             }
             Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
         };
-        let head = self.say(comm, root, head)?;
+        let head = self.words_of_root(comm, root, head)?;
         if let Some(error) = error.filter(|_| is_root) {
             return Err(error);
         }
@@ -162,7 +149,7 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new((class as u32).cast_signed(), text));
         }
         remote.resize(size as usize, 0);
-        let remote = self.say(comm, root, remote)?;
+        let remote = self.words_of_root(comm, root, remote)?;
         let local = comm.team.map.clone();
         Ok(self.open_inter(ContextId(id), (local, comm.team.rank), remote, is_first != 0, comm))
     }

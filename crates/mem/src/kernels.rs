@@ -87,6 +87,18 @@ pub enum Scalar {
     F64F64,
 }
 
+impl Scalar {
+    /// All of them, in the order of their definition.
+    pub const ALL: [Scalar; 32] = {
+        use Scalar::*;
+        [
+            I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64, C80, C128,
+            Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
+            F64F64,
+        ]
+    };
+}
+
 /// A predefined operation (MPI-5.0 section 6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -118,6 +130,14 @@ pub enum Op {
     Replace,
     /// `MPI_NO_OP`: the right operand stays.
     NoOp,
+}
+
+impl Op {
+    /// All of them, in the order of their definition.
+    pub const ALL: [Op; 14] = {
+        use Op::*;
+        [Sum, Prod, Min, Max, Band, Bor, Bxor, Land, Lor, Lxor, MinLoc, MaxLoc, Replace, NoOp]
+    };
 }
 
 /// The loop itself: `n` elements each at `left` and `right`; they may be the same memory, or lie apart.

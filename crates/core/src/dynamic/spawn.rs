@@ -57,11 +57,11 @@ impl<F: Fabric> Process<F> {
         } else {
             (nothing_known(), Vec::new())
         };
-        let told = self.say(comm, root, vec![codes.len() as u64]);
+        let told = self.words_of_root(comm, root, vec![codes.len() as u64]);
         let told = told.and_then(|count| {
             let mut codes = codes;
             codes.resize(count.first().map_or(0, |count| *count as usize), 0);
-            self.say(comm, root, codes)
+            self.words_of_root(comm, root, codes)
         })?;
         Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: told })
     }

@@ -1,15 +1,11 @@
 //! What the ranks of a file tell each other: numbers, and how it went.
 
-use crate::comm::{Communicator, taken};
+use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::errors::{error_class_name, error_class_text};
-use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Call, Shared};
 
 /// The class of an outcome, 0 if it is good: what ranks tell each other of it.
 pub(super) fn verdict<T>(outcome: &Result<T>) -> u64 {
@@ -48,18 +44,7 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         mine: [u64; N],
     ) -> Result<Vec<[u64; N]>> {
-        if comm.team.size() == 1 {
-            return Ok(vec![mine]);
-        }
-        let (input, output) = (Owned::new(mine.to_vec()), Owned::new(vec![0_u64; N * comm.size() as usize]));
-        let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
-        self.run_own(
-            comm,
-            Call::Allgather { block: Shared(8 * N), in_place: false },
-            buffers,
-            Combine::Nothing,
-        )?;
-        Ok(taken(output)?.as_chunks::<N>().0.to_vec())
+        Ok(self.words_of_all(comm, mine.to_vec())?.as_chunks::<N>().0.to_vec())
     }
 
     /// The numbers of the first rank.
@@ -68,19 +53,8 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         mine: [u64; N],
     ) -> Result<[u64; N]> {
-        if comm.team.size() == 1 {
-            return Ok(mine);
-        }
-        let output = Owned::new(mine.to_vec());
-        let buffers = Buffers { input: UserBuf::empty(), output: output.buf(), element: None };
-        self.run_own(comm, Call::Bcast { root: 0, bytes: Shared(8 * N) }, buffers, Combine::Nothing)?;
-        Ok(taken(output)?.as_chunks::<N>().0.first().copied().unwrap_or(mine))
-    }
-
-    /// Waits for all ranks.
-    pub(super) fn meet_at_file(&self, comm: &Communicator) -> Result<()> {
-        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
-        self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
+        let said = self.words_of_root(comm, 0, mine.to_vec())?;
+        Ok(said.as_chunks::<N>().0.first().copied().unwrap_or(mine))
     }
 
     /// One outcome for all.

@@ -188,7 +188,7 @@ impl<F: Fabric> Process<F> {
             return Err(not_same(&file.name, "flag", if atomic { "true" } else { "false" }));
         }
         file.atomic.store(atomic, Ordering::Relaxed);
-        self.meet_at_file(&file.comm)
+        self.meet_own(&file.comm)
     }
 
     /// Brings what was written to the device (MPI_File_sync). Collective.

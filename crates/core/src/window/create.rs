@@ -6,18 +6,15 @@ use super::control::Control;
 use super::epoch::Epochs;
 use super::{Exposure, Facts, Near, Service, Target, Window, locked};
 use crate::Process;
-use crate::comm::{Communicator, taken};
+use crate::comm::Communicator;
 use crate::handler::{ErrorHandler, HandlerCell};
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::exposed::Exposed;
-use oxmpi_mem::memory::Owned;
 use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::window_hints::WindowHints;
 use oxmpi_os::memory::Memory;
-use oxmpi_plan::{Call, Shared};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -92,16 +89,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Tells all ranks some words and hears theirs.
-    fn tell_window(&self, comm: &Communicator, words: Vec<u64>) -> Result<Vec<u64>> {
-        let (each, ranks) = (words.len(), comm.team.size() as usize);
-        let (mine, all) = (Owned::new(words), Owned::new(vec![0u64; each * ranks]));
-        let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
-        let call = Call::Allgather { block: Shared(8 * each), in_place: false };
-        self.run_own(comm, call, buffers, Combine::Nothing)?;
-        taken(all)
-    }
-
     /// Hears whether all ranks are well: the class of an error is told by 1 + class, else 0. Returns the words of all, those
     /// of each after its status.
     fn agree_on_window(
@@ -111,7 +98,7 @@ impl<F: Fabric> Process<F> {
         words: &[u64],
     ) -> Result<Vec<u64>> {
         let status = wrong.as_ref().map_or(0, |error| 1 + u64::from(error.class().cast_unsigned()));
-        let all = self.tell_window(comm, [&[status], words].concat())?;
+        let all = self.words_of_all(comm, [&[status], words].concat())?;
         if let Some(error) = wrong {
             return Err(error);
         }

@@ -10,12 +10,9 @@ use crate::Process;
 use crate::errors::of_fault;
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::Call;
 use std::borrow::Cow;
 use std::sync::atomic::{Ordering, fence};
 
@@ -306,8 +303,7 @@ impl<F: Fabric> Process<F> {
         };
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
         let complete = self.complete_all(window);
-        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
-        let met = self.run_own(&window.comm, Call::Barrier, buffers, Combine::Nothing);
+        let met = self.meet_own(&window.comm);
         right.and(complete).and(met)?;
         let ends = assert & abi::MPI_MODE_NOSUCCEED != 0;
         window.set_access(if ends { CLOSED } else { FENCE });

@@ -83,32 +83,6 @@ pub(super) enum Message {
     },
 }
 
-const OPS: [Op; 14] = [
-    Op::Sum,
-    Op::Prod,
-    Op::Min,
-    Op::Max,
-    Op::Band,
-    Op::Bor,
-    Op::Bxor,
-    Op::Land,
-    Op::Lor,
-    Op::Lxor,
-    Op::MinLoc,
-    Op::MaxLoc,
-    Op::Replace,
-    Op::NoOp,
-];
-
-const SCALARS: [Scalar; 32] = {
-    use Scalar::*;
-    [
-        I8, I16, I32, I64, I128, U8, U16, U32, U64, F16, F32, F64, F80, F128, C16, C32, C64, C80, C128,
-        Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
-        F64F64,
-    ]
-};
-
 fn number_of<T: PartialEq>(all: &[T], one: &T) -> u64 {
     all.iter().position(|other| other == one).unwrap_or(all.len()) as u64
 }
@@ -145,8 +119,8 @@ impl Message {
             }
             Message::Accumulate { place, len, data, accumulator, fetch } => {
                 words.extend([data.word(), *len as u64, fetch.unwrap_or(0)]);
-                words.push(number_of(&OPS, &accumulator.op()));
-                words.push(number_of(&SCALARS, &accumulator.scalar()));
+                words.push(number_of(&Op::ALL, &accumulator.op()));
+                words.push(number_of(&Scalar::ALL, &accumulator.scalar()));
                 place_of = Some(place);
                 3
             }
@@ -225,7 +199,7 @@ impl Message {
             }
             3 => {
                 let (data, len, fetch) = (Data::of(next()?), length(next())?, number(Some(next()?)));
-                let (op, scalar) = (OPS.get(next()? as usize)?, SCALARS.get(next()? as usize)?);
+                let (op, scalar) = (Op::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
                 let accumulator = Accumulator::new(*op, *scalar)?;
                 let place = place(words, len)?;
                 let operands = if *op == Op::NoOp { 0 } else { len };

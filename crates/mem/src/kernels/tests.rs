@@ -4,23 +4,6 @@ use crate::memory::{lend, lend_mut};
 use Scalar::*;
 use std::sync::Arc;
 
-const OPS: [Op; 14] = [
-    Op::Sum,
-    Op::Prod,
-    Op::Min,
-    Op::Max,
-    Op::Band,
-    Op::Bor,
-    Op::Bxor,
-    Op::Land,
-    Op::Lor,
-    Op::Lxor,
-    Op::MinLoc,
-    Op::MaxLoc,
-    Op::Replace,
-    Op::NoOp,
-];
-
 /// Applies a kernel at an odd address, `n` elements.
 fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; right.len() + 1];
@@ -149,7 +132,7 @@ fn every_kernel_leaves_other_memory_alone() {
         Bool8, Bool16, Bool32, Bool64, Bool128, F32I32, F64I32, I64I32, I32I32, I16I32, F80I32, F32F32,
         F64F64,
     ];
-    for (op, scalar) in OPS.iter().flat_map(|&op| scalars.map(|s| (op, s))) {
+    for (op, scalar) in Op::ALL.iter().flat_map(|&op| scalars.map(|s| (op, s))) {
         let Some(kernel) = kernel(op, scalar) else { continue };
         let len = 3 * kernel.extent();
         let left = vec![0; len];
