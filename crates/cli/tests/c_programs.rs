@@ -6,36 +6,24 @@
 //! test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::{installed, root};
 
 /// Checked at compile time by crates/abi; has no main of the kind above.
 const NOT_RUN: &[&str] = &["abi_assert.c"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let prefix = prefix.unwrap_or_else(|| root().join("target/test-prefix"));
-    assert!(
-        prefix.join("bin/mpicc").exists(),
-        "there is no installation in {}: run 'cargo xtask test', or 'cargo xtask install --prefix target/test-prefix --debug'",
-        prefix.display()
-    );
-    prefix
-}
-
 fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
-    let mut command = Command::new(prefix().join("bin/mpicc"));
+    let mut command = Command::new(installed("mpicc"));
     command.args(["-O1", "-g", "-Wall", "-Wno-unused"]).args(flags).arg(source).arg("-o").arg(to).arg("-lm");
     let output = command.output().map_err(|e| format!("mpicc: {e}"))?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
 fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
-    let output = Command::new(prefix().join("bin/mpirun"))
+    let output = Command::new(installed("mpirun"))
         .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca", "rpi", way])
         .arg(program)
         .output()

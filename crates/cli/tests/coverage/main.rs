@@ -11,6 +11,8 @@
 #![allow(clippy::unwrap_used)] // all of this is test code
 
 mod compose;
+#[path = "../support/mod.rs"]
+mod support;
 mod tool;
 mod wrong;
 
@@ -21,23 +23,8 @@ use std::process::{Command, Output};
 
 use compose::Source;
 use oxmpi_abi::FuncId;
+use support::{installed, root};
 use tool::Counts;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// A program of the installation.
-fn installed(name: &str) -> PathBuf {
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let program = prefix.unwrap_or_else(|| root().join("target/test-prefix")).join("bin").join(name);
-    assert!(
-        program.exists(),
-        "there is no {}: run 'cargo xtask test', or 'cargo xtask install --prefix target/test-prefix --debug'",
-        program.display()
-    );
-    program
-}
 
 /// A directory that goes when the test does.
 struct Directory(PathBuf);

@@ -9,31 +9,19 @@
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod source;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use support::{installed, root};
+
 /// Calls of one run of the program.
 const STEPS: u64 = 20_000;
 /// What the program ends with when all is well: by MPI_Abort, for its operations cannot all be completed.
 const GOOD: i32 = 77;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// A program of the installation.
-fn installed(name: &str) -> PathBuf {
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let program = prefix.unwrap_or_else(|| root().join("target/test-prefix")).join("bin").join(name);
-    assert!(
-        program.exists(),
-        "there is no {}: run 'cargo xtask test', or 'cargo xtask install --prefix target/test-prefix --debug'",
-        program.display()
-    );
-    program
-}
 
 fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

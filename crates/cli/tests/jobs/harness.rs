@@ -12,26 +12,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use crate::support::{installed, root};
+
 /// What no job takes, on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long the end of a job may take. The promise is a second; the machine may be busy.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
-
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// A program of the installation.
-pub(crate) fn installed(name: &str) -> PathBuf {
-    let prefix = std::env::var_os("OXMPI_TEST_PREFIX").map(PathBuf::from);
-    let program = prefix.unwrap_or_else(|| root().join("target/test-prefix")).join("bin").join(name);
-    assert!(
-        program.exists(),
-        "there is no {}: run 'cargo xtask test', or 'cargo xtask install --prefix target/test-prefix --debug'",
-        program.display()
-    );
-    program
-}
 
 /// A directory with the compiled programs of one test; it goes when the test does.
 pub(crate) struct Programs {

@@ -12,5 +12,7 @@ mod harness;
 mod launcher;
 mod programs;
 mod spawned;
+#[path = "../support/mod.rs"]
+mod support;
 mod surroundings;
 mod survivors;

@@ -1,0 +1,52 @@
+// A buffer of more than 2^31 bytes, and its checks. The buffer is long, the memory is not: the same pages are mapped again and
+// again.
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
+        }                                                                             \
+    } while (0)
+
+enum { PIECE = 1 << 23 };
+static const MPI_Count LONG = (1LL << 31) + PIECE;
+
+/* LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
+static unsigned char *long_buffer(int fill)
+{
+    int fd = memfd_create("piece", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, PIECE) == 0);
+    unsigned char *start = mmap(NULL, LONG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(start != MAP_FAILED);
+    for (MPI_Count at = 0; at < LONG; at += PIECE) {
+        void *here = mmap(start + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+        CHECK(here == start + at);
+    }
+    close(fd);
+    memset(start, fill, PIECE);
+    return start;
+}
+
+static int is_all(const unsigned char *buffer, int value)
+{
+    for (int i = 0; i < PIECE; i++)
+        if (buffer[i] != value) return 0;
+    return 1;
+}
+
+static void count_is(const MPI_Status *status, MPI_Datatype type, MPI_Count wanted)
+{
+    MPI_Count count;
+    CHECK(MPI_Get_count_c(status, type, &count) == MPI_SUCCESS && count == wanted);
+    int small;
+    CHECK(MPI_Get_count(status, type, &small) == MPI_SUCCESS);
+    CHECK(small == (wanted > 0x7fffffff ? MPI_UNDEFINED : (int) wanted));
+}
