@@ -2,8 +2,8 @@
 //!
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
 //! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
-//! memory and over sockets, unless one of its first lines says `// not over: tcp` and why. Each program and way is a
-//! test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+//! memory and over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as
+//! well, which have shared memory within and sockets between them. Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod support;
@@ -15,6 +15,9 @@ use support::{installed, root};
 /// Checked at compile time by crates/abi; has no main of the kind above.
 const NOT_RUN: &[&str] = &["abi_assert.c"];
 
+/// The way of those that run on virtual nodes.
+const NODES: &str = "nodes";
+
 fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
     let mut command = Command::new(installed("mpicc"));
     command.args(["-O1", "-g", "-Wall", "-Wno-unused"]).args(flags).arg(source).arg("-o").arg(to).arg("-lm");
@@ -24,7 +27,8 @@ fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
 
 fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
     let output = Command::new(installed("mpirun"))
-        .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca", "rpi", way])
+        .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca"])
+        .args(if way == NODES { ["mpi_virtual_nodes", "2"] } else { ["rpi", way] })
         .arg(program)
         .output()
         .map_err(|e| format!("mpirun: {e}"))?;
@@ -106,6 +110,38 @@ macro_rules! programs {
             )*
         }
     };
+}
+
+macro_rules! programs_on_nodes {
+    ($($name:ident)*) => {
+        mod program_on_nodes {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::NODES);
+                }
+            )*
+        }
+    };
+}
+
+programs_on_nodes! {
+    coll_basic
+    coll_inter_reduce
+    coll_nonblocking
+    comm_create_group
+    comm_split_dup
+    file_shared
+    intercomm_merge
+    p2p_derived
+    p2p_large
+    p2p_mprobe_threads
+    p2p_waits
+    p2p_wildcards
+    virtual_nodes
+    win_accumulate
+    win_lock
+    win_pscw
 }
 
 programs! {
@@ -269,6 +305,7 @@ programs! {
     types_struct
     types_subarray
     ulfm
+    virtual_nodes
     win_accumulate
     win_atomics
     win_create

@@ -54,8 +54,6 @@ pub struct Process<F> {
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
-    /// How long it sleeps at most; `None`: whatever it waits for rings its door.
-    longest_sleep: Option<Duration>,
     threaded: AtomicBool,
     /// Whether arrays of requests are checked as a whole before the first of them is used.
     pub(crate) checks: bool,
@@ -371,7 +369,9 @@ impl<F: Fabric> Process<F> {
         let meeting = lane.open_team(map, rank - base, ContextId::new(base, 2), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD };
-        let world = Communicator::new(world, heritage.clone(), Some(Control::new(base, 0, 0)));
+        let is_one_node = lane.fabric_mut().is_one_node(job.clone());
+        let control = is_one_node.then(|| Control::new(base, 0, 0));
+        let world = Communicator::new(world, heritage.clone(), control);
         let own = Communicator::new(own, heritage.clone(), None);
         let meeting = Communicator::new(meeting, heritage, None);
         for (comm, handle, name) in
@@ -409,7 +409,6 @@ impl<F: Fabric> Process<F> {
             is_crowded,
             domain: LaneLock::new(domain),
             door,
-            longest_sleep: None,
             threaded: AtomicBool::new(false),
             checks: true,
             // 0, 1 and 2 name world, self and the meeting.
@@ -432,11 +431,6 @@ impl<F: Fabric> Process<F> {
     /// The process on this node: those on nodes of the same number can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
-    }
-
-    /// The process, which sleeps no longer than this at a time: something that does not ring its door may happen.
-    pub fn with_longest_sleep(self, longest: Duration) -> Process<F> {
-        Process { longest_sleep: Some(longest), ..self }
     }
 
     /// The process without the checks that go over whole arrays of requests before the first is used. A bad handle is
@@ -709,7 +703,7 @@ impl<F: Fabric> Process<F> {
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
                                 Rest::Long => {
-                                    sleepy.sleep([left, self.longest_sleep].into_iter().flatten().min());
+                                    sleepy.sleep(left);
                                 }
                             }
                             None

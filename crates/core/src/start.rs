@@ -5,20 +5,19 @@ use crate::dynamic::spawn::Parents;
 use crate::{Communicator, Process};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::ways::{Nodes, Ways};
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LockError;
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
-use oxmpi_param::{ParamError, Params, SingleCopy};
+use oxmpi_param::{ParamError, Params, SingleCopy, Transport};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
 use oxmpi_rt::universe::Parent;
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A process of this program's own: what MPI_Init makes.
 #[derive(Debug)]
@@ -32,10 +31,6 @@ pub struct Started {
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
 }
-
-/// How long a process of a job that survives deaths sleeps at most over sockets: the launcher can ring the door of who sleeps
-/// there, which wakes nobody who waits for descriptors.
-const DEAF_SLEEP: Duration = Duration::from_millis(20);
 
 /// Why a process could not be started.
 #[derive(Debug)]
@@ -96,7 +91,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
     own.advertise();
     let tcp = if boot.sockets && !client.is_singleton() {
-        let poller = Poller::new().map_err(|e| StartError::Sockets(e.to_string()))?;
+        let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
+        let poller = Poller::with_alarm(alarm).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Arc::new(poller);
         door = door.with_descriptors(poller.clone());
         Some(sockets(&params, &client, poller).map_err(StartError::Sockets)?)
@@ -106,8 +102,12 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let directory = client.clone();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
-    let shares_memory = tcp.is_none();
-    let mut fabric = Ways::new(shm, tcp);
+    let mut fabric = match (boot.node, tcp) {
+        (Some(node), Some(tcp)) if params.rpi() == Transport::Shm => {
+            Ways::of_nodes(with_alarms(shm, &client), tcp, nodes(node, &client))
+        }
+        (_, tcp) => Ways::new(shm, tcp),
+    };
     // Also without a launcher: one comes with the first spawn.
     let survives = params.mpi_ft_enable();
     if survives {
@@ -119,10 +119,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
     let mut process =
-        Process::of_job(boot.rank, job, fabric, Some(door)).on_node(host::identity()).with_heap(heap);
-    if survives && !shares_memory {
-        process = process.with_longest_sleep(DEAF_SLEEP);
-    }
+        Process::of_job(boot.rank, job, fabric, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
     let checks = params.mpi_param_check();
     if !checks {
         process = process.without_checks();
@@ -136,6 +133,25 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let parent =
         parent.map(|Parent { context, processes }| process.parent_of(Parents { context, processes }));
     Ok(Started { process, client, checks, parent })
+}
+
+/// A number that the processes of a node have in common.
+fn node_identity(node: Option<u32>) -> u64 {
+    // Several nodes of a job may be one host.
+    host::identity().wrapping_add(node.map_or(0, u64::from))
+}
+
+/// On which nodes the processes are: the launcher knows.
+fn nodes(own: u32, client: &Arc<Client>) -> Nodes {
+    let client = client.clone();
+    // A launcher that does not answer has ended, and so will this process.
+    Nodes::new(own, Box::new(move |from| client.nodes(from).unwrap_or_default()))
+}
+
+/// The way through shared memory to peers that may sleep on their sockets.
+fn with_alarms(shm: Shm, client: &Arc<Client>) -> Shm {
+    let client = client.clone();
+    shm.with_alarms(Arc::new(move |peer| client.alarm(peer).ok()))
 }
 
 impl Process<Ways> {

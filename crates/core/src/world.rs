@@ -20,12 +20,12 @@
 use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::Ways;
+use oxmpi_fabric::ways::{Nodes, Ways};
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::net::{Listener, fill_random};
-use oxmpi_os::poller::Poller;
+use oxmpi_os::poller::{Poller, new_alarm};
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use std::fmt;
@@ -45,6 +45,15 @@ pub struct Options {
     pub settings: Settings,
     /// If the ranks talk over sockets instead.
     pub sockets: Option<Sockets>,
+    /// If only ranks of different nodes do: how many ranks a node has.
+    pub ranks_of_a_node: Option<u32>,
+}
+
+impl Options {
+    /// On which node a rank is, if there are several.
+    fn node(&self, rank: u32) -> Option<u32> {
+        self.ranks_of_a_node.map(|ranks| rank / ranks.max(1))
+    }
 }
 
 /// How the ranks of a world talk over sockets, on the loopback.
@@ -73,6 +82,7 @@ struct Plugs {
     listeners: Vec<Mutex<Option<Listener>>>,
     addresses: Vec<SocketAddr>,
     secret: [u8; 32],
+    alarms: Vec<OwnedFd>,
     /// Which ranks have ended.
     left: Vec<AtomicBool>,
 }
@@ -83,6 +93,7 @@ impl Plugs {
             listeners: Vec::new(),
             addresses: Vec::new(),
             secret: [0; 32],
+            alarms: Vec::new(),
             left: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
         };
         fill_random(&mut plugs.secret)?;
@@ -91,6 +102,7 @@ impl Plugs {
             let address = listener.address()?;
             plugs.addresses.push(sockets.detour.as_ref().map_or(address, |detour| detour(address)));
             plugs.listeners.push(Mutex::new(Some(listener)));
+            plugs.alarms.push(new_alarm()?);
         }
         Ok(plugs)
     }
@@ -160,6 +172,7 @@ pub fn world_shared<R: Send>(
                 oversubscribed,
                 asymmetric: !oversubscribed && options.sockets.is_none(),
                 sockets: options.sockets.is_some(),
+                node: options.node(rank),
                 config: options.config,
             })
             .unwrap_or_else(|e| panic!("no segment for rank {rank}: {e}"))
@@ -209,8 +222,10 @@ fn process(
         .unwrap_or_else(|pid| panic!("rank {rank} is process {pid} already"));
     own.advertise();
     let mut door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
+    let alarms = plugs.clone();
     let tcp = plugs.zip(options.sockets.as_ref()).map(|(plugs, sockets)| {
-        let poller = Arc::new(Poller::new().unwrap_or_else(|e| panic!("rank {rank}: {e}")));
+        let alarm = plugs.alarms[rank as usize].try_clone().and_then(Poller::with_alarm);
+        let poller = Arc::new(alarm.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
         let tcp = plugs.tcp(own.boot(), &sockets.settings, poller.clone());
         (tcp.unwrap_or_else(|e| panic!("rank {rank}: {e}")), poller)
     });
@@ -224,6 +239,17 @@ fn process(
     let shares_memory = tcp.is_none();
     let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
     let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
-    let process = Process::new(rank, size, Ways::new(shm, tcp), Some(door));
+    let ways = match (options.node(rank), tcp, alarms) {
+        (Some(node), Some(tcp), Some(plugs)) => {
+            let shm =
+                shm.with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok()));
+            let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
+            let nodes = Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec()));
+            Ways::of_nodes(shm, tcp, nodes)
+        }
+        (_, tcp, _) => Ways::new(shm, tcp),
+    };
+    let node = options.node(rank).map_or(0, u64::from);
+    let process = Process::new(rank, size, ways, Some(door)).on_node(node);
     if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }
 }

@@ -6,7 +6,7 @@
 mod chaos;
 
 use chaos::Chaos;
-use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_TYPE_SHARED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::process::UserCall;
 use oxmpi_core::world::{Options, Sockets, world_with};
@@ -24,6 +24,11 @@ fn sockets(eager_limit: usize) -> Options {
     let mut sockets = Sockets::default();
     sockets.settings.eager_limit = eager_limit;
     Options { sockets: Some(sockets), ..Options::default() }
+}
+
+/// Nodes of two ranks, which have shared memory within and sockets between them.
+fn nodes(eager_limit: usize) -> Options {
+    Options { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
 }
 
 fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
@@ -148,6 +153,27 @@ fn storm(options: Options, ranks: u32, rounds: usize) {
 #[test]
 fn everybody_sends_to_everybody() {
     storm(sockets(65535), 4, 4);
+}
+
+#[test]
+fn everybody_sends_to_everybody_near_and_far() {
+    storm(nodes(65535), 5, 4);
+    storm(nodes(0), 4, 2);
+}
+
+#[test]
+fn collectives_work_on_several_nodes_and_in_one_of_them() {
+    world_with(5, nodes(65535), |p| {
+        let world = p.world().clone();
+        let node = p.split_type(&world, MPI_COMM_TYPE_SHARED, 0, None).unwrap().unwrap();
+        assert_eq!(node.size(), if world.rank() == 4 { 1 } else { 2 });
+        let odd = p.split(&world, world.rank() % 2, 0).unwrap().unwrap();
+        for len in [1, 30, 1000, 50_000] {
+            for comm in [&world, &node, &odd] {
+                allreduce(p, comm, len);
+            }
+        }
+    });
 }
 
 /// A world whose connections are killed at random.

@@ -3,8 +3,12 @@
 /// Everything since the way was made, and what there is now. What a path does not have is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Whether messages go over sockets; else through shared memory.
-    pub is_tcp: bool,
+    /// Which ways the messages go.
+    pub ways: InUse,
+    /// What went over sockets, if not all did.
+    pub far_sent: Traffic,
+    /// What came over sockets, if not all did.
+    pub far_received: Traffic,
     /// Peers that have a ring of their own in this process's segment now.
     pub rings: u64,
     /// Frames that have come through this process's inbox.
@@ -21,6 +25,27 @@ pub struct Counts {
     pub connections_made: u64,
     /// Those of them that were made again, to a peer to which there had been one.
     pub connections_remade: u64,
+}
+
+/// Which ways are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InUse {
+    /// Shared memory.
+    #[default]
+    Memory,
+    /// Sockets.
+    Sockets,
+    /// Shared memory to the peers of this node, sockets to the others.
+    Both,
+}
+
+/// Messages with an envelope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many.
+    pub messages: u64,
+    /// The bytes of their data.
+    pub bytes: u64,
 }
 
 /// A connection that was made.

@@ -26,7 +26,7 @@ pub mod sim;
 pub mod tcp;
 pub mod ways;
 
-pub use counts::{Connected, Counts};
+pub use counts::{Connected, Counts, InUse, Traffic};
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -292,6 +292,11 @@ pub trait Fabric {
     /// What wakes a peer that waits for a word in shared memory. `None`: words wake nobody there.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None
+    }
+
+    /// Whether this process shares memory with all these, so that control sections may serve them. All of them find the same.
+    fn is_one_node(&mut self, _peers: impl Iterator<Item = u32>) -> bool {
+        false
     }
 
     /// Control section `index` of process `leader`, for a team of `ranks`; `None` if these processes share no memory.

@@ -39,6 +39,7 @@ use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_os::memory::Memory;
+use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::{RankState, Segment};
@@ -46,7 +47,7 @@ use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 256 << 10;
@@ -87,6 +88,9 @@ impl Default for Settings {
 /// Opens the segment of a process of this job; the error is for a person.
 pub type Open = Box<dyn FnMut(u32) -> Result<OwnedFd, String> + Send>;
 
+/// Opens the alarm of a process that may sleep on descriptors, if it has one.
+pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
+
 /// The way of one process to all processes of its node.
 pub struct Shm {
     me: u32,
@@ -98,6 +102,8 @@ pub struct Shm {
     /// How long to wait for a part of a long message, ticks.
     patience: u64,
     open: Open,
+    /// In a job with sockets.
+    open_alarm: Option<OpenAlarm>,
     /// Where the longer messages of this process lie.
     pool: Option<Pool>,
     inbox: InboxReceiver,
@@ -171,6 +177,7 @@ impl Shm {
             patience: clock::ticks_of_ns(settings.patience_ns),
             settings,
             open,
+            open_alarm: None,
             links: Vec::new(),
             granted: Vec::new(),
             grants: VecDeque::new(),
@@ -179,6 +186,24 @@ impl Shm {
             heap_bytes: 0,
             parted: Box::default(),
         }
+    }
+
+    /// The same, to peers that may sleep on descriptors: who rings one raises its alarm.
+    #[must_use]
+    pub fn with_alarms(self, open: OpenAlarm) -> Shm {
+        Shm { open_alarm: Some(open), ..self }
+    }
+
+    fn bell_of(&self, peer: u32, segment: &Arc<Segment>) -> Bell {
+        let bell = Bell::new(segment, self.kind);
+        let Some(open) = self.open_alarm.clone() else { return bell };
+        // Asked for at the first sleep of the peer's; most are awake whenever somebody rings.
+        let alarm = OnceLock::new();
+        bell.with_alarm(Arc::new(move || {
+            if let Some(alarm) = alarm.get_or_init(|| open(peer)) {
+                raise_alarm(alarm);
+            }
+        }))
     }
 
     /// Changes how this process uses shared memory from now on. What slow copies are stays as it was.
@@ -218,7 +243,8 @@ impl Shm {
             )));
         }
         let slow = clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib);
-        let out = Out::new(segment, self.kind, CopyChoice::new(slow, CopyChoice::PAUSE));
+        let bell = self.bell_of(peer, &segment);
+        let out = Out::new(segment, bell, CopyChoice::new(slow, CopyChoice::PAUSE));
         Ok(self.link(peer).out.insert(out))
     }
 
@@ -590,7 +616,7 @@ impl Fabric for Shm {
 
     fn bell(&mut self, peer: u32) -> Option<Bell> {
         if peer == self.me {
-            return Some(Bell::new(&self.own, self.kind));
+            return Some(self.bell_of(peer, &self.own));
         }
         if self.out(peer).is_none() {
             self.connect(peer).ok()?;
@@ -619,6 +645,10 @@ impl Fabric for Shm {
         let config = &segment.boot().config;
         let there = index < config.control_sections && ranks <= config.control_section_ranks;
         Ok(there.then(|| segment.control_section(index, ranks, kind)))
+    }
+
+    fn is_one_node(&mut self, _peers: impl Iterator<Item = u32>) -> bool {
+        true
     }
 
     fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {

@@ -49,7 +49,7 @@ pub use settings::{Address, Find, Settings, Tell, Whereabouts};
 use self::greetings::Greetings;
 use self::peer::{Bond, Failure, Peer, Way};
 use self::watch::Watch;
-use crate::{Body, Connected, Counts, Fabric, Message, Sent, Sink, Unreachable};
+use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::net::{Listener, Refusal, Socket};
 use oxmpi_os::poller::{CLOCK, Poller, Ready};
@@ -459,7 +459,7 @@ impl Fabric for Tcp {
 
     fn counts(&mut self) -> Counts {
         let peers = self.peers.iter().flatten();
-        let mut counts = Counts { is_tcp: true, ..Counts::default() };
+        let mut counts = Counts { ways: InUse::Sockets, ..Counts::default() };
         for peer in peers {
             counts.connections += u64::from(matches!(peer.way, Way::Up(_)));
             counts.connections_made += u64::from(peer.connections);

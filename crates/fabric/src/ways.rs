@@ -1,8 +1,12 @@
-//! The ways of a process of a job: shared memory, or sockets.
+//! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others.
 //!
-//! One type has both, so that there is one library. In a job over sockets no ring is ever granted, so the fast ways may
-//! ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
+//! One type has both, so that there is one library. A peer that is reached over sockets is never granted a ring, so the fast
+//! ways may ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
 
+mod far;
+
+use self::far::Sockets;
+pub use self::far::{AskNodes, Nodes};
 use crate::shm::{self, Shm};
 use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
@@ -19,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Ways {
     shm: Shm,
-    tcp: Option<Box<Tcp>>,
+    sockets: Option<Box<Sockets>>,
     obituaries: Option<Obituaries>,
     /// A short look at the rings and the inbox shows whether there is anything: there are no sockets and no obituaries.
     looks_are_short: bool,
@@ -38,6 +42,20 @@ struct Obituaries {
     dead: Vec<u32>,
 }
 
+impl Obituaries {
+    /// Who has died since the last time.
+    fn new_dead(&mut self) -> Vec<u32> {
+        let mut dead = Vec::new();
+        while self.heard != self.segment.status().deaths() {
+            // A launcher that does not answer has ended, and so will this process.
+            dead.extend((self.who)(self.heard));
+            self.heard = self.heard.wrapping_add(1);
+        }
+        self.dead.extend(&dead);
+        dead
+    }
+}
+
 impl std::fmt::Debug for Obituaries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Obituaries").field("heard", &self.heard).finish_non_exhaustive()
@@ -48,7 +66,25 @@ impl Ways {
     /// The ways of a process: sockets if it has them, else shared memory.
     pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
         let looks_are_short = tcp.is_none();
-        Ways { shm, tcp: tcp.map(Box::new), obituaries: None, looks_are_short }
+        let sockets = tcp.map(|tcp| Box::new(Sockets::new(tcp, None)));
+        Ways { shm, sockets, obituaries: None, looks_are_short }
+    }
+
+    /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
+    pub fn of_nodes(shm: Shm, tcp: Tcp, nodes: Nodes) -> Ways {
+        let sockets = Some(Box::new(Sockets::new(tcp, Some(nodes))));
+        Ways { shm, sockets, obituaries: None, looks_are_short: false }
+    }
+
+    /// The sockets, if they are the way to this peer.
+    #[inline]
+    fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
+        self.sockets.as_mut()?.to(peer)
+    }
+
+    /// Whether there are peers to which memory is the way.
+    fn has_near(&self) -> bool {
+        self.sockets.as_ref().is_none_or(|sockets| sockets.nodes().is_some())
     }
 
     /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
@@ -58,13 +94,26 @@ impl Ways {
         Ways { obituaries, looks_are_short: false, ..self }
     }
 
+    #[inline]
     fn poll_ways<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
-        match (&mut self.tcp, except) {
+        match (&mut self.sockets, except) {
             (None, None) => self.shm.poll(sink),
             (None, Some(peer)) => self.shm.poll_except(peer, sink),
-            (Some(tcp), None) => tcp.poll(sink),
-            (Some(tcp), Some(peer)) => tcp.poll_except(peer, sink),
+            (Some(sockets), except) if sockets.nodes().is_none() => sockets.poll(except, sink),
+            (Some(sockets), except) => {
+                let came = match except {
+                    None => self.shm.poll(sink),
+                    Some(peer) => self.shm.poll_except(peer, sink),
+                };
+                sockets.is_look_due(came) && sockets.poll(except, sink) || came
+            }
         }
+    }
+
+    /// As [`Ways::poll_ways`], at everything for sure.
+    fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let near = self.has_near() && self.shm.poll(sink);
+        self.sockets.as_mut().is_some_and(|sockets| sockets.poll(None, sink)) || near
     }
 
     /// Whether there are deaths to tell.
@@ -79,19 +128,13 @@ impl Ways {
     /// Tells of the deaths, after everything that the dead had sent.
     #[cold]
     fn mourn<S: Sink>(&mut self, sink: &mut S) {
-        let Some(Obituaries { segment, who, heard, dead: all }) = &mut self.obituaries else { return };
-        let mut dead = Vec::new();
-        while *heard != segment.status().deaths() {
-            // A launcher that does not answer has ended, and so will this process.
-            dead.extend(who(*heard));
-            *heard = heard.wrapping_add(1);
-        }
-        all.extend(&dead);
+        let Some(obituaries) = &mut self.obituaries else { return };
+        let dead = obituaries.new_dead();
         // Behind what a dead process has left half done others may wait, and behind these more of its own.
         for _ in 0..=dead.len() {
-            while self.poll_ways(None, sink) {}
+            while self.poll_all(sink) {}
             for peer in &dead {
-                match &mut self.tcp {
+                match self.far(*peer) {
                     None => self.shm.bury(*peer),
                     Some(tcp) => tcp.bury(*peer),
                 }
@@ -104,8 +147,8 @@ impl Ways {
     /// bytes.
     pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
-        if let Some(tcp) = &mut self.tcp {
-            tcp.set_eager_limit(tcp_eager_limit);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.tcp.set_eager_limit(tcp_eager_limit);
         }
     }
 }
@@ -113,7 +156,7 @@ impl Ways {
 impl Fabric for Ways {
     #[inline]
     fn eager_limit(&mut self, to: u32) -> usize {
-        match &mut self.tcp {
+        match self.far(to) {
             None => self.shm.eager_limit(to),
             Some(tcp) => tcp.eager_limit(to),
         }
@@ -121,7 +164,7 @@ impl Fabric for Ways {
 
     #[inline]
     fn piece_limit(&mut self, to: u32) -> usize {
-        match &mut self.tcp {
+        match self.far(to) {
             None => self.shm.piece_limit(to),
             Some(tcp) => tcp.piece_limit(to),
         }
@@ -129,7 +172,7 @@ impl Fabric for Ways {
 
     #[inline]
     fn has_room(&mut self, to: u32, len: usize) -> bool {
-        match &mut self.tcp {
+        match self.far(to) {
             None => self.shm.has_room(to, len),
             Some(tcp) => tcp.has_room(to, len),
         }
@@ -137,10 +180,11 @@ impl Fabric for Ways {
 
     #[inline]
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        match &mut self.tcp {
-            None => self.shm.send(to, message),
-            Some(tcp) => tcp.send(to, message),
+        let Some(sockets) = &mut self.sockets else { return self.shm.send(to, message) };
+        if !sockets.reach(to) {
+            return self.shm.send(to, message);
         }
+        sockets.send(to, message)
     }
 
     #[inline]
@@ -151,7 +195,7 @@ impl Fabric for Ways {
         buffer: &UserBuf,
         offset: usize,
     ) -> Result<Sent, Unreachable> {
-        match &mut self.tcp {
+        match self.far(to) {
             None => self.shm.send_piece(to, message, buffer, offset),
             Some(tcp) => tcp.send_piece(to, message, buffer, offset),
         }
@@ -159,8 +203,8 @@ impl Fabric for Ways {
 
     #[inline]
     fn release(&mut self, token: u64) {
-        if let Some(tcp) = &mut self.tcp {
-            tcp.release(token);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.tcp.release(token);
         }
     }
 
@@ -213,46 +257,40 @@ impl Fabric for Ways {
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
-        match &mut self.tcp {
+        match self.far(from) {
             None => self.shm.fetching(from, address, len),
             Some(tcp) => tcp.fetching(from, address, len),
         }
     }
 
     fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
-        match &mut self.tcp {
+        match self.far(owner) {
             None => self.shm.claim(owner, share, pieces),
             Some(tcp) => tcp.claim(owner, share, pieces),
         }
     }
 
     fn is_stalled(&mut self, share: u64, came: bool) -> bool {
-        match &mut self.tcp {
-            None => self.shm.is_stalled(share, came),
-            Some(tcp) => tcp.is_stalled(share, came),
-        }
+        self.shm.is_stalled(share, came)
     }
 
     fn end_share(&mut self, share: u64) {
-        match &mut self.tcp {
-            None => self.shm.end_share(share),
-            Some(tcp) => tcp.end_share(share),
-        }
+        self.shm.end_share(share);
     }
 
     fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.read(peer, address, into),
             Some(tcp) => tcp.read(peer, address, into),
         }
     }
 
     fn can_access(&mut self, peer: u32) -> bool {
-        self.tcp.is_none() && self.shm.can_access(peer)
+        self.far(peer).is_none() && self.shm.can_access(peer)
     }
 
     fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.write(peer, address, from),
             Some(tcp) => tcp.write(peer, address, from),
         }
@@ -260,11 +298,21 @@ impl Fabric for Ways {
 
     /// Processes of one node can share memory also if they send messages over sockets.
     fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+        if self.has_near() && self.far(peer).is_some() {
+            return None;
+        }
         self.shm.map_heap(peer)
     }
 
+    fn is_one_node(&mut self, mut peers: impl Iterator<Item = u32>) -> bool {
+        match &mut self.sockets {
+            None => true,
+            Some(sockets) => peers.all(|peer| !sockets.reach(peer)),
+        }
+    }
+
     fn bell(&mut self, peer: u32) -> Option<Bell> {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.bell(peer),
             Some(tcp) => tcp.bell(peer),
         }
@@ -276,85 +324,74 @@ impl Fabric for Ways {
         index: u32,
         ranks: u32,
     ) -> Result<Option<ControlSection>, Unreachable> {
-        match &mut self.tcp {
+        match self.far(leader) {
             None => self.shm.control_section(leader, index, ranks),
             Some(tcp) => tcp.control_section(leader, index, ranks),
         }
     }
 
     fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
-        match &mut self.tcp {
-            None => self.shm.reserve_control_section(ranks),
-            Some(tcp) => tcp.reserve_control_section(ranks),
-        }
+        self.has_near().then(|| self.shm.reserve_control_section(ranks))?
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
-        match &mut self.tcp {
-            None => self.shm.release_control_section(index, team),
-            Some(tcp) => tcp.release_control_section(index, team),
-        }
+        self.shm.release_control_section(index, team);
     }
 
     fn attach(&mut self, peer: u32) {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.attach(peer),
             Some(tcp) => tcp.attach(peer),
         }
     }
 
     fn settle(&mut self, peer: u32) -> bool {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.settle(peer),
             Some(tcp) => tcp.settle(peer),
         }
     }
 
     fn detach(&mut self, peer: u32) {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.detach(peer),
             Some(tcp) => tcp.detach(peer),
         }
     }
 
     fn leave(&mut self) -> bool {
-        match &mut self.tcp {
-            None => self.shm.leave(),
-            Some(tcp) => tcp.leave(),
-        }
+        let near = !self.has_near() || self.shm.leave();
+        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.leave()) && near
     }
 
     fn rest(&mut self) -> bool {
-        match &mut self.tcp {
-            None => self.shm.rest(),
-            Some(tcp) => tcp.rest(),
-        }
+        let near = !self.has_near() || self.shm.rest();
+        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.rest()) && near
     }
 
     fn counts(&mut self) -> Counts {
-        match &mut self.tcp {
+        match &mut self.sockets {
             None => self.shm.counts(),
-            // The inbox, rings and pool are there, and nobody uses them.
-            Some(tcp) => tcp.counts(),
+            Some(sockets) => sockets.counts(&mut self.shm),
         }
     }
 
     fn watch_connections(&mut self, watch: bool) {
-        if let Some(tcp) = &mut self.tcp {
-            tcp.watch_connections(watch);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.tcp.watch_connections(watch);
         }
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
-        match &mut self.tcp {
+        match &mut self.sockets {
             None => self.shm.take_connections(),
-            Some(tcp) => tcp.take_connections(),
+            Some(sockets) => sockets.tcp.take_connections(),
         }
     }
 
     #[inline]
     fn wake(&mut self, peer: u32) {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.wake(peer),
             Some(tcp) => tcp.wake(peer),
         }
@@ -362,7 +399,7 @@ impl Fabric for Ways {
 
     #[inline]
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        match &mut self.tcp {
+        match self.far(peer) {
             None => self.shm.announce_waiting(peer),
             Some(tcp) => tcp.announce_waiting(peer),
         }

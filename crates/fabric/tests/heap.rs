@@ -25,6 +25,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
         oversubscribed,
         asymmetric: false,
         sockets: false,
+        node: None,
         config: SegmentConfig { heap_bytes: HEAP as u64, ..SegmentConfig::default() },
     })
     .unwrap()

@@ -49,6 +49,7 @@ fn sides(asymmetric: bool) -> [Side; 2] {
             oversubscribed: false,
             asymmetric,
             sockets: false,
+            node: None,
             config,
         };
         Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")

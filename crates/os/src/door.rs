@@ -22,9 +22,9 @@
 //! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in state 2, in poll(2) on
 //!    all descriptors, among them the *alarm*, an eventfd. The others sleep on the futex as ever (if both do the state is
 //!    3). The leader looks at everything for all, and wakes those for whom something came as any thread does (rule 2).
-//!    Who rings and swaps a 2 or 3 out raises the alarm; only threads of the process can. The leader lowers it before it
-//!    stores its announcement, so a raise that comes late wakes it for nothing. Other processes wake it by what
-//!    they write to a socket: in a job with sockets nobody rings another process's bell.
+//!    Who rings and swaps a 2 or 3 out raises the alarm. The leader lowers it before it
+//!    stores its announcement, so a raise that comes late wakes it for nothing. Others wake it by what they write to a
+//!    socket, or, if they share memory with it, as its own threads do: its alarm is the launcher's, who gives it to them.
 //! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
 //!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
 //!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
@@ -72,19 +72,21 @@ impl DoorWord {
         }
     }
 
-    /// Rule 8, after the store that tells of a death.
-    pub fn ring_after_death(&self) {
+    /// Rule 8, after the store that tells of a death. `raise` raises the alarm of a process that has one.
+    pub fn ring_after_death(&self, raise: impl FnOnce()) {
         BarrierKind::Symmetric.light();
         if self.wake() & ASLEEP == 0 {
             self.futex_wake(i32::MAX as u32);
         }
+        raise();
     }
 
-    /// Rules 2 and 6, of a sibling thread in a process that sleeps on descriptors.
-    pub fn ring_with(&self, kind: BarrierKind, alarm: &Alarm) {
+    /// Rules 2 and 6, for a process that may sleep on descriptors: `raise` raises its alarm.
+    #[inline]
+    pub fn ring_with(&self, kind: BarrierKind, raise: impl FnOnce()) {
         kind.light();
         if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 && self.wake() & POLLING != 0 {
-            alarm.raise();
+            raise();
         }
     }
 
@@ -154,7 +156,8 @@ impl Alarm {
         Alarm { poller }
     }
 
-    fn raise(&self) {
+    /// Wakes the thread that leads (rule 6).
+    pub fn raise(&self) {
         self.poller.raise_alarm();
     }
 
@@ -186,7 +189,8 @@ impl Alarm {
         std::mem::take(&mut self.state.0.lock().expect("no thread panics with it").1)
     }
 
-    fn raise(&self) {
+    /// Wakes the thread that leads (rule 6).
+    pub fn raise(&self) {
         self.state.0.lock().expect("no thread panics with it").0 = true;
         self.state.1.notify_all();
     }
@@ -367,7 +371,7 @@ const MISSED_RING: Duration = Duration::from_millis(1);
 #[cfg(not(loom))]
 mod wait;
 #[cfg(not(loom))]
-pub use wait::{Bell, Door, Next, Policy, Wait};
+pub use wait::{Bell, Door, Next, Policy, Raise, Wait};
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -389,7 +393,7 @@ mod tests {
         // What a ringer does before it dies; others see no reason to ring after that.
         word.word.swap(0, Ordering::SeqCst);
         word.ring(BarrierKind::Symmetric);
-        word.ring_after_death();
+        word.ring_after_death(|| ());
         sleeper.join().expect("it is awake");
     }
 }

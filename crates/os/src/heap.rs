@@ -184,6 +184,7 @@ mod tests {
             oversubscribed: false,
             asymmetric: false,
             sockets: false,
+            node: None,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
         })
         .unwrap();

@@ -42,8 +42,15 @@ impl Poller {
     /// # Errors
     /// If the kernel gives no more descriptors.
     pub fn new() -> io::Result<Poller> {
+        Poller::with_alarm(new_alarm()?)
+    }
+
+    /// An empty set with an alarm that others have, too ([`new_alarm`]).
+    ///
+    /// # Errors
+    /// As [`Poller::new`].
+    pub fn with_alarm(alarm: OwnedFd) -> io::Result<Poller> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let clock =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let poller = Poller { set, alarm, clock };
@@ -108,11 +115,7 @@ impl Poller {
 
     /// Wakes whoever waits, and all who will until the alarm is lowered.
     pub fn raise_alarm(&self) {
-        match rustix::io::write(&self.alarm, &1u64.to_ne_bytes()) {
-            // The counter is full: it is raised.
-            Ok(_) | Err(Errno::AGAIN) => {}
-            Err(error) => debug_assert!(false, "eventfd: {error}"),
-        }
+        raise_alarm(&self.alarm);
     }
 
     /// Ends the alarm.
@@ -132,6 +135,23 @@ impl Poller {
         let times = Itimerspec { it_interval: zero, it_value: value };
         let set = timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times);
         debug_assert!(set.is_ok(), "timerfd: {set:?}");
+    }
+}
+
+/// An alarm (eventfd(2)) to be handed over to the process whose alarm it is, and to those who may raise it.
+///
+/// # Errors
+/// If the kernel gives no more descriptors.
+pub fn new_alarm() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Raises an alarm, of this process or of another.
+pub fn raise_alarm(alarm: impl AsFd) {
+    match rustix::io::write(alarm, &1u64.to_ne_bytes()) {
+        // The counter is full: it is raised.
+        Ok(_) | Err(Errno::AGAIN) => {}
+        Err(error) => debug_assert!(false, "eventfd: {error}"),
     }
 }
 

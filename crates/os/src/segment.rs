@@ -53,7 +53,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 6;
+pub const LAYOUT_VERSION: u32 = 7;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -207,6 +207,8 @@ pub struct Boot {
     pub asymmetric: bool,
     /// The ranks of the job talk over sockets, not through their segments.
     pub sockets: bool,
+    /// On which of the job's nodes the owner is, if there are several: only processes of one node can share memory.
+    pub node: Option<u32>,
     /// The sizes of the segment.
     pub config: SegmentConfig,
 }
@@ -327,6 +329,7 @@ struct Header {
     local_rank: u32,
     local_size: u32,
     app: u32,
+    node: u32,
     flags: u32,
     inbox_cells: u32,
     inbox_cell_bytes: u32,
@@ -343,6 +346,7 @@ struct Header {
 const FLAG_OVERSUBSCRIBED: u32 = 1;
 const FLAG_ASYMMETRIC: u32 = 2;
 const FLAG_SOCKETS: u32 = 4;
+const FLAG_NODES: u32 = 8;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
 const SHARES_AT: usize = 1024;
@@ -445,9 +449,11 @@ impl Segment {
             local_rank: boot.local_rank,
             local_size: boot.local_size,
             app: boot.app,
+            node: boot.node.unwrap_or(0),
             flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
                 + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC
-                + u32::from(boot.sockets) * FLAG_SOCKETS,
+                + u32::from(boot.sockets) * FLAG_SOCKETS
+                + u32::from(boot.node.is_some()) * FLAG_NODES,
             inbox_cells: config.inbox_cells,
             inbox_cell_bytes: CELL_BYTES as u32,
             ring_slots: config.ring_slots,
@@ -687,6 +693,7 @@ impl Header {
             oversubscribed: self.flags & FLAG_OVERSUBSCRIBED != 0,
             asymmetric: self.flags & FLAG_ASYMMETRIC != 0,
             sockets: self.flags & FLAG_SOCKETS != 0,
+            node: (self.flags & FLAG_NODES != 0).then_some(self.node),
             config: SegmentConfig {
                 inbox_cells: self.inbox_cells,
                 ring_slots: self.ring_slots,

@@ -461,7 +461,7 @@ impl Plugged {
 
     fn set(&self, index: usize) {
         self.flags[index].store(1, Ordering::Release);
-        self.word.ring_with(Symmetric, &self.alarm);
+        self.word.ring_with(Symmetric, || self.alarm.raise());
     }
 
     fn wait(&self, index: usize) {

@@ -25,6 +25,7 @@ fn boot(asymmetric: bool, oversubscribed: bool, config: SegmentConfig) -> Boot {
         oversubscribed,
         asymmetric,
         sockets: false,
+        node: None,
         config,
     }
 }

@@ -417,6 +417,14 @@ parameters! {
                a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
                that is no request is met only after those before it in its array. Handles are looked up in any case.",
     }
+    mpi_virtual_nodes: u32 {
+        unit: Unit::Count, default: 1, limits: 1..=65536, power_of_two: false,
+        aliases: ["virtual_nodes"], level: Tune,
+        help: "Over how many nodes mpirun pretends to spread the ranks of one machine, in even blocks. Ranks of one such node \
+               share memory (if rpi is shm), the others use sockets, and MPI_Comm_split_type and the collectives treat \
+               them as different nodes. To try on one machine what a program does on several; processes that it spawns are on the \
+               first.",
+    }
     shm_eager_limit_bytes: usize {
         unit: Unit::Bytes, default: 131072, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune, change: Always,

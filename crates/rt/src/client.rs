@@ -21,6 +21,7 @@ use oxmpi_param::Params;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::lost;
+use crate::universe::decode_words;
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
@@ -156,6 +157,7 @@ impl Client {
             oversubscribed: false,
             asymmetric: false,
             sockets: false,
+            node: None,
             config: segment_config(params, false),
         };
         let fd = Segment::create(&boot).map_err(BootError::Create)?;
@@ -240,6 +242,26 @@ impl Client {
             (Reply::Left { rank: found }, _) if found == rank => Ok(None),
             (other, _) => Err(unexpected(rank, other)),
         }
+    }
+
+    /// Asks the launcher for the alarm of a process of a job with sockets.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn alarm(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+        match self.ask(rank, &Request::Alarm { rank })? {
+            (Reply::Alarm { rank: found }, Some(alarm)) if found == rank => Ok(alarm),
+            (other, _) => Err(unexpected(rank, other)),
+        }
+    }
+
+    /// Asks the launcher on which nodes processes are: those from a number on, as many as there are by now.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn nodes(&self, from: u32) -> Result<Vec<u32>, UniverseError> {
+        let words = decode_words(&self.given(&Request::Nodes { from })?);
+        Ok(words.into_iter().map(|word| word as u32).collect())
     }
 
     /// Asks the launcher which process has died, by the place of the death in the order of all.

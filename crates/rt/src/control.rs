@@ -109,6 +109,16 @@ pub enum Request {
         /// Which death.
         number: u32,
     },
+    /// Give me the alarm of this process, in a job with sockets. Answered by [`Reply::Alarm`] or a refusal.
+    Alarm {
+        /// The process.
+        rank: u32,
+    },
+    /// On which nodes are the processes, from this number on? Answered by [`Reply::Given`], a number for each.
+    Nodes {
+        /// The first.
+        from: u32,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -130,6 +140,11 @@ pub enum Reply {
     /// The descriptor that comes with this message is the segment of `rank`.
     Segment {
         /// The peer.
+        rank: u32,
+    },
+    /// The descriptor that comes with this message is the alarm of `rank`, which wakes it when it sleeps on descriptors.
+    Alarm {
+        /// The process.
         rank: u32,
     },
     /// The descriptor that comes with this message is the rank's own listening socket.
@@ -227,6 +242,8 @@ mod kind {
     pub(super) const LOOK_UP: u8 = 17;
     pub(super) const BOND: u8 = 18;
     pub(super) const DEATH: u8 = 19;
+    pub(super) const ALARM: u8 = 20;
+    pub(super) const NODES: u8 = 21;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -235,6 +252,7 @@ mod kind {
     pub(super) const DONE: u8 = 70;
     pub(super) const GIVEN: u8 = 71;
     pub(super) const DIED: u8 = 72;
+    pub(super) const ALARM_HERE: u8 = 73;
 }
 
 impl Request {
@@ -259,6 +277,8 @@ impl Request {
             Request::Publish { port, service } => encode(kind::PUBLISH, 0, &format!("{port}\n{service}")),
             Request::Unpublish { port, service } => encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}")),
             Request::Death { number } => encode(kind::DEATH, *number, ""),
+            Request::Alarm { rank } => encode(kind::ALARM, *rank, ""),
+            Request::Nodes { from } => encode(kind::NODES, *from, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -278,6 +298,8 @@ impl Request {
             kind::TICKET => no_text(kind, text).map(|()| Request::Ticket { ticket: number }),
             kind::GIVE_BACK => no_text(kind, text).map(|()| Request::GiveBack { ticket: number }),
             kind::DEATH => no_text(kind, text).map(|()| Request::Death { number }),
+            kind::ALARM => no_text(kind, text).map(|()| Request::Alarm { rank: number }),
+            kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             _ if number != 0 => Err(DecodeError::Kind { kind }),
             kind::SPAWN => no_text(kind, text).map(|()| Request::Spawn),
@@ -307,6 +329,7 @@ impl Reply {
             Reply::Done { number, text } => encode(kind::DONE, *number, text),
             Reply::Given => encode(kind::GIVEN, 0, ""),
             Reply::Death { process } => encode(kind::DIED, *process, ""),
+            Reply::Alarm { rank } => encode(kind::ALARM_HERE, *rank, ""),
         }
     }
 
@@ -325,6 +348,7 @@ impl Reply {
             kind::DONE => Ok(Reply::Done { number, text: utf8(kind, text)? }),
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
+            kind::ALARM_HERE => no_text(kind, text).map(|()| Reply::Alarm { rank: number }),
             _ => Err(DecodeError::Kind { kind }),
         }
     }

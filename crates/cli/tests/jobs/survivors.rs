@@ -52,6 +52,13 @@ fn survivors_shrink_and_go_on_over_sockets() {
 }
 
 #[test]
+fn survivors_shrink_and_go_on_on_several_nodes() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    survive(&p, 4, &["--mca", "mpi_virtual_nodes", "2"], 1..11);
+    survive(&p, 7, &["--mca", "mpi_virtual_nodes", "3"], 1..11);
+}
+
+#[test]
 fn survivors_are_told_as_the_functions_say() {
     let p = compile(&["jobs/ulfm_rules"]);
     for way in ["shm", "tcp"] {

@@ -5,7 +5,7 @@ use crate::Process;
 use crate::control::Control;
 use crate::process::{Domain, Then};
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::{RequestId, Team};
+use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -173,11 +173,14 @@ impl<F: Fabric> Domain<F> {
         let communicator = match shape {
             Shape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
-                    (Some(leader), Some((index, generation))) => {
+                    (Some(leader), Some((index, generation))) if self.is_one_node(&map) => {
                         Some(Control::new(leader, index, generation))
                     }
                     _ => None,
                 };
+                if control.is_none() && rank == 0 {
+                    self.release_name(name);
+                }
                 let team = self.lane.open_team(map, rank, name.id, false);
                 Communicator::new(team, heritage, control)
             }
@@ -198,6 +201,12 @@ impl<F: Fabric> Domain<F> {
     /// As [`Domain::open`], from the first of its contexts: a communicator without a control section.
     pub(crate) fn open_unshared(&mut self, shape: Shape, id: ContextId, heritage: Heritage) -> Communicator {
         self.open(shape, Name { id, section: None }, heritage)
+    }
+
+    /// Whether all these processes share memory.
+    pub(crate) fn is_one_node(&mut self, map: &RankMap) -> bool {
+        let all = (0..map.size()).filter_map(|rank| map.process(rank));
+        self.lane.fabric_mut().is_one_node(all)
     }
 
     fn release_name(&mut self, name: Name) {

@@ -23,7 +23,7 @@ pub const CONTROL_SECTION: u8 = 255;
 pub fn all() -> &'static [Enumeration] {
     static ALL: LazyLock<Vec<Enumeration>> = LazyLock::new(|| {
         let mut all: Vec<_> = Param::all().iter().filter_map(choice).collect();
-        all.push(Enumeration { name: TRANSPORTS.into(), items: numbered(&["shm", "tcp"]) });
+        all.push(Enumeration { name: TRANSPORTS.into(), items: numbered(&["shm", "tcp", "both"]) });
         all.extend(Collective::ALL.into_iter().map(algorithms));
         all.extend(super::events::all().iter().map(|event| {
             let names: Vec<_> = event.elements.iter().map(|element| element.name).collect();

@@ -6,7 +6,7 @@ use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_coll::Run;
 use oxmpi_engine::Counts;
-use oxmpi_fabric::Fabric;
+use oxmpi_fabric::{Fabric, InUse};
 use oxmpi_plan::{ALGORITHMS, Collective};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -78,7 +78,7 @@ impl<F: Fabric> Process<F> {
             Quantity::LastAlgorithm(collective) => {
                 i32::from(self.tool.calls.last[collective as usize].load(Ordering::Relaxed))
             }
-            _ => i32::from(self.fabric_counts()?.is_tcp),
+            _ => self.fabric_counts()?.ways as i32,
         })
     }
 
@@ -134,12 +134,17 @@ impl<F: Fabric> Process<F> {
 
 /// What the lane and its fabric know.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
-    let by = |way, count| if (way == Way::Tcp) == fabric.is_tcp { count } else { 0 };
+    let by = |way, all: u64, far: u64| match (way, fabric.ways) {
+        (Way::Shm, InUse::Memory) | (Way::Tcp, InUse::Sockets) => all,
+        (Way::Shm, InUse::Both) => all.saturating_sub(far),
+        (Way::Tcp, InUse::Both) => far,
+        _ => 0,
+    };
     match quantity {
-        Quantity::MessagesSent(way) => by(way, lane.messages_sent),
-        Quantity::BytesSent(way) => by(way, lane.bytes_sent),
-        Quantity::MessagesReceived(way) => by(way, lane.messages_received),
-        Quantity::BytesReceived(way) => by(way, lane.bytes_received),
+        Quantity::MessagesSent(way) => by(way, lane.messages_sent, fabric.far_sent.messages),
+        Quantity::BytesSent(way) => by(way, lane.bytes_sent, fabric.far_sent.bytes),
+        Quantity::MessagesReceived(way) => by(way, lane.messages_received, fabric.far_received.messages),
+        Quantity::BytesReceived(way) => by(way, lane.bytes_received, fabric.far_received.bytes),
         Quantity::OwnMessages => lane.own_messages,
         Quantity::OwnBytes => lane.own_bytes,
         Quantity::EagerSent => lane.messages_sent - lane.rendezvous_sent,

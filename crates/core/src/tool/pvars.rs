@@ -236,7 +236,7 @@ use Level::{Develop, Tune, User};
 #[rustfmt::skip] // a table
 const TABLE: &[Row] = &[
     Row("transport", State, Nothing, User, Category::Messages, Quantity::Transport,
-        "The way that messages between processes take."),
+        "The way that messages between processes take: shared memory, sockets, or both, if the job is on several nodes."),
     Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Way::Shm),
         "Messages sent through shared memory, those of collectives included."),
     Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Way::Shm),

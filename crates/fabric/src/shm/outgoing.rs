@@ -1,7 +1,6 @@
 //! What goes to one peer.
 
 use crate::{Body, Message};
-use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::InboxSender;
@@ -32,16 +31,9 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// The way to the owner of `segment`, through its inbox at first.
-    pub(super) fn new(segment: Arc<Segment>, kind: BarrierKind, copies: CopyChoice) -> Out {
-        Out {
-            bell: Bell::new(&segment, kind),
-            path: Path::Inbox(InboxSender::new(segment.inbox())),
-            cells: 0,
-            pid: 0,
-            segment,
-            copies,
-        }
+    /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
+    pub(super) fn new(segment: Arc<Segment>, bell: Bell, copies: CopyChoice) -> Out {
+        Out { bell, path: Path::Inbox(InboxSender::new(segment.inbox())), cells: 0, pid: 0, segment, copies }
     }
 
     /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was

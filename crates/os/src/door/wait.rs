@@ -133,7 +133,7 @@ impl Door {
     /// ```
     /// # use oxmpi_os::{door::*, segment::*};
     /// # let boot = Boot { job_id: 1, rank: 0, base: 0, size: 1, local_rank: 0, local_size: 1, app: 0, oversubscribed: false,
-    /// #     asymmetric: false, sockets: false, config: SegmentConfig::default() };
+    /// #     asymmetric: false, sockets: false, node: None, config: SegmentConfig::default() };
     /// # let segment = Segment::map(Segment::create(&boot)?)?;
     /// # let door = Door::new(segment, Policy::new(false));
     /// # let mut looks = 0;
@@ -163,7 +163,7 @@ impl Door {
     pub fn ring_own(&self) {
         match &self.alarm {
             None => self.segment.door_word().ring(self.kind),
-            Some(alarm) => self.segment.door_word().ring_with(self.kind, alarm),
+            Some(alarm) => self.segment.door_word().ring_with(self.kind, || alarm.raise()),
         }
     }
 }
@@ -339,23 +339,49 @@ impl Strangers {
     }
 }
 
+/// Raises the alarm of a peer that sleeps on descriptors (rule 6).
+pub type Raise = Arc<dyn Fn() + Send + Sync>;
+
 /// The ringing side of a peer's door.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Bell {
     segment: Arc<Segment>,
     kind: BarrierKind,
+    raise: Option<Raise>,
+}
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell")
+            .field("kind", &self.kind)
+            .field("raise", &self.raise.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Bell {
     /// The bell of the owner of `segment`, for a process whose barriers are of this `kind` ([`Door::kind`]).
     pub fn new(segment: &Arc<Segment>, kind: BarrierKind) -> Bell {
-        Bell { segment: segment.clone(), kind }
+        Bell { segment: segment.clone(), kind, raise: None }
+    }
+
+    /// The same for a peer that may sleep on descriptors.
+    #[must_use]
+    pub fn with_alarm(self, raise: Raise) -> Bell {
+        Bell { raise: Some(raise), ..self }
     }
 
     /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
     #[inline]
     pub fn ring(&self) {
-        self.segment.door_word().ring(self.kind);
+        self.segment.door_word().ring_with(self.kind, || self.raise());
+    }
+
+    #[cold]
+    fn raise(&self) {
+        if let Some(raise) = &self.raise {
+            raise();
+        }
     }
 }
 
@@ -396,6 +422,7 @@ mod tests {
             oversubscribed: false,
             asymmetric: false,
             sockets: false,
+            node: None,
             config: crate::segment::SegmentConfig::default(),
         };
         let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();

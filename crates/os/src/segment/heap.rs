@@ -211,6 +211,7 @@ mod tests {
             oversubscribed: false,
             asymmetric: false,
             sockets: false,
+            node: None,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
         })
         .unwrap()

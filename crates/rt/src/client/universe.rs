@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    fn given(&self, request: &Request) -> Answer<Vec<u8>> {
+    pub(super) fn given(&self, request: &Request) -> Answer<Vec<u8>> {
         match self.ask(self.number(), request)? {
             (Reply::Given, Some(fd)) => Ok(blob::read(fd)?),
             (other, _) => Err(unexpected(other)),

@@ -12,7 +12,7 @@ use crate::client::to_hex;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
 use crate::ports::{Going, Ticket};
-use crate::universe::{Parent, Spawn, decode_words};
+use crate::universe::{Parent, Spawn, decode_words, encode_words};
 
 /// How often each rank has been started, this time included.
 const INCARNATION: u32 = 1;
@@ -112,6 +112,18 @@ impl Launcher<'_> {
                     }
                 };
                 self.answer(rank, &reply, None);
+            }
+            Request::Alarm { rank: wanted } => {
+                let plug = self.members.get(wanted as usize).and_then(|member| member.plug.as_ref());
+                let reply = match plug {
+                    Some(_) => Reply::Alarm { rank: wanted },
+                    None => Reply::Refused { rank: wanted, reason: self.why_gone(wanted) },
+                };
+                self.answer(rank, &reply, plug.map(|plug| plug.alarm.as_fd()));
+            }
+            Request::Nodes { from } => {
+                let nodes = self.members.iter().skip(from as usize).map(|member| u64::from(member.node));
+                self.give(rank, &encode_words(&nodes.collect::<Vec<_>>()));
             }
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);

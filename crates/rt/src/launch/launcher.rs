@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::segment::RankState;
 use oxmpi_os::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -41,6 +42,8 @@ pub(super) struct Member {
     pub(super) lines: [Lines; 2],
     /// In a job over sockets.
     pub(super) plug: Option<Plug>,
+    /// On which of the job's nodes it is.
+    pub(super) node: u32,
     /// Which of the programs it runs that the launcher was started with, or for whose processes it was spawned.
     pub(super) app: usize,
 }
@@ -156,8 +159,19 @@ impl<'a> Launcher<'a> {
             });
         self.open_count += outputs.iter().flatten().count();
         let lines = [0, 1].map(|_| Lines::new(tag));
+        let node = rank.segment.boot().node.unwrap_or(0);
         let (rank, running) = (Some(rank), true);
-        self.members.push(Member { rank, relic: None, has_left: false, running, outputs, lines, plug, app });
+        self.members.push(Member {
+            rank,
+            relic: None,
+            has_left: false,
+            running,
+            outputs,
+            lines,
+            plug,
+            node,
+            app,
+        });
         listened
     }
 
@@ -406,11 +420,13 @@ impl<'a> Launcher<'a> {
     /// Tells all that run of a death, each in its own segment.
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
-        let running = self.members.iter().filter(|member| member.running);
-        for rank in running.filter_map(|member| member.rank.as_ref()) {
+        for member in self.members.iter().filter(|member| member.running) {
+            let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
             // The dead may have been about to wake it.
-            rank.segment.door_word().ring_after_death();
+            rank.segment
+                .door_word()
+                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use oxmpi_os::net::{self, Listener};
+use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass};
@@ -29,9 +30,10 @@ use crate::lost::LAUNCHER_VARIABLE;
 const SEGMENT_NUMBER: i32 = 62;
 /// The number that the control socket has in a rank.
 const CONTROL_NUMBER: i32 = 63;
-/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process. Over sockets there is one
-/// more.
+/// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
+/// Descriptors that the launcher keeps for a rank with sockets, beside those: the one that listens, the alarm.
+const PLUGS_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a rank whose output goes to files, beside those.
 const FILES_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a rank whose input it reads, beside those: both ends of a pipe at first.
@@ -76,6 +78,8 @@ pub(super) struct Started {
 /// How a rank over sockets is reached.
 #[derive(Debug)]
 pub(super) struct Plug {
+    /// What wakes it when it sleeps on descriptors.
+    pub(super) alarm: OwnedFd,
     /// Its listening socket, until the rank asks for it.
     pub(super) listener: Option<Listener>,
     /// Where that can be reached.
@@ -158,7 +162,7 @@ pub(super) fn draw_secret() -> Result<[u8; 32], LaunchError> {
 /// What the boot records of the first job have in common.
 fn first_boot(launch: &Launch, size: u32) -> Boot {
     let oversubscribed = is_oversubscribed(size);
-    let sockets = launch.params.rpi() == Transport::Tcp;
+    let sockets = has_sockets(&launch.params, size);
     Boot {
         job_id: RandomState::new().hash_one(std::process::id()),
         rank: 0,
@@ -171,6 +175,7 @@ fn first_boot(launch: &Launch, size: u32) -> Boot {
         // Over sockets nobody rings a bell in shared memory.
         asymmetric: !sockets && !oversubscribed && barrier::asymmetric_is_available(),
         sockets,
+        node: None,
         config: segment_config(&launch.params, oversubscribed),
     }
 }
@@ -191,7 +196,7 @@ impl Crew<'_> {
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
         let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
         for ((rank, app), made) in (0..).zip(apps).zip(segments) {
-            let env = environment(self.launch, app, rank, self.boot.size);
+            let env = environment(self.launch, app, (rank, self.boot.size), self.place(rank));
             let cpus = binding.mask(rank);
             let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
@@ -210,9 +215,20 @@ impl Crew<'_> {
         Ok(recruits)
     }
 
+    /// Where a rank of the job is. All processes of later jobs are where the first rank of the first is.
+    fn place(&self, rank: u32) -> Place {
+        let Boot { base, size, node, .. } = self.boot;
+        if base > 0 {
+            return Place { node, ..Place::of(rank, size, 1) };
+        }
+        Place::of(rank, size, nodes_of(&self.launch.params, size))
+    }
+
     fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
         let make = |(number, app)| {
-            let boot = Boot { rank: self.boot.base + number, local_rank: number, app, ..self.boot };
+            let Place { node, local_rank, local_size } = self.place(number);
+            let rank = self.boot.base + number;
+            let boot = Boot { rank, node, local_rank, local_size, app, ..self.boot };
             let fd = Segment::create(&boot)
                 .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
@@ -220,6 +236,39 @@ impl Crew<'_> {
         };
         let apps = (0..).zip(self.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
         (0..self.boot.size).zip(apps).map(make).collect()
+    }
+}
+
+/// Whether ranks get sockets: it is asked for, or they are spread over nodes.
+fn has_sockets(params: &Params, size: u32) -> bool {
+    params.rpi() == Transport::Tcp || nodes_of(params, size) > 1
+}
+
+/// The nodes over which so many ranks are spread.
+fn nodes_of(params: &Params, size: u32) -> u32 {
+    params.mpi_virtual_nodes().clamp(1, size.max(1))
+}
+
+/// Where a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// If there are several.
+    node: Option<u32>,
+    local_rank: u32,
+    local_size: u32,
+}
+
+impl Place {
+    /// Of a rank among `size`, of which each of the nodes has a block, as even as can be.
+    fn of(rank: u32, size: u32, nodes: u32) -> Place {
+        let [rank, size, nodes] = [rank, size, nodes].map(u64::from);
+        let node = ((rank + 1) * nodes - 1) / size;
+        let first = |node: u64| node * size / nodes;
+        Place {
+            node: (nodes > 1).then_some(node as u32),
+            local_rank: (rank - first(node)) as u32,
+            local_size: (first(node + 1) - first(node)) as u32,
+        }
     }
 }
 
@@ -239,7 +288,8 @@ fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
     let plug = |_| {
         let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
         let address = format!("{}%{}", listener.address().map_err(listen)?, chosen.name);
-        Ok(Plug { listener: Some(listener), address })
+        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
+        Ok(Plug { alarm, listener: Some(listener), address })
     };
     (0..size).map(plug).collect()
 }
@@ -310,7 +360,7 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
 }
 
 /// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
-fn environment(launch: &Launch, app: &App, rank: u32, size: u32) -> Vec<CString> {
+fn environment(launch: &Launch, app: &App, (rank, size): (u32, u32), place: Place) -> Vec<CString> {
     let mut env = base_environment(launch, app);
     if let Some(directory) = &app.directory {
         set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
@@ -319,7 +369,10 @@ fn environment(launch: &Launch, app: &App, rank: u32, size: u32) -> Vec<CString>
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
     set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
     for prefix in ["OXMPI", "OMPI"] {
-        for (name, value) in [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", rank), ("LOCAL_SIZE", size)] {
+        let Place { local_rank, local_size, .. } = place;
+        for (name, value) in
+            [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
+        {
             set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
         }
     }
@@ -345,8 +398,9 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
-    let over_sockets = launch.params.rpi() == Transport::Tcp;
-    let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + u64::from(over_sockets));
+    let over_sockets = has_sockets(&launch.params, size);
+    let plugs = if over_sockets { PLUGS_PER_RANK } else { 0 };
+    let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + plugs);
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
@@ -373,4 +427,31 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
 
 pub(super) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
     result.map_err(|e| LaunchError::Kernel(what, e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_spread_over_nodes_in_even_blocks() {
+        for size in 1..20 {
+            for nodes in 1..=size {
+                let places: Vec<_> = (0..size).map(|rank| Place::of(rank, size, nodes)).collect();
+                let node = |place: &Place| place.node.unwrap_or(0);
+                for node_number in 0..nodes {
+                    let here: Vec<_> = places.iter().filter(|place| node(place) == node_number).collect();
+                    assert!(
+                        [size / nodes, size.div_ceil(nodes)].contains(&(here.len() as u32)),
+                        "{places:?}"
+                    );
+                    for (at, place) in here.iter().enumerate() {
+                        assert_eq!((place.local_rank, place.local_size), (at as u32, here.len() as u32));
+                    }
+                }
+                assert!(places.is_sorted_by_key(node), "{places:?}");
+            }
+        }
+        assert_eq!(Place::of(0, 3, 1).node, None);
+    }
 }

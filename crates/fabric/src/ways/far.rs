@@ -1,0 +1,214 @@
+//! The sockets of a process, and which peers they are the way to.
+
+use crate::shm::Shm;
+use crate::tcp::Tcp;
+use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Traffic, Unreachable};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{ContextId, Envelope, Frame};
+
+/// Looks at the sockets are system calls, looks at shared memory are not: so many looks in vain at the one for each at the
+/// other, and while something comes from near more of them.
+const LOOKS_IN_VAIN: u32 = 4;
+const LOOKS: u32 = 64;
+
+/// Says on which nodes processes are: those from a number on, as many as there are by now.
+pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
+
+/// On which node each process is.
+pub struct Nodes {
+    own: u32,
+    /// By process number.
+    of: Vec<u32>,
+    ask: AskNodes,
+}
+
+impl Nodes {
+    /// Of a process on node `own`. `ask` is asked when a number is not known yet.
+    pub fn new(own: u32, ask: AskNodes) -> Nodes {
+        Nodes { own, of: Vec::new(), ask }
+    }
+
+    /// Whether a process is on another node. One that nobody knows counts so: it is the sockets that will say why it cannot
+    /// be reached.
+    #[inline]
+    fn is_far(&mut self, peer: u32) -> bool {
+        let at = peer as usize;
+        if at >= self.of.len() {
+            self.learn();
+        }
+        self.of.get(at) != Some(&self.own)
+    }
+
+    #[cold]
+    fn learn(&mut self) {
+        let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
+        self.of.extend((self.ask)(known));
+    }
+}
+
+/// The sockets of a process.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    pub(super) tcp: Tcp,
+    /// Of a job on several nodes. `None`: the sockets are the way to all peers.
+    nodes: Option<Nodes>,
+    looks: u32,
+    sent: Traffic,
+    received: Traffic,
+}
+
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").field("own", &self.own).field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+impl Sockets {
+    pub(super) fn new(tcp: Tcp, nodes: Option<Nodes>) -> Sockets {
+        Sockets { tcp, nodes, looks: 0, sent: Traffic::default(), received: Traffic::default() }
+    }
+
+    pub(super) fn nodes(&self) -> Option<&Nodes> {
+        self.nodes.as_ref()
+    }
+
+    /// Whether they are the way to this peer.
+    #[inline]
+    pub(super) fn reach(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().is_none_or(|nodes| nodes.is_far(peer))
+    }
+
+    /// Them, if they are the way to this peer.
+    #[inline]
+    pub(super) fn to(&mut self, peer: u32) -> Option<&mut Tcp> {
+        self.reach(peer).then_some(&mut self.tcp)
+    }
+
+    pub(super) fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let sent = self.tcp.send(to, message)?;
+        if self.nodes.is_some() && sent != Sent::Full {
+            match message.frame {
+                Frame::Eager { .. } | Frame::EagerSync { .. } => self.sent.add(message.body.len() as u64),
+                Frame::Rendezvous { length, .. } => self.sent.add(length),
+                _ => {}
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Whether they shall be looked at, besides shared memory, from where something `came` or not.
+    #[inline]
+    pub(super) fn is_look_due(&mut self, came: bool) -> bool {
+        self.looks += if came { 1 } else { LOOKS / LOOKS_IN_VAIN };
+        let is_due = self.looks >= LOOKS;
+        if is_due {
+            self.looks = 0;
+        }
+        is_due
+    }
+
+    pub(super) fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        let Sockets { tcp, received, nodes, .. } = self;
+        match (nodes, except) {
+            (Some(_), _) => tcp.poll(&mut Counting { sink, received }),
+            (None, None) => tcp.poll(sink),
+            (None, Some(peer)) => tcp.poll_except(peer, sink),
+        }
+    }
+
+    /// What they say of themselves, and shared memory if that is used as well.
+    pub(super) fn counts(&mut self, shm: &mut Shm) -> Counts {
+        let tcp = self.tcp.counts();
+        if self.nodes.is_none() {
+            // The inbox, rings and pool are there, and nobody uses them.
+            return tcp;
+        }
+        Counts {
+            ways: InUse::Both,
+            far_sent: self.sent,
+            far_received: self.received,
+            connections: tcp.connections,
+            connections_made: tcp.connections_made,
+            connections_remade: tcp.connections_remade,
+            ..shm.counts()
+        }
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Counts what comes over sockets.
+struct Counting<'a, S> {
+    sink: &'a mut S,
+    received: &'a mut Traffic,
+}
+
+impl<S: Sink> Sink for Counting<'_, S> {
+    fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        self.received.add(total as u64);
+        self.sink.eager(from, sequence, envelope, total, first);
+    }
+
+    fn eager_sync(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        total: usize,
+        first: Bytes<'_>,
+    ) {
+        self.received.add(total as u64);
+        self.sink.eager_sync(from, sequence, envelope, request, total, first);
+    }
+
+    fn rendezvous(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        envelope: Envelope,
+        request: u64,
+        length: u64,
+        address: u64,
+    ) {
+        self.received.add(length);
+        self.sink.rendezvous(from, sequence, envelope, request, length, address);
+    }
+
+    fn sync_ack(&mut self, from: u32, request: u64) {
+        self.sink.sync_ack(from, request);
+    }
+
+    fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64) {
+        self.sink.pull(from, request, receiver, length, share);
+    }
+
+    fn fin(&mut self, from: u32, request: u64) {
+        self.sink.fin(from, request);
+    }
+
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
+        self.sink.data(from, receiver, offset, total, first);
+    }
+
+    fn learn(&mut self, from: u32, id: ContextId, index: u32) {
+        self.sink.learn(from, id, index);
+    }
+
+    fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
+        self.sink.more(from, offset, part);
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.sink.sent(token);
+    }
+
+    fn lost(&mut self, peer: u32) {
+        self.sink.lost(peer);
+    }
+}
