@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_os::{cpus, host, spawn};
-use oxmpi_param::{Found, Params, Source};
+use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
@@ -112,6 +112,7 @@ fn serve_singleton() -> Result<i32, Stop> {
     let launch = Launch {
         apps: vec![app],
         env: environment_of(&found.params),
+        transport: found.params.rpi(),
         params: found.params,
         tag_output: false,
         output_files: None,
@@ -145,10 +146,12 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     }
     let mut env = options.env.clone();
     env.extend(environment_of(&params));
+    let transport = transport(&params, size)?;
     Ok(Launch {
         apps,
         env,
         params,
+        transport,
         tag_output: options.tag_output,
         output_files: options.output_files.clone(),
         stdin: options.stdin,
@@ -161,6 +164,18 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
         find_program,
         call_name,
     })
+}
+
+/// Selects the way of messages. Whether there is a network is only looked at if it is needed.
+fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
+    let mut job = Job { ranks: Some(ranks), ..Job::default() };
+    let wrong = |error: SelectError| stop(USAGE, error);
+    let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
+    job.no_sockets = match chosen {
+        Transport::Tcp => launch::network(params).err().map(|error| error.to_string()),
+        Transport::Shm => None,
+    };
+    Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }
 
 /// Finds a program that a process of the job wants to spawn.

@@ -76,7 +76,7 @@ fn info_lists_what_tools_can_see() {
 #[test]
 fn info_says_value_source_type_and_level_of_each_parameter() {
     let home = Home::new("info", "wait_yields = 3\nrpi_ssi_tcp_short = 16k\n");
-    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_btl", "^openib")];
+    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_osc", "rdma")];
     let (code, out, err) = home.run(&["info", "--json"], &env);
     assert_eq!((code, err.as_str()), (0, ""));
     let facts = json(&out);
@@ -99,8 +99,8 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     for key in ["type", "default", "accepted", "level", "change", "help"] {
         assert!(!param("rpi_tcp_sockbuf")[key].is_null(), "{key}");
     }
-    assert_eq!(facts["transport"]["chosen"], "tcp");
-    assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_btl");
+    assert_eq!(facts["selection"]["rpi"], "tcp");
+    assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_osc");
     assert!(
         facts["missing"].as_array().unwrap().iter().all(|name| name.as_str().unwrap().starts_with("MPI_"))
     );
@@ -112,11 +112,14 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     );
     let (_, out, _) = home.run(&["info", "--select"], &env);
     assert!(
-        out.contains("tcp   priority  20, chosen: asked for by environment variable OXMPI_MCA_rpi"),
+        out.contains(
+            "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
+        ) && out.contains("  rpi tcp, coll tuned, MPI_THREAD_SINGLE\n")
+            && out.contains("\n  8. "),
         "{out}"
     );
     let (_, out, _) = home.run(&["info", "--params"], &env);
-    assert!(out.contains("  OMPI_MCA_btl: it is Open MPI's; here 'rpi' says"), "{out}");
+    assert!(out.contains("  OMPI_MCA_osc: it is Open MPI's; one-sided"), "{out}");
 }
 
 #[test]
@@ -132,8 +135,8 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
         "{err}"
     );
     assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
-    let (code, _, err) = home.run(&["info", "--param", "pml"], &[]);
-    assert!(code == 2 && err.contains("'--mca rpi shm'"), "{err}");
+    let (code, _, err) = home.run(&["info", "--param", "osc_rdma"], &[]);
+    assert!(code == 2 && err.contains("one-sided communication has no parameters"), "{err}");
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn ranks_get_what_files_and_the_command_line_say_and_read_no_file_themselves() {
 fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     let home = Home::new("stop", "wait_yields = 3\nnonsense\n");
     let (code, out, err) =
-        home.run(&["mpirun", "--mca", "btl", "tcp", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
+        home.run(&["mpirun", "--mca", "osc", "rdma", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
     assert_eq!((code, out.as_str()), (2, ""));
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(
@@ -163,13 +166,13 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         )
     );
     assert!(
-        lines[2].starts_with("mpirun: --mca btl tcp: there is no parameter 'btl' (it is Open MPI's;"),
+        lines[2].starts_with("mpirun: --mca osc rdma: there is no parameter 'osc' (it is Open MPI's;"),
         "{err}"
     );
     assert_eq!(lines.len(), 3, "{err}");
 
     let home = Home::new("foreign", "");
-    let env = [("OMPI_MCA_btl", "tcp"), ("OMPI_MCA_wait_yield", "1"), ("OMPI_MCA_pml", "ucx")];
+    let env = [("OMPI_MCA_osc", "rdma"), ("OMPI_MCA_wait_yield", "1"), ("OMPI_MCA_pml", "^ucx")];
     let (code, _, err) = home.run(&["mpirun", "true"], &env);
     assert_eq!(code, 0);
     assert_eq!(err.lines().count(), 1, "{err}");
@@ -177,6 +180,55 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         err.contains("warning") && err.contains("OMPI_MCA_wait_yield") && err.contains("'wait_yields'"),
         "{err}"
     );
+}
+
+/// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.
+#[test]
+fn transports_are_selected_in_the_words_of_open_mpi() {
+    let home = Home::new("words", "");
+    let selected = |env: &[(&str, &str)]| {
+        let (code, out, err) = home.run(&["info", "--select", "--json"], env);
+        (code, json(&out)["selection"].clone(), err)
+    };
+    for (env, rpi) in [
+        (&[("OMPI_MCA_btl", "self,tcp")][..], "tcp"),
+        (&[("OXMPI_MCA_btl", "self,vader"), ("OMPI_MCA_btl", "self,tcp")], "shm"),
+        (&[("OMPI_MCA_pml", "ob1"), ("OXMPI_MCA_btl", "^sm")], "tcp"),
+    ] {
+        let (code, selection, err) = selected(env);
+        assert_eq!((code, &selection["rpi"], err.as_str()), (0, &rpi.into(), ""), "{env:?}");
+        assert_eq!(selection["steps"].as_array().unwrap().len(), 8);
+    }
+    let (code, selection, err) = selected(&[("OMPI_MPI_THREAD_LEVEL", "3")]);
+    assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
+    let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
+    assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
+    let env = [("OMPI_MCA_btl", "self,sm")];
+    let (code, out, err) = home.run(&["mpirun", "-n", "2", "--mca", "rpi", "tcp", "true"], &env);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(
+        err,
+        "mpirun: parameter 'rpi' asks for 'tcp' (from --mca rpi tcp), but parameter 'btl' is 'self,sm' (from environment \
+         variable OMPI_MCA_btl), which leaves it out: leave out one of the two\n"
+    );
+    for (args, text) in [
+        (["--mca", "btl", "sm,tcp"], "leaves out 'self'"),
+        (["--mca", "mtl", "ofi"], "no MTL yet"),
+        (["--mca", "pml", "cm"], "needs an MTL"),
+        (["--mca", "rpi", "gm"], "this transport of the guide is not there yet"),
+        (["--mca", "btl", "self"], "add 'sm' or 'tcp'"),
+    ] {
+        let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);
+        assert!(code == 2 && err.contains(text), "{args:?}: {err}");
+    }
+    // No network for sockets: shared memory, unless sockets are all that is left.
+    let nowhere = ["--mca", "btl_tcp_if_include", "nowhere0"];
+    let prefers = ["--mca", "rpi_tcp_priority", "99", "true"];
+    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &prefers].concat(), &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let asks = ["--mca", "btl", "self,tcp", "true"];
+    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &asks].concat(), &[]);
+    assert!(code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"), "{err}");
 }
 
 /// A program that was not started by `mpirun` reads files itself, that of its installation among them.

@@ -36,14 +36,14 @@ mod load;
 pub mod nearest;
 mod parse;
 pub mod registry;
-mod select;
+pub mod select;
 mod source;
 pub mod tuned;
 
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, Unit};
 pub use registry::{Change, InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
-pub use select::{Candidate, Selection};
+pub use select::{Decision, Job, SelectError, ThreadLevel};
 pub use source::{Place, Source};
 
 use std::ffi::OsStr;

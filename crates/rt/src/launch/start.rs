@@ -158,7 +158,7 @@ pub(super) fn draw_secret() -> Result<[u8; 32], LaunchError> {
 /// What the boot records of the first job have in common.
 fn first_boot(launch: &Launch, size: u32) -> Boot {
     let oversubscribed = is_oversubscribed(size);
-    let sockets = launch.params.rpi() == Transport::Tcp;
+    let sockets = launch.transport == Transport::Tcp;
     Boot {
         job_id: RandomState::new().hash_one(std::process::id()),
         rank: 0,
@@ -231,10 +231,19 @@ struct Hands<'a> {
     cpus: Option<&'a [u64]>,
 }
 
-/// Sockets that listen, for `size` ranks.
-fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
+/// The network that the sockets of a job use.
+///
+/// # Errors
+/// There is none, or parameters leave none.
+pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
     let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
     let chosen = interfaces::choose(&there, params.btl_tcp_if_include(), params.btl_tcp_if_exclude(), true)?;
+    Ok(chosen.clone())
+}
+
+/// Sockets that listen, for `size` ranks.
+fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
+    let chosen = network(params)?;
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
     let plug = |_| {
         let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
@@ -345,7 +354,7 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
-    let over_sockets = launch.params.rpi() == Transport::Tcp;
+    let over_sockets = launch.transport == Transport::Tcp;
     let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + u64::from(over_sockets));
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
