@@ -34,6 +34,7 @@ oxmpi info: what this installation is
 
 Parameters are set by, strongest first:
   mpirun --mca NAME VALUE            (also -ssi, --gmca)
+  mpirun --tune FILE, --am FILE      lines NAME = VALUE, '--mca NAME VALUE', '-x NAME=VALUE'
   OXMPI_MCA_NAME=VALUE               in the environment
   OMPI_MCA_NAME=VALUE                in the environment, for names that OxMPI knows
   ~/.oxmpi/mca-params.conf           lines of the form NAME = VALUE

@@ -131,7 +131,7 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
     assert_eq!(json(&out)["parameters"][0]["value"], 3);
     assert_eq!(json(&out)["errors"].as_array().unwrap().len(), 2);
     assert!(
-        err.contains(&format!("file {}:2: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
+        err.contains(&format!("file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
         "{err}"
     );
     assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
@@ -158,7 +158,7 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(
         lines[0],
-        format!("mpirun: file {}:2: the line is not of the form 'NAME = VALUE'", home.file())
+        format!("mpirun: file {}:2:1: the line is not of the form 'NAME = VALUE'", home.file())
     );
     assert!(
         lines[1].contains(
@@ -229,6 +229,78 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     let asks = ["--mca", "btl", "self,tcp", "true"];
     let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &asks].concat(), &[]);
     assert!(code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"), "{err}");
+}
+
+/// From the strongest to the weakest: --mca, --tune, --am, OXMPI_MCA_, OMPI_MCA_, the user's file.
+#[test]
+fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
+    let all = |value: u32| {
+        let names = [
+            "wait_spin_us",
+            "wait_yield_us",
+            "wait_slow_yield_us",
+            "wait_yields",
+            "wait_sleeping",
+            "shm_ring_after",
+        ];
+        names[value as usize - 1..].iter().map(|name| format!("{name} = {value}\n")).collect::<String>()
+    };
+    let home =
+        Home::new("sets", &all(6).replace("shm_ring_after = 6", "shm_ring_after = 6\nwait_spin_us = 6"));
+    let sets = home.0.join(".oxmpi/amca-param-sets");
+    std::fs::create_dir_all(&sets).unwrap();
+    std::fs::write(sets.join("strong"), "--mca wait_yield_us 2 -x NOTE='of the set' -x OTHER=set\n").unwrap();
+    std::fs::write(sets.join("weak"), all(3) + "wait_yield_us = 3\nwait_spin_us = 3\n-x NOTE=weak\n")
+        .unwrap();
+    let values = "wait_spin_us wait_yield_us wait_slow_yield_us wait_yields wait_sleeping shm_ring_after";
+    let script: String = values.split(' ').map(|name| format!("$OXMPI_MCA_{name} ")).collect();
+    let script = format!("echo {script}$NOTE, $OTHER");
+    let env = [
+        ("OXMPI_MCA_wait_yields", "4"),
+        ("OXMPI_MCA_wait_slow_yield_us", "4"),
+        ("OMPI_MCA_wait_sleeping", "5"),
+        ("OMPI_MCA_wait_yields", "5"),
+    ];
+    let files = [
+        "mpirun",
+        "-n",
+        "1",
+        "--am",
+        "weak",
+        "--tune",
+        "strong",
+        "--mca",
+        "wait_spin_us",
+        "1",
+        "-x",
+        "OTHER=line",
+    ];
+    let (code, out, err) = home.run(&[&files[..], &["sh", "-c", &script]].concat(), &env);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "1 2 3 3 3 3 of the set, line\n", ""));
+
+    // The first file of a list is the strongest.
+    std::fs::write(sets.join("last"), "wait_yield_us = 9\nwait_yields = 9\n").unwrap();
+    let files = ["mpirun", "-n", "1", "--tune", "strong,last", "sh", "-c", &script];
+    let (_, out, _) = home.run(&files, &env);
+    assert_eq!(out, "6 2 4 9 5 6 of the set, set\n");
+
+    let (code, _, err) = home.run(&["mpirun", "--am", "nowhere", "--tune", "./none", "true"], &[]);
+    assert_eq!(code, 2);
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(lines[0], "mpirun: parameter file ./none: there is no such file");
+    assert!(
+        lines[1].starts_with("mpirun: parameter file nowhere: there is no such file; looked for nowhere, "),
+        "{err}"
+    );
+    std::fs::write(sets.join("bad"), "\nwait_yields = 3 --mca\n-x A=1 -np 3\n").unwrap();
+    let (code, _, err) = home.run(&["mpirun", "--tune", "bad", "true"], &[]);
+    let path = sets.join("bad").display().to_string();
+    let number = "parameter 'wait_yields': '3 --mca' is not a number from 0 to 1000000";
+    let option = "this is none of the options that can stand here: '--mca NAME VALUE' (also -ssi, -gmca) and '-x NAME=VALUE'";
+    assert_eq!(
+        (code, err),
+        (2, format!("mpirun: file {path}:2:15: {number}\nmpirun: file {path}:3:8: {option}\n"))
+    );
 }
 
 /// A program that was not started by `mpirun` reads files itself, that of its installation among them.

@@ -62,7 +62,7 @@ pub enum ParamError {
         error: String,
     },
     /// One of the above, with where it stands.
-    #[error("{from}: {error}")]
+    #[error("{}: {error}", from.position())]
     At {
         /// Where.
         from: Source,

@@ -46,8 +46,10 @@ pub(crate) struct Options {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherit: Inherit,
     pub(crate) mca: Vec<Setting>,
-    /// Parameter files.
+    /// Files of `--tune`, the strongest first.
     pub(crate) tune: Vec<PathBuf>,
+    /// Files of `--am`, the strongest first.
+    pub(crate) am: Vec<PathBuf>,
     bind_to: Option<Target>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
@@ -125,6 +127,7 @@ impl Default for Options {
             inherit: Inherit::All,
             mca: Vec::new(),
             tune: Vec::new(),
+            am: Vec::new(),
             bind_to: None,
             cores_each: None,
         }
@@ -414,7 +417,8 @@ impl Reader {
                 name: "mpi_initial_errhandler".into(),
                 value: given.shown(0),
             }),
-            Id::Tune => options.tune.extend(given.shown(0).split(',').map(PathBuf::from)),
+            Id::Tune => options.tune.extend(files(&given.shown(0), &[','])),
+            Id::Am => options.am.extend(files(&given.shown(0), &[',', ':'])),
             _ => {} // what is done anyway; the others were taken before
         }
         Ok(())
@@ -433,6 +437,11 @@ impl Reader {
         self.from_file = true;
         if self.words.is_empty() { Err(given.wrong("it names no program")) } else { Ok(()) }
     }
+}
+
+/// The files of a list.
+fn files<'t>(text: &'t str, separators: &'t [char]) -> impl Iterator<Item = PathBuf> + 't {
+    text.split(separators).filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 fn fault_tolerance(given: &Given, value: &str) -> Setting {

@@ -114,8 +114,8 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
     assert_eq!(
         all,
         [
-            format!("file {path}:3: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)"),
-            format!("file {path}:4: the line is not of the form 'NAME = VALUE'"),
+            format!("file {path}:3:7: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)"),
+            format!("file {path}:4:1: the line is not of the form 'NAME = VALUE'"),
         ]
     );
     assert_eq!(found.params.wait_spin_us(), 2, "the right lines count");

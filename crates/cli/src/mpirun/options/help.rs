@@ -83,8 +83,11 @@ Several jobs at the same time on one host: --bind-to none, or taskset for each, 
         heading: "Parameters",
         text: "\
 A value comes from, strongest first: --mca (-ssi and --gmca are the same; for the whole job, wherever it stands),
---tune, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf, PREFIX/etc/oxmpi-mca-params.conf,
-the default. Files have lines of the form NAME = VALUE. OXMPI_PARAM_FILES names other files or is 'none'.
+--tune, --am, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf,
+PREFIX/etc/oxmpi-mca-params.conf, the default. Files have lines of the form NAME = VALUE; those of --tune and --am may
+have lines of '--mca NAME VALUE' and '-x NAME=VALUE' as well. The first of several files is the strongest, and one
+without a '/' in its name is looked for here, in ~/.oxmpi/amca-param-sets and in PREFIX/share/oxmpi/amca-param-sets.
+OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
 'oxmpi info --params' shows all values and where they come from.
 ",
     },

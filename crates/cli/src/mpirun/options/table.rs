@@ -36,6 +36,7 @@ pub(super) enum Id {
     GoOn,
     Mca,
     InitialErrhandler,
+    Am,
     Tune,
     NotYet,
     Help,
@@ -202,10 +203,11 @@ pub(super) const SPECS: &[Spec] = &[
     spec(
         Id::Tune,
         Parameters,
-        &["--tune", "-am"],
+        &["--tune"],
         &["FILE,..."],
-        "read parameters from files, as from the command line",
+        "read parameters (--mca) and variables (-x) from files",
     ),
+    spec(Id::Am, Parameters, &["-am"], &["FILE,..."], "the same, weaker than those of --tune"),
     spec(
         Id::Timeout,
         End,

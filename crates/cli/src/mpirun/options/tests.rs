@@ -92,7 +92,9 @@ fn a_parameter_takes_two_words() {
         value: "mpi_errors_return".into(),
     };
     assert_eq!(run("-initial-errhandler mpi_errors_return a").unwrap().mca, [handler]);
-    assert_eq!(run("--tune a,b -am c d").unwrap().tune, ["a", "b", "c"].map(PathBuf::from));
+    let options = run("--tune a,b -am c:d,e --tune f g").unwrap();
+    assert_eq!(options.tune, ["a", "b", "f"].map(PathBuf::from));
+    assert_eq!(options.am, ["c", "d", "e"].map(PathBuf::from));
 }
 
 #[test]
