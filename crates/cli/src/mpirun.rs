@@ -14,6 +14,7 @@ use oxmpi_os::{cpus, host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
@@ -116,6 +117,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         apps: vec![app],
         env: environment_of(&found.params),
         transport: found.params.rpi(),
+        hostmap: Hostmap::load(&found.params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params: found.params,
         tag_output: false,
         output_files: None,
@@ -153,6 +155,7 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     Ok(Launch {
         apps,
         env,
+        hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params,
         transport,
         tag_output: options.tag_output,

@@ -1,10 +1,15 @@
 //! Parameters on their way from files, environment and command line to `mpirun`, the ranks, and `oxmpi info`.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use support::{installed, root};
 
 /// A home directory of a test's own, removed at its end.
 struct Home(PathBuf);
@@ -303,6 +308,37 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     );
 }
 
+/// What ranks tell each other as their address is what the file says, or the job does not start.
+#[test]
+fn hosts_tell_the_address_of_the_hostmap() {
+    let home = Home::new("hostmap", "");
+    let (map, bad) = (home.0.join("map").display().to_string(), home.0.join("bad").display().to_string());
+    std::fs::write(&map, "127.0.0.1 127.0.0.2 # another address of this host\n").unwrap();
+    std::fs::write(&bad, "# wrong\n127.0.0.1 localhostt.invalid\n").unwrap();
+    let listening = "grep -c '^ *[0-9]*: 0200007F:[0-9A-F]* 00000000:0000 0A' /proc/net/tcp";
+    let job = |file: &str, program: &[&str]| {
+        let options =
+            ["mpirun", "-n", "2", "--timeout", "50", "--mca", "rpi", "tcp", "--mca", "mpi_hostmap", file];
+        home.run(&[&options[..], program].concat(), &[])
+    };
+    let (code, out, _) = job(&map, &["sh", "-c", listening]);
+    assert!(code == 0 && out.lines().all(|line| line != "0"), "{out}");
+    let to = home.0.join("basic").display().to_string();
+    let mut mpicc = Command::new(installed("mpicc"));
+    assert_eq!(finish(mpicc.arg(root().join("tests/c/p2p_basic.c")).arg("-o").arg(&to)).0, 0);
+    for file in [map.as_str(), "none", ""] {
+        let (code, _, err) = job(file, &[&to]);
+        assert_eq!((code, err.as_str()), (0, ""), "{file}");
+    }
+    for (file, text) in [
+        (bad.as_str(), format!("file {bad}:2:11: 'localhostt.invalid' is no address")),
+        ("/nowhere/map", "/nowhere/map: there is no such file ('none' reads none)".to_string()),
+    ] {
+        let (code, _, err) = home.run(&["mpirun", "--mca", "mpi_hostmap", file, "true"], &[]);
+        assert!(code == 2 && err.starts_with(&format!("mpirun: parameter 'mpi_hostmap': {text}")), "{err}");
+    }
+}
+
 /// A program that was not started by `mpirun` reads files itself, that of its installation among them.
 #[test]
 fn a_program_alone_reads_the_files_itself() {
@@ -335,6 +371,6 @@ fn a_program_alone_reads_the_files_itself() {
     std::fs::write(&system, "wait_spin_us = 2\nrpi = carrier_pigeon\n").unwrap();
     let (code, _, err) = alone();
     let wanted =
-        format!("file {}:2: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
+        format!("file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
     assert!(code != 0 && err.contains(&wanted), "{code} {err}");
 }

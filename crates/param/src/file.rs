@@ -150,13 +150,15 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// Numbers, names and values; of what is wrong, the column.
-    fn all(text: &str) -> Vec<(usize, Result<(String, String), Wrong>)> {
+    /// A line's number, its name and value or what is wrong.
+    type Said = (usize, Result<(String, String), Wrong>);
+
+    fn all(text: &str) -> Vec<Said> {
         let said = |one: Assignment<'_>| (one.name.into_owned(), one.value.into_owned());
         lines(text.as_bytes()).map(|(number, one)| (number, one.map(said))).collect()
     }
 
-    fn is(number: usize, name: &str, value: &str) -> (usize, Result<(String, String), Wrong>) {
+    fn is(number: usize, name: &str, value: &str) -> Said {
         (number, Ok((name.into(), value.into())))
     }
 

@@ -24,7 +24,6 @@ const FAMILIES: &[(&str, &str)] = &[
     ("rpi_lamd", NO_MODULE),
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
-    ("mpi_hostmap", "addresses cannot be mapped yet; btl_tcp_if_include chooses networks"),
     (
         "coll",
         "algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \

@@ -402,6 +402,11 @@ parameters! {
         help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
                MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
     }
+    mpi_hostmap: text {
+        default: "", aliases: [], level: User,
+        help: "A file that says which address a host tells its peers in jobs over sockets, in lines 'HOST ADDRESS'. Empty: \
+               PREFIX/etc/oxmpi-hostmap.conf, if there is one; 'none': no file.",
+    }
     mpi_initial_errhandler: by_hand {
         unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
         default: 0, limits: 0..=2, power_of_two: false,
@@ -635,6 +640,7 @@ mod tests {
         assert_eq!(params.single_copy(), SingleCopy::Off);
         assert!(params.mpi_param_check() && params.mpi_ft_enable());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
+        assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert!(params.mpi_show_select());
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");

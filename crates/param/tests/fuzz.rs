@@ -112,7 +112,7 @@ fn any_file_is_read(random: &mut Random) {
 /// The same for a file of the command line, in which a line may say several things.
 fn any_profile_is_read(random: &mut Random) {
     let bytes = random_file(random);
-    let own = |name: &str| (name.len() % 2 == 0).then(|| "x".to_string());
+    let own = |name: &str| name.len().is_multiple_of(2).then(|| "x".to_string());
     let profile = Profile::of(Path::new("/f"), &bytes);
     let mut found = Found::default();
     found.read_profile(&profile, own);

@@ -38,6 +38,7 @@ pub use self::start::network;
 use self::binding::Binding;
 use self::files::Files;
 use self::launcher::Launcher;
+use crate::hostmap::Hostmap;
 use crate::interfaces::InterfaceError;
 
 /// Ranks that one launcher starts at most.
@@ -71,6 +72,8 @@ pub struct Launch {
     pub params: Params,
     /// The way that messages take, as it was selected.
     pub transport: Transport,
+    /// Which addresses are told to peers in place of others.
+    pub hostmap: Hostmap,
     /// Whether each line of output gets its rank in front.
     pub tag_output: bool,
     /// Files that get the output of the ranks.

@@ -29,11 +29,11 @@ pub enum SelectError {
         /// The transport.
         asked: &'static str,
         /// Who asks for it.
-        from: Source,
+        from: String,
         /// The list that leaves it out.
         list: String,
         /// Where that comes from.
-        list_from: Source,
+        list_from: String,
     },
     /// Nothing is left.
     #[error(transparent)]
@@ -215,9 +215,9 @@ impl Ask {
         if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left[*asked as usize]) {
             return Err(SelectError::Contradiction {
                 asked: asked.name(),
-                from: from.clone(),
+                from: from.to_string(),
                 list: btl.value.into(),
-                list_from: btl.from.clone(),
+                list_from: btl.from.to_string(),
             });
         }
         if left == [false, false] {

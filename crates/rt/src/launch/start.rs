@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use oxmpi_os::net::{self, Listener};
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
-use oxmpi_os::{barrier, fdpass};
+use oxmpi_os::{barrier, fdpass, host};
 use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -187,7 +188,7 @@ impl Crew<'_> {
     ) -> Result<Recruits, LaunchError> {
         // All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
         let segments = self.make_segments()?;
-        let plugs = if self.boot.sockets { plugs(&self.launch.params, self.boot.size)? } else { Vec::new() };
+        let plugs = if self.boot.sockets { plugs(self.launch, self.boot.size)? } else { Vec::new() };
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
         let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
         for ((rank, app), made) in (0..).zip(apps).zip(segments) {
@@ -242,12 +243,17 @@ pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
 }
 
 /// Sockets that listen, for `size` ranks.
-fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
-    let chosen = network(params)?;
+fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+    let chosen = network(&launch.params)?;
+    let told = launch.hostmap.told(&host::name(), chosen.address);
+    // Where it is this host's own; else something between the hosts translates it.
+    let own = if net::is_own(told) { told } else { chosen.address };
+    let buffers = socket_buffers(&launch.params);
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
     let plug = |_| {
-        let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
-        let address = format!("{}%{}", listener.address().map_err(listen)?, chosen.name);
+        let listener = Listener::bind(own, Some(buffers)).map_err(listen)?;
+        let port = listener.address().map_err(listen)?.port();
+        let address = format!("{}%{}", SocketAddr::new(told, port), chosen.name);
         Ok(Plug { listener: Some(listener), address })
     };
     (0..size).map(plug).collect()
