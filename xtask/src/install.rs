@@ -1,7 +1,8 @@
 //! `cargo xtask install`: builds and lays out an installation.
 //!
 //! ```text
-//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC are links to it
+//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC,
+//!                               ompi_info and laminfo are links to it
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
 //! lib/pkgconfig/oxmpi.pc        the same for pkg-config
 //! include/mpi.h                 generated from the tables of crates/abi
@@ -18,7 +19,8 @@ use std::path::{Path, PathBuf};
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 6] = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+const PROGRAM_LINKS: [&str; 8] =
+    ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
 /// The soname of the library, which programs ask for.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];

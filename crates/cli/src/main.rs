@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
+//! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
@@ -13,6 +14,7 @@ mod collectives;
 mod explain;
 mod info;
 mod mpirun;
+mod ompi_info;
 mod prefix;
 mod wrapper;
 
@@ -40,7 +42,7 @@ fn main() {
     if !args.is_empty() {
         args.remove(0);
     }
-    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
@@ -50,6 +52,7 @@ fn main() {
     exit(match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
+        None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
         None => oxmpi(&args),
     })
 }

@@ -84,7 +84,14 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     if !options.quiet {
         warn(&found);
     }
-    let launch = launch(&options, found.params)?;
+    let mut launch = launch(&options, found.params)?;
+    if options.no_wait {
+        if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
+            return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
+        }
+        launch.stdin = Stdin::None;
+        spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
+    }
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } => stop(NOT_EXECUTABLE, error),
         _ => stop(1, error),

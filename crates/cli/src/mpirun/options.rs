@@ -50,6 +50,8 @@ pub(crate) struct Options {
     pub(crate) tune: Vec<PathBuf>,
     /// Files of `--am`, the strongest first.
     pub(crate) am: Vec<PathBuf>,
+    /// Whether the shell gets its prompt back at once.
+    pub(crate) no_wait: bool,
     bind_to: Option<Target>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
@@ -128,6 +130,7 @@ impl Default for Options {
             mca: Vec::new(),
             tune: Vec::new(),
             am: Vec::new(),
+            no_wait: false,
             bind_to: None,
             cores_each: None,
         }
@@ -411,6 +414,7 @@ impl Reader {
                 };
                 options.mca.push(fault_tolerance(given, value));
             }
+            Id::NoWait => options.no_wait = true,
             Id::GoOn => options.mca.push(fault_tolerance(given, "1")),
             Id::InitialErrhandler => options.mca.push(Setting {
                 option: given.name.clone(),

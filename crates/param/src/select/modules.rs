@@ -62,9 +62,8 @@ impl Decision {
     }
 }
 
-/// The rows for a job.
-fn rows(params: &Params, job: &Job) -> Result<Vec<Row>, SelectError> {
-    let ask = Ask::of(params, job)?;
+/// The rows for a job of which this is asked.
+fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
     let transports = TRANSPORTS.iter().map(|fixed| Row {
         framework: Framework::Rpi,
         name: fixed.transport.name(),
@@ -85,7 +84,7 @@ fn rows(params: &Params, job: &Job) -> Result<Vec<Row>, SelectError> {
         left_out: None,
         unavailable: None,
     };
-    Ok(transports.chain([tuned]).collect())
+    transports.chain([tuned]).collect()
 }
 
 impl Params {
@@ -100,7 +99,13 @@ impl Params {
             Some((level, variable)) => (level, format!("environment variable {variable}")),
             None => (level, "as the program asks".to_string()),
         };
-        Ok(decide(&rows(self, job)?, &Wish { level, by, cr: None })?)
+        let ask = Ask::of(self, job)?;
+        Ok(decide(&rows(self, job, &ask), &Wish { level, by, cr: None })?)
+    }
+
+    /// All modules, whatever is asked for.
+    pub fn modules(&self, job: &Job) -> Vec<Row> {
+        rows(self, job, &Ask::default())
     }
 
     /// The way that the messages of a job take, as far as parameters alone say it; shared memory if they make no sense, which

@@ -102,7 +102,7 @@ const MTL: &[Known] = &[
 ];
 
 /// What the parameters ask for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ask {
     rpi: Option<(Transport, Source)>,
     /// Whether a list leaves each transport, and who says so.

@@ -126,7 +126,7 @@ fn what_we_do_anyway_is_accepted_and_what_we_cannot_is_not() {
     assert!(error("--map-by numa a").contains("cannot be placed so yet"));
     assert!(error("--map-by slot:PE=0 a").contains("not a number of cores"));
     assert!(error("--map-by slot:SPAN a").contains("'span' is none of PE=N"));
-    assert!(error("-nw a").contains("-nw: not to wait for the job: not there yet"));
+    assert!(run("-nw a").unwrap().no_wait && !run("a").unwrap().no_wait);
 }
 
 #[test]
