@@ -16,7 +16,7 @@ use crate::prefix;
 /// The functions that the C library does not have yet, found in its sources when this program was built.
 const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 oxmpi info: what this installation is
 
   oxmpi info               version, directory, interface

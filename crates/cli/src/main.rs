@@ -15,6 +15,7 @@ mod explain;
 mod info;
 mod mpirun;
 mod ompi_info;
+mod pages;
 mod prefix;
 mod wrapper;
 
@@ -32,6 +33,8 @@ oxmpi: an MPI library and launcher
   mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
+  oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
 ";
 
@@ -69,8 +72,21 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
         ["explain", ..] => return explain::main(&args[1..]),
+        ["man", ..] => return pages::man(&args[1..]),
+        ["completions", ..] => return pages::completions(&args[1..]),
         [wrong, ..] => {
-            let known = ["info", "explain", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+            let known = [
+                "info",
+                "explain",
+                "man",
+                "completions",
+                "mpirun",
+                "mpiexec",
+                "mpicc",
+                "mpicxx",
+                "--help",
+                "--version",
+            ];
             let hint = oxmpi_param::nearest::nearest(wrong, known);
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");

@@ -18,6 +18,7 @@ use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
 

@@ -13,7 +13,7 @@ use crate::prefix;
 /// The names that this answers to.
 pub(crate) const NAMES: [&str; 2] = ["ompi_info", "laminfo"];
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 ompi_info, laminfo: what this installation of OxMPI is, in the words of Open MPI and LAM/MPI
 
   ompi_info                                version, directory, modules

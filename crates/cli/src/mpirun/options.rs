@@ -20,7 +20,7 @@ use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
 use self::table::{Id, SPECS, Spec};
 use super::hosts::Hosts;
 
-pub(crate) use self::help::{USAGE, help, topic};
+pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]

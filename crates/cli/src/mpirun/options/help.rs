@@ -115,6 +115,27 @@ const COLUMN: usize = 38;
 pub(crate) const USAGE: &str =
     "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...";
 
+/// An option: its spellings, its values, what it does.
+pub(crate) type Opt = (&'static [&'static str], &'static [&'static str], &'static str);
+
+/// All that is said on a topic.
+pub(crate) struct Chapter {
+    pub(crate) heading: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) options: Vec<Opt>,
+}
+
+/// The topics, for the manual page and for shells.
+pub(crate) fn chapters() -> Vec<Chapter> {
+    let options = |topic| SPECS.iter().filter(move |spec| spec.topic == topic);
+    let chapter = |page: &Page| Chapter {
+        heading: page.heading,
+        text: page.text,
+        options: options(page.topic).map(|spec| (spec.names, spec.values, spec.help)).collect(),
+    };
+    PAGES.iter().map(chapter).collect()
+}
+
 /// The help text, all options by topic.
 pub(crate) fn help() -> String {
     let mut out = format!(
