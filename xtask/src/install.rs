@@ -1,12 +1,15 @@
 //! `cargo xtask install`: builds and lays out an installation.
 //!
 //! ```text
-//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC are links to it
+//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC,
+//!                               ompi_info and laminfo are links to it
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
 //! lib/pkgconfig/oxmpi.pc        the same for pkg-config
 //! include/mpi.h                 generated from the tables of crates/abi
 //! include/mpi-ext.h             what is there beyond MPI-5.0, from the same tables
 //! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
+//! share/man/man1, man7          manual pages: mpirun, mpicc, oxmpi, oxmpi-params; mpiexec, mpicxx, ... are links
+//! share/bash-completion, zsh, fish/vendor_completions.d    what shells offer behind mpirun
 //! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
 //! ```
 //! All links and paths are relative to the files that have them: the directory may be moved.
@@ -18,10 +21,38 @@ use std::path::{Path, PathBuf};
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 6] = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+const PROGRAM_LINKS: [&str; 8] =
+    ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
 /// The soname of the library, which programs ask for.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
+
+const SHARED_DIRECTORIES: [&str; 5] = [
+    "share/man/man1",
+    "share/man/man7",
+    "share/bash-completion/completions",
+    "share/zsh/site-functions",
+    "share/fish/vendor_completions.d",
+];
+/// Words of `oxmpi` that make files, and where these go.
+const PAGES: [(&str, &str, &str); 7] = [
+    ("man", "mpirun", "share/man/man1/mpirun.1"),
+    ("man", "mpicc", "share/man/man1/mpicc.1"),
+    ("man", "oxmpi", "share/man/man1/oxmpi.1"),
+    ("man", "oxmpi-params", "share/man/man7/oxmpi-params.7"),
+    ("completions", "bash", "share/bash-completion/completions/mpirun"),
+    ("completions", "zsh", "share/zsh/site-functions/_mpirun"),
+    ("completions", "fish", "share/fish/vendor_completions.d/mpirun.fish"),
+];
+/// Pages of other names: the page and the name.
+const PAGE_LINKS: [(&str, &str); 6] = [
+    ("mpirun.1", "mpiexec.1"),
+    ("mpicc.1", "mpicxx.1"),
+    ("mpicc.1", "mpic++.1"),
+    ("mpicc.1", "mpiCC.1"),
+    ("oxmpi.1", "ompi_info.1"),
+    ("oxmpi.1", "laminfo.1"),
+];
 
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
@@ -49,7 +80,8 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     let build = Run::cargo().args(["build", "--locked", "-p", "oxmpi-cli", "-p", "oxmpi-capi"]);
     if release { build.arg("--release") } else { build }.show()?;
     let built = target_directory().join(if release { "release" } else { "debug" });
-    for directory in ["bin", "lib", "lib/pkgconfig", "include", "include/compat", "etc"] {
+    let directories = ["bin", "lib", "lib/pkgconfig", "include", "include/compat", "etc"];
+    for directory in directories.into_iter().chain(SHARED_DIRECTORIES) {
         let directory = prefix.join(directory);
         fs::create_dir_all(&directory)
             .map_err(Failure::io(format!("cannot make {}", directory.display())))?;
@@ -72,11 +104,28 @@ pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     ] {
         write(&prefix.join(name), text)?;
     }
+    write_pages(prefix)?;
     let parameters = prefix.join("etc/oxmpi-mca-params.conf");
     if !parameters.exists() {
         write(&parameters, PARAMETERS)?;
     }
     println!("installed in {}", prefix.display());
+    Ok(())
+}
+
+/// Manual pages and completions, which the program makes from its tables.
+fn write_pages(prefix: &Path) -> Result<(), Failure> {
+    for (word, name, to) in PAGES {
+        let made = Run::new(prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi"));
+        let text = made.args([word, name]).output()?;
+        fs::write(prefix.join(to), text).map_err(Failure::io(format!("cannot write {to}")))?;
+    }
+    for (page, name) in PAGE_LINKS {
+        link(page, &prefix.join("share/man/man1").join(name))?;
+    }
+    for name in ["mpiexec", "oxmpi"] {
+        link("mpirun", &prefix.join("share/bash-completion/completions").join(name))?;
+    }
     Ok(())
 }
 

@@ -1,8 +1,9 @@
-//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `bench`, `conformance`.
+//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `docs`, `bench`, `conformance`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod docs;
 mod install;
 mod run;
 mod soak;
@@ -19,6 +20,7 @@ cargo xtask test                            everything that must hold before a c
 cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each
 cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of four parts, and a little more
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
+cargo xtask docs parameters                 write docs/parameters.md from the table of parameters
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs
 ";
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["install", "--prefix", dir, "--debug"] | ["install", "--debug", "--prefix", dir] => {
             install::install(Path::new(dir), false)
         }
+        ["docs", ref words @ ..] => docs::docs(words),
         ["bench", ref words @ ..] => bench::bench(words),
         ["conformance", ref words @ ..] => conformance::conformance(words),
         [] | ["help" | "-h" | "--help"] => {

@@ -69,6 +69,17 @@ impl Run {
         if status.success() { Ok(()) } else { Err(Failure(format!("'{}' failed: {status}", self.text()))) }
     }
 
+    /// What the command prints.
+    pub(crate) fn output(mut self) -> Result<Vec<u8>, Failure> {
+        let output = self.0.output().map_err(Failure::io(format!("cannot run '{}'", self.text())))?;
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => {
+                Err(Failure(format!("'{}' failed: {}", self.text(), String::from_utf8_lossy(&output.stderr))))
+            }
+        }
+    }
+
     /// Runs the command without a word. Whether it succeeded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.output().is_ok_and(|output| output.status.success())

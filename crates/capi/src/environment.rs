@@ -12,22 +12,29 @@ use oxmpi_abi::types::{Comm, Info as InfoHandle};
 use oxmpi_core::handler::ErrorHandler;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
+use oxmpi_param::{SelectError, ThreadLevel};
 use std::ffi::{c_char, c_int};
 
-/// Starts MPI with at most the wanted thread level; returns the one granted.
+/// The constants of the thread levels, lowest first, as [`ThreadLevel::ALL`].
+const LEVELS: [c_int; 4] =
+    [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED, abi::MPI_THREAD_MULTIPLE];
+
+/// Starts MPI with the wanted thread level, if the environment and the modules leave it; returns the one granted.
 fn initialize(wanted: c_int) -> Result<c_int> {
-    let levels = [
-        abi::MPI_THREAD_SINGLE,
-        abi::MPI_THREAD_FUNNELED,
-        abi::MPI_THREAD_SERIALIZED,
-        abi::MPI_THREAD_MULTIPLE,
-    ];
     // A level that the standard does not know is granted as the next lower one.
-    let level = levels.into_iter().rfind(|l| *l <= wanted).unwrap_or(abi::MPI_THREAD_SINGLE);
+    let known = LEVELS.iter().rposition(|level| *level <= wanted).unwrap_or(0);
     if !library::claim_initialization() {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
-    let library = life::enter(level >= abi::MPI_THREAD_SERIALIZED)?;
+    let refused = |error: SelectError| MpiError::new(abi::MPI_ERR_OTHER, error.to_string());
+    let said = ThreadLevel::from_env().map_err(|error| refused(error.into()))?;
+    let asked = said.map_or(ThreadLevel::ALL[known], |(level, _)| level);
+    let library = life::enter(asked >= ThreadLevel::Serialized)?;
+    let granted = library.modules.settle(asked).map_err(refused)?.level;
+    if granted >= ThreadLevel::Serialized {
+        library.set_threaded()?;
+    }
+    let level = LEVELS[granted as usize];
     let initial = ErrorHandler::predefined(objects().initial_handler);
     library.process.world().errhandler_cell().set(initial.clone());
     library.process.own().errhandler_cell().set(initial);

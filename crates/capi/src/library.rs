@@ -11,6 +11,7 @@ use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
 use oxmpi_core::file::File;
+use oxmpi_core::modules::Modules;
 use oxmpi_core::window::Window;
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::ways::Ways;
@@ -32,6 +33,8 @@ use std::thread::ThreadId;
 pub(crate) struct Running {
     pub(crate) process: Process<Ways>,
     pub(crate) client: Arc<Client>,
+    /// What its modules are selected from.
+    pub(crate) modules: Modules,
     /// Whether what no use of an argument would reveal is looked at (parameter mpi_param_check).
     pub(crate) checks: bool,
     pub(crate) communicators: Table<Arc<Communicator>>,

@@ -97,7 +97,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client, checks, parent } =
+    let Started { process, client, checks, parent, modules } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     process.keep_pending(true);
@@ -116,6 +116,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     let library: &'static Running = Box::leak(Box::new(Running {
         process,
         client,
+        modules,
         checks,
         communicators,
         files: Table::new(),

@@ -13,7 +13,7 @@ use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::{Decision, Distribution, Facts, IllegalForced, Reason};
 use serde_json::{Value as Json, json};
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
 
   --ranks N              ranks of the communicator (needed)

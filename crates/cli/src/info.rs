@@ -6,22 +6,23 @@ mod tools;
 
 use std::ffi::OsString;
 
-use oxmpi_param::Found;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::registry::Param;
+use oxmpi_param::{Decision, Found, Job, Params, SelectError, ThreadLevel};
+use oxmpi_rt::launch::network;
 
 use crate::prefix;
 
 /// The functions that the C library does not have yet, found in its sources when this program was built.
 const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
 
-const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 oxmpi info: what this installation is
 
   oxmpi info               version, directory, interface
   oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
-  oxmpi info --select      which transport would be used, and why
+  oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other
   oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
   oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
   oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
@@ -33,6 +34,7 @@ oxmpi info: what this installation is
 
 Parameters are set by, strongest first:
   mpirun --mca NAME VALUE            (also -ssi, --gmca)
+  mpirun --tune FILE, --am FILE      lines NAME = VALUE, '--mca NAME VALUE', '-x NAME=VALUE'
   OXMPI_MCA_NAME=VALUE               in the environment
   OMPI_MCA_NAME=VALUE                in the environment, for names that OxMPI knows
   ~/.oxmpi/mca-params.conf           lines of the form NAME = VALUE
@@ -116,7 +118,17 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     for error in &facts.found.errors {
         eprintln!("oxmpi info: {error}");
     }
-    i32::from(!facts.found.errors.is_empty())
+    let refused = asked.select.then(|| selected(&facts.found.params).err()).flatten();
+    if let Some(error) = &refused {
+        eprintln!("oxmpi info: {error}");
+    }
+    i32::from(!facts.found.errors.is_empty() || refused.is_some())
+}
+
+/// The modules that a job of several processes would use.
+fn selected(params: &Params) -> Result<Decision, SelectError> {
+    let no_sockets = network(params).err().map(|error| error.to_string());
+    params.select(&Job { ranks: None, no_sockets }, ThreadLevel::Single)
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
+//! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
@@ -13,6 +14,8 @@ mod collectives;
 mod explain;
 mod info;
 mod mpirun;
+mod ompi_info;
+mod pages;
 mod prefix;
 mod wrapper;
 
@@ -30,6 +33,8 @@ oxmpi: an MPI library and launcher
   mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
+  oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
 ";
 
@@ -40,7 +45,7 @@ fn main() {
     if !args.is_empty() {
         args.remove(0);
     }
-    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
@@ -50,6 +55,7 @@ fn main() {
     exit(match Language::of(name) {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
+        None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
         None => oxmpi(&args),
     })
 }
@@ -66,8 +72,21 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
         ["explain", ..] => return explain::main(&args[1..]),
+        ["man", ..] => return pages::man(&args[1..]),
+        ["completions", ..] => return pages::completions(&args[1..]),
         [wrong, ..] => {
-            let known = ["info", "explain", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+            let known = [
+                "info",
+                "explain",
+                "man",
+                "completions",
+                "mpirun",
+                "mpiexec",
+                "mpicc",
+                "mpicxx",
+                "--help",
+                "--version",
+            ];
             let hint = oxmpi_param::nearest::nearest(wrong, known);
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");

@@ -11,11 +11,14 @@ use std::time::Duration;
 
 use oxmpi_abi::FuncId;
 use oxmpi_os::{cpus, host, spawn};
-use oxmpi_param::{Found, Params, Source};
+use oxmpi_param::profile::{self, Profile};
+use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
 use crate::prefix;
 
@@ -50,7 +53,7 @@ fn stop(code: i32, text: impl ToString) -> Stop {
 }
 
 fn command(args: &[OsString]) -> Result<i32, Stop> {
-    let options = match options::parse(args) {
+    let mut options = match options::parse(args) {
         Ok(Command::Run(options)) => options,
         Ok(Command::Help(None)) => {
             crate::say(&options::help());
@@ -75,12 +78,21 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
             ));
         }
     };
-    let found = params(&options)?;
+    let profiles = profiles(&options)?;
+    export(&mut options, &profiles);
+    let found = params(&options, &profiles)?;
     check_tuned(&options, &found.params)?;
     if !options.quiet {
         warn(&found);
     }
-    let launch = launch(&options, found.params)?;
+    let mut launch = launch(&options, found.params)?;
+    if options.no_wait {
+        if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
+            return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
+        }
+        launch.stdin = Stdin::None;
+        spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
+    }
     launch::run(&launch).map_err(|error| match error {
         LaunchError::Run { .. } => stop(NOT_EXECUTABLE, error),
         _ => stop(1, error),
@@ -112,6 +124,8 @@ fn serve_singleton() -> Result<i32, Stop> {
     let launch = Launch {
         apps: vec![app],
         env: environment_of(&found.params),
+        transport: found.params.rpi(),
+        hostmap: Hostmap::load(&found.params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params: found.params,
         tag_output: false,
         output_files: None,
@@ -145,10 +159,13 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     }
     let mut env = options.env.clone();
     env.extend(environment_of(&params));
+    let transport = transport(&params, size)?;
     Ok(Launch {
         apps,
         env,
+        hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
         params,
+        transport,
         tag_output: options.tag_output,
         output_files: options.output_files.clone(),
         stdin: options.stdin,
@@ -161,6 +178,18 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
         find_program,
         call_name,
     })
+}
+
+/// Selects the way of messages. Whether there is a network is only looked at if it is needed.
+fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
+    let mut job = Job { ranks: Some(ranks), ..Job::default() };
+    let wrong = |error: SelectError| stop(USAGE, error);
+    let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
+    job.no_sockets = match chosen {
+        Transport::Tcp => launch::network(params).err().map(|error| error.to_string()),
+        Transport::Shm => None,
+    };
+    Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }
 
 /// Finds a program that a process of the job wants to spawn.
@@ -225,14 +254,42 @@ fn warn(found: &Found) {
     }
 }
 
-/// The parameters that the ranks will see: those of files and the environment, changed by `-x` and `--mca`.
-fn params(options: &Options) -> Result<Found, Stop> {
+/// The files that the command line names, the weakest first.
+fn profiles(options: &Options) -> Result<Vec<Profile>, Stop> {
+    let home = std::env::var_os("HOME");
+    let search = profile::search_path(home.as_deref(), prefix::find().as_deref());
+    let files = options.tune.iter().chain(&options.am).rev();
+    let (read, failed): (Vec<_>, Vec<_>) =
+        files.map(|file| Profile::open(file, &search)).partition(Result::is_ok);
+    if failed.is_empty() {
+        return Ok(read.into_iter().flatten().collect());
+    }
+    let texts = failed.into_iter().rev().filter_map(Result::err).map(|error| error.to_string());
+    Err(Stop { texts: texts.collect(), code: USAGE })
+}
+
+/// Sets the variables of files, unless the command line sets them itself.
+fn export(options: &mut Options, profiles: &[Profile]) {
+    let all = profiles.iter().flat_map(|profile| profile.variables(own_variable));
+    let mut env: Vec<(OsString, OsString)> = all.map(|(name, value)| (name.into(), value.into())).collect();
+    env.append(&mut options.env);
+    options.env = env;
+}
+
+/// The value of a variable of this process.
+fn own_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The parameters that the ranks will see: those of files and the environment, changed by `-x`, by the files of the command
+/// line and by `--mca`.
+fn params(options: &Options, profiles: &[Profile]) -> Result<Found, Stop> {
     let changed = options.env.iter().map(|(key, _)| key);
     let inherited: Vec<_> =
         std::env::vars_os().filter(|(key, _)| !changed.clone().any(|c| c == key)).collect();
     let vars = inherited.iter().chain(&options.env).map(|(k, v)| (k, v));
     let mut found = Found::gather(vars, prefix::find().as_deref());
-    options.tune.iter().for_each(|path| found.read_named(path));
+    profiles.iter().for_each(|profile| found.read_profile(profile, own_variable));
     for Setting { option, name, value } in &options.mca {
         let source = Source::CommandLine(format!("{option} {name} {value}"));
         if let Err(error) = found.params.set_from(name, value, source) {

@@ -12,6 +12,11 @@ use std::process::Command;
 use self::arguments::{Asked, Request};
 use crate::prefix;
 
+/// What `mpicc --help` says.
+pub(crate) fn help() -> String {
+    help::text(Language::C)
+}
+
 /// A language that there is a wrapper for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {

@@ -563,3 +563,30 @@ fn more_ranks_than_cores_are_normal() {
     let (code, out, err) = run(&["-n", "64", "sh", "-c", "echo x"]);
     assert_eq!((code, out.len(), err.as_str()), (0, 128, ""));
 }
+
+#[test]
+fn without_waiting_the_job_goes_on_by_itself() {
+    let directory = std::env::temp_dir().join(format!("oxmpi-nw-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (go, done) = (directory.join("go"), directory.join("done"));
+    let script = format!(
+        "until [ -e {} ]; do sleep 0.02; done; read x; mv {} {}",
+        go.display(),
+        go.display(),
+        done.display()
+    );
+    let mut command = mpirun(&["-nw", "--timeout", "20", "sh", "-c", &script]);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success() && !done.exists());
+    std::fs::write(&go, "").unwrap();
+    let start = Instant::now();
+    while !done.exists() {
+        assert!(start.elapsed() < LIMIT, "the job does not go on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+    let (code, _, err) = run(&["-nw", "-stdin", "all", "true"]);
+    assert!(code == 2 && err.contains("gets no input"), "{err}");
+    let (code, _, err) = run(&["-nw", "no-such-program-anywhere"]);
+    assert!(code == 127 && err.contains("no-such-program-anywhere"), "{err}");
+}

@@ -1,10 +1,15 @@
 //! Parameters on their way from files, environment and command line to `mpirun`, the ranks, and `oxmpi info`.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use support::{installed, root};
 
 /// A home directory of a test's own, removed at its end.
 struct Home(PathBuf);
@@ -76,7 +81,7 @@ fn info_lists_what_tools_can_see() {
 #[test]
 fn info_says_value_source_type_and_level_of_each_parameter() {
     let home = Home::new("info", "wait_yields = 3\nrpi_ssi_tcp_short = 16k\n");
-    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_btl", "^openib")];
+    let env = [("OXMPI_MCA_rpi", "tcp"), ("OMPI_MCA_wait_spin_us", "1ms"), ("OMPI_MCA_osc", "rdma")];
     let (code, out, err) = home.run(&["info", "--json"], &env);
     assert_eq!((code, err.as_str()), (0, ""));
     let facts = json(&out);
@@ -99,8 +104,8 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     for key in ["type", "default", "accepted", "level", "change", "help"] {
         assert!(!param("rpi_tcp_sockbuf")[key].is_null(), "{key}");
     }
-    assert_eq!(facts["transport"]["chosen"], "tcp");
-    assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_btl");
+    assert_eq!(facts["selection"]["rpi"], "tcp");
+    assert_eq!(facts["ignored"][0]["variable"], "OMPI_MCA_osc");
     assert!(
         facts["missing"].as_array().unwrap().iter().all(|name| name.as_str().unwrap().starts_with("MPI_"))
     );
@@ -112,11 +117,14 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     );
     let (_, out, _) = home.run(&["info", "--select"], &env);
     assert!(
-        out.contains("tcp   priority  20, chosen: asked for by environment variable OXMPI_MCA_rpi"),
+        out.contains(
+            "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
+        ) && out.contains("  rpi tcp, coll tuned, MPI_THREAD_SINGLE\n")
+            && out.contains("\n  8. "),
         "{out}"
     );
     let (_, out, _) = home.run(&["info", "--params"], &env);
-    assert!(out.contains("  OMPI_MCA_btl: it is Open MPI's; here 'rpi' says"), "{out}");
+    assert!(out.contains("  OMPI_MCA_osc: it is Open MPI's; one-sided"), "{out}");
 }
 
 #[test]
@@ -128,12 +136,12 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
     assert_eq!(json(&out)["parameters"][0]["value"], 3);
     assert_eq!(json(&out)["errors"].as_array().unwrap().len(), 2);
     assert!(
-        err.contains(&format!("file {}:2: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
+        err.contains(&format!("file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
         "{err}"
     );
     assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
-    let (code, _, err) = home.run(&["info", "--param", "pml"], &[]);
-    assert!(code == 2 && err.contains("'--mca rpi shm'"), "{err}");
+    let (code, _, err) = home.run(&["info", "--param", "osc_rdma"], &[]);
+    assert!(code == 2 && err.contains("one-sided communication has no parameters"), "{err}");
 }
 
 #[test]
@@ -150,12 +158,12 @@ fn ranks_get_what_files_and_the_command_line_say_and_read_no_file_themselves() {
 fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
     let home = Home::new("stop", "wait_yields = 3\nnonsense\n");
     let (code, out, err) =
-        home.run(&["mpirun", "--mca", "btl", "tcp", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
+        home.run(&["mpirun", "--mca", "osc", "rdma", "true"], &[("OXMPI_MCA_wait_yield", "1")]);
     assert_eq!((code, out.as_str()), (2, ""));
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(
         lines[0],
-        format!("mpirun: file {}:2: the line is not of the form 'NAME = VALUE'", home.file())
+        format!("mpirun: file {}:2:1: the line is not of the form 'NAME = VALUE'", home.file())
     );
     assert!(
         lines[1].contains(
@@ -163,13 +171,13 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         )
     );
     assert!(
-        lines[2].starts_with("mpirun: --mca btl tcp: there is no parameter 'btl' (it is Open MPI's;"),
+        lines[2].starts_with("mpirun: --mca osc rdma: there is no parameter 'osc' (it is Open MPI's;"),
         "{err}"
     );
     assert_eq!(lines.len(), 3, "{err}");
 
     let home = Home::new("foreign", "");
-    let env = [("OMPI_MCA_btl", "tcp"), ("OMPI_MCA_wait_yield", "1"), ("OMPI_MCA_pml", "ucx")];
+    let env = [("OMPI_MCA_osc", "rdma"), ("OMPI_MCA_wait_yield", "1"), ("OMPI_MCA_pml", "^ucx")];
     let (code, _, err) = home.run(&["mpirun", "true"], &env);
     assert_eq!(code, 0);
     assert_eq!(err.lines().count(), 1, "{err}");
@@ -177,6 +185,158 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         err.contains("warning") && err.contains("OMPI_MCA_wait_yield") && err.contains("'wait_yields'"),
         "{err}"
     );
+}
+
+/// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.
+#[test]
+fn transports_are_selected_in_the_words_of_open_mpi() {
+    let home = Home::new("words", "");
+    let selected = |env: &[(&str, &str)]| {
+        let (code, out, err) = home.run(&["info", "--select", "--json"], env);
+        (code, json(&out)["selection"].clone(), err)
+    };
+    for (env, rpi) in [
+        (&[("OMPI_MCA_btl", "self,tcp")][..], "tcp"),
+        (&[("OXMPI_MCA_btl", "self,vader"), ("OMPI_MCA_btl", "self,tcp")], "shm"),
+        (&[("OMPI_MCA_pml", "ob1"), ("OXMPI_MCA_btl", "^sm")], "tcp"),
+    ] {
+        let (code, selection, err) = selected(env);
+        assert_eq!((code, &selection["rpi"], err.as_str()), (0, &rpi.into(), ""), "{env:?}");
+        assert_eq!(selection["steps"].as_array().unwrap().len(), 8);
+    }
+    let (code, selection, err) = selected(&[("OMPI_MPI_THREAD_LEVEL", "3")]);
+    assert_eq!((code, &selection["thread_level"], err.as_str()), (0, &"MPI_THREAD_MULTIPLE".into(), ""));
+    let (code, _, err) = selected(&[("OXMPI_MPI_THREAD_LEVEL", "many")]);
+    assert!(code == 1 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'many' is no thread level"), "{err}");
+    let env = [("OMPI_MCA_btl", "self,sm")];
+    let (code, out, err) = home.run(&["mpirun", "-n", "2", "--mca", "rpi", "tcp", "true"], &env);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(
+        err,
+        "mpirun: parameter 'rpi' asks for 'tcp' (from --mca rpi tcp), but parameter 'btl' is 'self,sm' (from environment \
+         variable OMPI_MCA_btl), which leaves it out: leave out one of the two\n"
+    );
+    for (args, text) in [
+        (["--mca", "btl", "sm,tcp"], "leaves out 'self'"),
+        (["--mca", "mtl", "ofi"], "no MTL yet"),
+        (["--mca", "pml", "cm"], "needs an MTL"),
+        (["--mca", "rpi", "gm"], "this transport of the guide is not there yet"),
+        (["--mca", "btl", "self"], "add 'sm' or 'tcp'"),
+    ] {
+        let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &args[..], &["true"]].concat(), &[]);
+        assert!(code == 2 && err.contains(text), "{args:?}: {err}");
+    }
+    // No network for sockets: shared memory, unless sockets are all that is left.
+    let nowhere = ["--mca", "btl_tcp_if_include", "nowhere0"];
+    let prefers = ["--mca", "rpi_tcp_priority", "99", "true"];
+    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &prefers].concat(), &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let asks = ["--mca", "btl", "self,tcp", "true"];
+    let (code, _, err) = home.run(&[&["mpirun", "-n", "2"], &nowhere[..], &asks].concat(), &[]);
+    assert!(code == 2 && err.contains("rpi tcp: ") && err.contains("no interface 'nowhere0'"), "{err}");
+}
+
+/// From the strongest to the weakest: --mca, --tune, --am, OXMPI_MCA_, OMPI_MCA_, the user's file.
+#[test]
+fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
+    let all = |value: u32| {
+        let names = [
+            "wait_spin_us",
+            "wait_yield_us",
+            "wait_slow_yield_us",
+            "wait_yields",
+            "wait_sleeping",
+            "shm_ring_after",
+        ];
+        names[value as usize - 1..].iter().map(|name| format!("{name} = {value}\n")).collect::<String>()
+    };
+    let home =
+        Home::new("sets", &all(6).replace("shm_ring_after = 6", "shm_ring_after = 6\nwait_spin_us = 6"));
+    let sets = home.0.join(".oxmpi/amca-param-sets");
+    std::fs::create_dir_all(&sets).unwrap();
+    std::fs::write(sets.join("strong"), "--mca wait_yield_us 2 -x NOTE='of the set' -x OTHER=set\n").unwrap();
+    std::fs::write(sets.join("weak"), all(3) + "wait_yield_us = 3\nwait_spin_us = 3\n-x NOTE=weak\n")
+        .unwrap();
+    let values = "wait_spin_us wait_yield_us wait_slow_yield_us wait_yields wait_sleeping shm_ring_after";
+    let script: String = values.split(' ').map(|name| format!("$OXMPI_MCA_{name} ")).collect();
+    let script = format!("echo {script}$NOTE, $OTHER");
+    let env = [
+        ("OXMPI_MCA_wait_yields", "4"),
+        ("OXMPI_MCA_wait_slow_yield_us", "4"),
+        ("OMPI_MCA_wait_sleeping", "5"),
+        ("OMPI_MCA_wait_yields", "5"),
+    ];
+    let files = [
+        "mpirun",
+        "-n",
+        "1",
+        "--am",
+        "weak",
+        "--tune",
+        "strong",
+        "--mca",
+        "wait_spin_us",
+        "1",
+        "-x",
+        "OTHER=line",
+    ];
+    let (code, out, err) = home.run(&[&files[..], &["sh", "-c", &script]].concat(), &env);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "1 2 3 3 3 3 of the set, line\n", ""));
+
+    // The first file of a list is the strongest.
+    std::fs::write(sets.join("last"), "wait_yield_us = 9\nwait_yields = 9\n").unwrap();
+    let files = ["mpirun", "-n", "1", "--tune", "strong,last", "sh", "-c", &script];
+    let (_, out, _) = home.run(&files, &env);
+    assert_eq!(out, "6 2 4 9 5 6 of the set, set\n");
+
+    let (code, _, err) = home.run(&["mpirun", "--am", "nowhere", "--tune", "./none", "true"], &[]);
+    assert_eq!(code, 2);
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(lines[0], "mpirun: parameter file ./none: there is no such file");
+    assert!(
+        lines[1].starts_with("mpirun: parameter file nowhere: there is no such file; looked for nowhere, "),
+        "{err}"
+    );
+    std::fs::write(sets.join("bad"), "\nwait_yields = 3 --mca\n-x A=1 -np 3\n").unwrap();
+    let (code, _, err) = home.run(&["mpirun", "--tune", "bad", "true"], &[]);
+    let path = sets.join("bad").display().to_string();
+    let number = "parameter 'wait_yields': '3 --mca' is not a number from 0 to 1000000";
+    let option = "this is none of the options that can stand here: '--mca NAME VALUE' (also -ssi, -gmca) and '-x NAME=VALUE'";
+    assert_eq!(
+        (code, err),
+        (2, format!("mpirun: file {path}:2:15: {number}\nmpirun: file {path}:3:8: {option}\n"))
+    );
+}
+
+/// What ranks tell each other as their address is what the file says, or the job does not start.
+#[test]
+fn hosts_tell_the_address_of_the_hostmap() {
+    let home = Home::new("hostmap", "");
+    let (map, bad) = (home.0.join("map").display().to_string(), home.0.join("bad").display().to_string());
+    std::fs::write(&map, "127.0.0.1 127.0.0.2 # another address of this host\n").unwrap();
+    std::fs::write(&bad, "# wrong\n127.0.0.1 localhostt.invalid\n").unwrap();
+    let listening = "grep -c '^ *[0-9]*: 0200007F:[0-9A-F]* 00000000:0000 0A' /proc/net/tcp";
+    let job = |file: &str, program: &[&str]| {
+        let options =
+            ["mpirun", "-n", "2", "--timeout", "50", "--mca", "rpi", "tcp", "--mca", "mpi_hostmap", file];
+        home.run(&[&options[..], program].concat(), &[])
+    };
+    let (code, out, _) = job(&map, &["sh", "-c", listening]);
+    assert!(code == 0 && out.lines().all(|line| line != "0"), "{out}");
+    let to = home.0.join("basic").display().to_string();
+    let mut mpicc = Command::new(installed("mpicc"));
+    assert_eq!(finish(mpicc.arg(root().join("tests/c/p2p_basic.c")).arg("-o").arg(&to)).0, 0);
+    for file in [map.as_str(), "none", ""] {
+        let (code, _, err) = job(file, &[&to]);
+        assert_eq!((code, err.as_str()), (0, ""), "{file}");
+    }
+    for (file, text) in [
+        (bad.as_str(), format!("file {bad}:2:11: 'localhostt.invalid' is no address")),
+        ("/nowhere/map", "/nowhere/map: there is no such file ('none' reads none)".to_string()),
+    ] {
+        let (code, _, err) = home.run(&["mpirun", "--mca", "mpi_hostmap", file, "true"], &[]);
+        assert!(code == 2 && err.starts_with(&format!("mpirun: parameter 'mpi_hostmap': {text}")), "{err}");
+    }
 }
 
 /// A program that was not started by `mpirun` reads files itself, that of its installation among them.
@@ -211,6 +371,6 @@ fn a_program_alone_reads_the_files_itself() {
     std::fs::write(&system, "wait_spin_us = 2\nrpi = carrier_pigeon\n").unwrap();
     let (code, _, err) = alone();
     let wanted =
-        format!("file {}:2: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
+        format!("file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
     assert!(code != 0 && err.contains(&wanted), "{code} {err}");
 }

@@ -45,6 +45,7 @@ mod generalized;
 pub mod handler;
 mod kept;
 pub mod matched;
+pub mod modules;
 pub mod p2p;
 pub mod partitioned;
 pub mod persistent;

@@ -2,6 +2,7 @@
 
 use crate::dynamic::Bonds;
 use crate::dynamic::spawn::Parents;
+use crate::modules::Modules;
 use crate::{Communicator, Process};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
@@ -12,7 +13,7 @@ use oxmpi_os::lock::LockError;
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
-use oxmpi_param::{ParamError, Params, SingleCopy, Transport};
+use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
 use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
 use oxmpi_rt::universe::Parent;
 use oxmpi_tuned::settings::{self, SettingsError};
@@ -30,6 +31,8 @@ pub struct Started {
     pub checks: bool,
     /// The intercommunicator with those who have spawned its job, if anybody has.
     pub parent: Option<Communicator>,
+    /// Which modules it uses.
+    pub modules: Modules,
 }
 
 /// Why a process could not be started.
@@ -37,6 +40,8 @@ pub struct Started {
 pub enum StartError {
     /// A parameter in the environment is wrong.
     Param(ParamError),
+    /// No modules can be selected.
+    Select(SelectError),
     /// What the launcher has handed over is unusable.
     Boot(BootError),
     /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
@@ -51,6 +56,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Param(e) => write!(f, "{e}"),
+            StartError::Select(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Tuned(e) => write!(f, "{e}"),
@@ -85,6 +91,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
         None => Client::singleton(&params).map_err(StartError::Boot)?,
     };
     let client = Arc::new(client);
+    let modules = Modules::new(&params, &client).map_err(StartError::Select)?;
     let own = client.segment().clone();
     let boot = *own.boot();
     // Registers for asymmetric barriers, before any peer's segment is mapped.
@@ -132,7 +139,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     let parent =
         parent.map(|Parent { context, processes }| process.parent_of(Parents { context, processes }));
-    Ok(Started { process, client, checks, parent })
+    Ok(Started { process, client, checks, parent, modules })
 }
 
 /// A number that the processes of a node have in common.

@@ -144,6 +144,11 @@ impl AsFd for Socket {
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
+/// Whether an address is this host's: one can only bind a socket to an address of one's own.
+pub fn is_own(address: IpAddr) -> bool {
+    !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
+}
+
 /// Connections that may wait to be accepted. The kernel takes less if net.core.somaxconn is less.
 const BACKLOG: i32 = 4096;
 

@@ -3,6 +3,7 @@
 use crate::Communicator;
 use crate::error::{Error, ErrorKind, Result, settle};
 use oxmpi_core::Process;
+use oxmpi_core::modules::{LEVEL_VARIABLE, ThreadLevel};
 use oxmpi_core::start::{self, Started};
 use oxmpi_core::world::{Options, world_shared};
 use oxmpi_fabric::ways::Ways;
@@ -53,7 +54,7 @@ pub struct Universe<L: Level = Funneled> {
 /// # Errors
 /// [`ErrorKind::Start`] and [`ErrorKind::AlreadyInitialized`].
 pub fn init() -> Result<Universe> {
-    Universe::start("init")
+    Universe::start("init", ThreadLevel::Funneled)
 }
 
 /// Makes this process a rank, for all its threads.
@@ -71,19 +72,26 @@ pub fn init() -> Result<Universe> {
 /// # Errors
 /// As [`init`].
 pub fn init_threaded() -> Result<Universe<Multiple>> {
-    let universe = Universe::start("init_threaded")?;
+    let universe = Universe::start("init_threaded", ThreadLevel::Multiple)?;
     settle("init_threaded", universe.process.set_threaded())?;
     Ok(universe)
 }
 
 impl<L: Level> Universe<L> {
-    fn start(operation: &'static str) -> Result<Universe<L>> {
+    fn start(operation: &'static str, wanted: ThreadLevel) -> Result<Universe<L>> {
         static CALLED: AtomicBool = AtomicBool::new(false);
         if CALLED.swap(true, Ordering::Relaxed) {
             let text = "this process was initialised before; it can be once, and not again after its end";
             return Err(Error::new(ErrorKind::AlreadyInitialized, operation, text));
         }
-        let Started { process, client, .. } = start::start().map_err(|e| Error::start(&e))?;
+        let Started { process, client, modules, .. } = start::start().map_err(|e| Error::start(&e))?;
+        let level =
+            modules.settle(wanted).map_err(|e| Error::new(ErrorKind::Start, operation, e.to_string()))?.level;
+        if level < wanted && wanted == ThreadLevel::Multiple {
+            let text =
+                format!("the thread level is {level} ({LEVEL_VARIABLE}, or the modules); {wanted} is needed");
+            return Err(Error::new(ErrorKind::Start, operation, text));
+        }
         client.segment().status().set_state(RankState::Initialized);
         Ok(Universe { process: Arc::new(process), client, level: PhantomData })
     }

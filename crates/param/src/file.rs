@@ -9,6 +9,7 @@
 //! Blanks around names and values do not count. A value may stand between quotes (`"` or `'`), in which `#` is a
 //! character like any other. If a name comes twice, the later line holds.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -28,32 +29,89 @@ pub enum LineError {
     /// Not UTF-8.
     #[error("the line is not text (UTF-8)")]
     Text,
+    /// An option that cannot stand in such a file.
+    #[error(
+        "this is none of the options that can stand here: '--mca NAME VALUE' (also -ssi, -gmca) and '-x NAME=VALUE'"
+    )]
+    Option,
+    /// An option without its values.
+    #[error("the option needs {0} after it, on the same line")]
+    Missing(&'static str),
+    /// A variable without a name, or without a value and not set.
+    #[error("-x needs a variable: NAME=VALUE, or a NAME that is set in the environment of mpirun")]
+    Variable,
 }
 
-/// A line of a file that says something: its number, counted from 1, and name and value.
-pub type Line<'a> = (usize, Result<(&'a str, &'a str), LineError>);
+/// What is wrong, and with which character of the line, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The character.
+    pub column: usize,
+    /// What is wrong.
+    pub error: LineError,
+}
+
+/// A parameter and the value that a line gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment<'a> {
+    /// The parameter.
+    pub name: Cow<'a, str>,
+    /// Its value.
+    pub value: Cow<'a, str>,
+    /// Where the two stand in the line: characters, counted from 1.
+    pub columns: (usize, usize),
+}
+
+/// A line of a file that says something: its number, counted from 1, and what it says.
+pub type Line<'a> = (usize, Result<Assignment<'a>, Wrong>);
 
 /// The lines of a file that are neither empty nor comments. Lines end with `\n` or `\r\n`.
 pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    texts(bytes).map(|(number, line)| (number, line.and_then(assignment)))
+}
+
+/// The same lines, not yet understood.
+pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<&str, Wrong>)> {
     (1..).zip(bytes.split(|&b| b == b'\n')).filter_map(|(number, line)| {
-        let Ok(line) = std::str::from_utf8(line) else { return Some((number, Err(LineError::Text))) };
-        let line = line.trim();
-        (!line.is_empty() && !line.starts_with('#')).then(|| (number, assignment(line)))
+        let text = match std::str::from_utf8(line) {
+            Ok(text) => text.trim_end(),
+            Err(error) => {
+                let before = String::from_utf8_lossy(&line[..error.valid_up_to()]);
+                let wrong = Wrong { column: before.chars().count() + 1, error: LineError::Text };
+                return Some((number, Err(wrong)));
+            }
+        };
+        let start = text.trim_start();
+        (!start.is_empty() && !start.starts_with('#')).then_some((number, Ok(text)))
     })
 }
 
-fn assignment(line: &str) -> Result<(&str, &str), LineError> {
-    let (name, value) = line.split_once('=').ok_or(LineError::Form)?;
+/// The character, counted from 1, at which `part` of `line` starts.
+pub(crate) fn column(line: &str, part: &str) -> usize {
+    let at = (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
+    line.get(..at).map_or(1, |before| before.chars().count() + 1)
+}
+
+/// Reads `NAME = VALUE`.
+pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
+    let start = line.trim_start();
+    let wrong = |part: &str, error| Wrong { column: column(line, part), error };
+    let (name, value) = start.split_once('=').ok_or(wrong(start, LineError::Form))?;
     let (name, value) = (name.trim_end(), value.trim_start());
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains('#') {
-        return Err(LineError::Form);
+        return Err(wrong(start, LineError::Form));
     }
+    let said = |value| Assignment {
+        name: Cow::Borrowed(name),
+        value: Cow::Borrowed(value),
+        columns: (column(line, name), column(line, value)),
+    };
     for quote in ['"', '\''] {
         if let Some(rest) = value.strip_prefix(quote) {
-            let (inside, after) = rest.split_once(quote).ok_or(LineError::Quote)?;
+            let (inside, after) = rest.split_once(quote).ok_or(wrong(value, LineError::Quote))?;
             let after = after.trim_start();
             let ends = after.is_empty() || after.starts_with('#');
-            return if ends { Ok((name, inside)) } else { Err(LineError::Quote) };
+            return if ends { Ok(said(inside)) } else { Err(wrong(after, LineError::Quote)) };
         }
     }
     // A comment starts with '#' where a word would start.
@@ -61,7 +119,7 @@ fn assignment(line: &str) -> Result<(&str, &str), LineError> {
         .char_indices()
         .find(|&(at, c)| c == '#' && (at == 0 || value[..at].ends_with(char::is_whitespace)))
         .map_or(value.len(), |(at, _)| at);
-    Ok((name, value[..comment].trim_end()))
+    Ok(said(value[..comment].trim_end()))
 }
 
 /// The bytes of a parameter file, or of a file that a parameter names; `None` if there is no such file.
@@ -92,33 +150,44 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Vec<Line<'_>> {
-        lines(text.as_bytes()).collect()
+    /// A line's number, its name and value or what is wrong.
+    type Said = (usize, Result<(String, String), Wrong>);
+
+    fn all(text: &str) -> Vec<Said> {
+        let said = |one: Assignment<'_>| (one.name.into_owned(), one.value.into_owned());
+        lines(text.as_bytes()).map(|(number, one)| (number, one.map(said))).collect()
+    }
+
+    fn is(number: usize, name: &str, value: &str) -> Said {
+        (number, Ok((name.into(), value.into())))
     }
 
     #[test]
     fn names_and_values_are_found_whatever_stands_around_them() {
         for line in ["a=b", " a = b ", "a=b\r", "a\t=\tb\t# c", "a='b'", "a = \"b\" # c", "a=b #"] {
-            assert_eq!(all(line), [(1, Ok(("a", "b")))], "{line:?}");
+            assert_eq!(all(line), [is(1, "a", "b")], "{line:?}");
         }
-        assert_eq!(all("# x\n\n  \na=b\n#a=c\nd=e"), [(4, Ok(("a", "b"))), (6, Ok(("d", "e")))]);
-        assert_eq!(all("a="), [(1, Ok(("a", "")))]);
-        assert_eq!(all("a=# b"), [(1, Ok(("a", "")))]);
-        assert_eq!(all("a=b#c=d"), [(1, Ok(("a", "b#c=d")))]);
-        assert_eq!(all("a='b # c'"), [(1, Ok(("a", "b # c")))]);
-        assert_eq!(all("a=\" b\""), [(1, Ok(("a", " b")))]);
+        assert_eq!(all("# x\n\n  \na=b\n#a=c\nd=e"), [is(4, "a", "b"), is(6, "d", "e")]);
+        assert_eq!(all("a="), [is(1, "a", "")]);
+        assert_eq!(all("a=# b"), [is(1, "a", "")]);
+        assert_eq!(all("a=b#c=d"), [is(1, "a", "b#c=d")]);
+        assert_eq!(all("a='b # c'"), [is(1, "a", "b # c")]);
+        assert_eq!(all("a=\" b\""), [is(1, "a", " b")]);
+        let columns = |text: &str| lines(text.as_bytes()).next().unwrap().1.unwrap().columns;
+        assert_eq!(columns("\u{fc} = \u{fc}b"), (1, 5));
+        assert_eq!(columns("  ab = 'c'"), (3, 9));
     }
 
     #[test]
     fn lines_of_another_form_are_refused() {
-        for line in ["a", "=b", "a b = c", "-mca a b", "a # = b"] {
-            assert_eq!(all(line), [(1, Err(LineError::Form))], "{line:?}");
+        for (line, column) in [("a", 1), ("=b", 1), ("  a b = c", 3), ("-mca a b", 1), ("a # = b", 1)] {
+            assert_eq!(all(line), [(1, Err(Wrong { column, error: LineError::Form }))], "{line:?}");
         }
-        for line in ["a='b", "a='b' c", "a=\"b'"] {
-            assert_eq!(all(line), [(1, Err(LineError::Quote))], "{line:?}");
+        for (line, column) in [("a='b", 3), ("a='b' c", 7), ("a=\"b'", 3)] {
+            assert_eq!(all(line), [(1, Err(Wrong { column, error: LineError::Quote }))], "{line:?}");
         }
-        let found: Vec<_> = lines(b"a=\xff\nb=c").collect();
-        assert_eq!(found, [(1, Err(LineError::Text)), (2, Ok(("b", "c")))]);
+        let found: Vec<_> = lines(b"a=\xff\nb=c").map(|(number, one)| (number, one.err())).collect();
+        assert_eq!(found, [(1, Some(Wrong { column: 3, error: LineError::Text })), (2, None)]);
     }
 
     #[test]

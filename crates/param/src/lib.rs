@@ -8,13 +8,15 @@
 //!
 //! 1. the command line, `mpirun --mca NAME VALUE` (also `-ssi`, `--gmca`), which reaches the ranks as the environment
 //!    variable `OXMPI_MCA_NAME`;
-//! 2. `OXMPI_MCA_NAME` in the environment: an unknown name or a bad value is an error, because it is meant for us;
-//! 3. `OMPI_MCA_NAME` in the environment, for the names that we know (others are meant for Open MPI and are skipped);
-//! 4. the user's file, `~/.oxmpi/mca-params.conf` ([`file`](mod@file));
-//! 5. the file of the installation, `PREFIX/etc/oxmpi-mca-params.conf`;
-//! 6. the default.
+//! 2. files that the command line names, `mpirun --am FILE,..` and `--tune FILE,..` ([`profile`]): those of `--tune` first,
+//!    and of each list the first file;
+//! 3. `OXMPI_MCA_NAME` in the environment: an unknown name or a bad value is an error, because it is meant for us;
+//! 4. `OMPI_MCA_NAME` in the environment, for the names that we know (others are meant for Open MPI and are skipped);
+//! 5. the user's file, `~/.oxmpi/mca-params.conf` ([`file`](mod@file));
+//! 6. the file of the installation, `PREFIX/etc/oxmpi-mca-params.conf`;
+//! 7. the default.
 //!
-//! `OXMPI_PARAM_FILES=FILE:FILE` names files to read instead of those of 4 and 5, the strongest first; `none` reads no
+//! `OXMPI_PARAM_FILES=FILE:FILE` names files to read instead of those of 5 and 6, the strongest first; `none` reads no
 //! file. `mpirun` reads the files once and hands what they say to the ranks in their environment.
 //!
 //! ```
@@ -35,15 +37,16 @@ pub mod foreign;
 mod load;
 pub mod nearest;
 mod parse;
+pub mod profile;
 pub mod registry;
-mod select;
+pub mod select;
 mod source;
 pub mod tuned;
 
 pub use load::{Found, Ignored};
 pub use parse::{ParamError, Unit};
 pub use registry::{Change, InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
-pub use select::{Candidate, Selection};
+pub use select::{Decision, Job, SelectError, ThreadLevel};
 pub use source::{Place, Source};
 
 use std::ffi::OsStr;

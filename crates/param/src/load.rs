@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::file::{Assignment, LineError, Wrong};
 use crate::nearest::nearest_within;
 use crate::registry::{Param, Params};
 use crate::source::{Place, Source};
@@ -58,11 +59,6 @@ impl Found {
         found
     }
 
-    /// Takes the values from a file that the command line names.
-    pub fn read_named(&mut self, path: &Path) {
-        self.open_file(path, Source::NamedFile, true);
-    }
-
     fn open_file(&mut self, path: &Path, source: MakeSource, must_be_there: bool) {
         let error = match file::read(path) {
             Ok(Some(bytes)) => return self.read_file(&bytes, path, source),
@@ -76,14 +72,28 @@ impl Found {
     /// Takes the values from the text of a parameter file. Wrong lines become errors; the others count.
     pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(Place) -> Source) {
         for (line, said) in file::lines(bytes) {
-            let source = source(Place { path: path.to_owned(), line });
+            let at = |column| source(Place { path: path.to_owned(), line, column });
             match said {
-                Ok((name, value)) => self.set(name, value, source),
-                Err(error) => {
-                    self.errors.push(ParamError::At { from: source, error: Box::new(error.into()) })
-                }
+                Ok(one) => self.assign(&one, &at),
+                Err(Wrong { column, error }) => self.refuse(error, at(column)),
             }
         }
+    }
+
+    /// Takes one value from a file, in which `at` is the place of a column.
+    pub(crate) fn assign(&mut self, one: &Assignment<'_>, at: &dyn Fn(usize) -> Source) {
+        let (name, value) = one.columns;
+        match self.params.set(&one.name, &one.value) {
+            Ok(()) => self.set(&one.name, &one.value, at(name)),
+            Err(error) => {
+                let column = if matches!(error, ParamError::Value { .. }) { value } else { name };
+                self.errors.push(ParamError::At { from: at(column), error: Box::new(error) });
+            }
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, error: LineError, from: Source) {
+        self.errors.push(ParamError::At { from, error: Box::new(error.into()) });
     }
 
     fn read_variables(&mut self, variables: &Variables) {

@@ -37,7 +37,7 @@ pub enum ParamError {
         instead: Option<&'static str>,
     },
     /// The text is not a value of the parameter's type, or lies outside its limits.
-    #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, None))]
+    #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, *instead))]
     Value {
         /// The parameter's name.
         name: &'static str,
@@ -47,6 +47,8 @@ pub enum ParamError {
         wanted: String,
         /// The word that was probably meant.
         nearest: Option<&'static str>,
+        /// What to use instead, if the word is known from elsewhere.
+        instead: Option<&'static str>,
     },
     /// A line of a parameter file makes no sense.
     #[error(transparent)]
@@ -60,7 +62,7 @@ pub enum ParamError {
         error: String,
     },
     /// One of the above, with where it stands.
-    #[error("{from}: {error}")]
+    #[error("{}: {error}", from.position())]
     At {
         /// Where.
         from: Source,

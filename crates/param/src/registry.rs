@@ -1,6 +1,6 @@
 //! The one table of parameters, and a set of their values.
 
-use crate::foreign::instead_of;
+use crate::foreign::{self, instead_of};
 use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, Unit, number};
 use crate::source::Source;
@@ -90,7 +90,7 @@ impl Param {
     fn unknown(name: &str) -> ParamError {
         // A slip is more likely than a name from elsewhere, and that more than a name that is far off.
         let slip = nearest_within(name, Param::names(), name.len() / 6);
-        let instead = instead_of(name);
+        let instead = instead_of(&name.replacen("_ssi_", "_", 1));
         let far = || instead.is_none().then(|| nearest(name, Param::names())).flatten();
         ParamError::Unknown { name: name.to_string(), nearest: slip.or_else(far), instead }
     }
@@ -115,6 +115,7 @@ impl Param {
                     Unit::Choice(words) => nearest(text.trim(), words.iter().copied()),
                     _ => None,
                 },
+                instead: foreign::instead_of_value(self.name, text.trim()),
             })
     }
 
@@ -191,7 +192,7 @@ pub enum InitialErrhandler {
     Return,
 }
 
-/// The way that the messages of a job take: the guide's RPI modules.
+/// The way that the messages of a job take: the guide's RPI modules, in the order of the words of `rpi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Shared memory within a host.
@@ -310,6 +311,11 @@ impl Params {
         self.number(Id::mpi_param_check) != 0
     }
 
+    /// Whether rank 0 tells which modules are selected.
+    pub fn mpi_show_select(&self) -> bool {
+        self.number(Id::mpi_show_select) != 0
+    }
+
     /// A value of the tuned collectives, by its place among them, and where it comes from.
     pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
         (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
@@ -319,13 +325,6 @@ impl Params {
     pub fn coll_tuned_use_dynamic_rules(&self) -> bool {
         // The words for yes stand behind those for no.
         self.number(Id::coll_tuned_use_dynamic_rules) % 2 == 1
-    }
-
-    /// The transport that was asked for by name, and where.
-    pub(crate) fn asked_rpi(&self) -> Option<(Transport, &Source)> {
-        let source = &self.sources[Id::rpi as usize];
-        let transport = if self.number(Id::rpi) == 0 { Transport::Shm } else { Transport::Tcp };
-        (*source != Source::Default).then_some((transport, source))
     }
 }
 
@@ -403,12 +402,23 @@ parameters! {
         help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
                MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
     }
+    mpi_hostmap: text {
+        default: "", aliases: [], level: User,
+        help: "A file that says which address a host tells its peers in jobs over sockets, in lines 'HOST ADDRESS'. Empty: \
+               PREFIX/etc/oxmpi-hostmap.conf, if there is one; 'none': no file.",
+    }
     mpi_initial_errhandler: by_hand {
         unit: Unit::Choice(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
         default: 0, limits: 0..=2, power_of_two: false,
         aliases: ["initial_errhandler"], level: User,
         help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
                errors before MPI_Init and after MPI_Finalize.",
+    }
+    mpi_show_select: by_hand {
+        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
+        aliases: [], level: User,
+        help: "With 1, rank 0 tells once, when it starts, which modules are selected and why ('oxmpi info --select' tells it \
+               without a job).",
     }
     mpi_param_check: by_hand {
         unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
@@ -531,6 +541,11 @@ parameters! {
         aliases: [], level: User,
         help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets.",
     }
+    rpi_shm_priority: u32 {
+        unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of shared memory when no transport is asked for (rpi): the highest one that can run is used.",
+    }
     rpi_tcp_short: usize {
         unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
@@ -556,6 +571,22 @@ parameters! {
     btl_tcp_if_exclude: text {
         default: "", aliases: ["rpi_tcp_if_exclude"], level: User,
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
+    }
+    btl: text {
+        default: "", aliases: [], level: User,
+        help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of those that may be used, or '^tcp' for all but \
+               these. It must leave 'self' and a way to others. 'sm', 'vader' and 'shm' are rpi shm, 'tcp' is rpi tcp; of \
+               those left, the highest priority is used.",
+    }
+    mtl: text {
+        default: "", aliases: [], level: User,
+        help: "Open MPI's word for libraries that match messages by themselves. None is there yet, so naming one is an error; \
+               '^ofi', all but this one, is none.",
+    }
+    pml: text {
+        default: "", aliases: [], level: User,
+        help: "Open MPI's word for the engine of messages: 'ob1', which uses the transports of btl, is the only one. '^ucx' \
+               means all but this one.",
     }
     coll_verbose: u32 {
         unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
@@ -616,7 +647,10 @@ mod tests {
         assert_eq!(params.wait_sleeping(), 1_000_000_000);
         assert_eq!(params.single_copy(), SingleCopy::Off);
         assert!(params.mpi_param_check() && params.mpi_ft_enable());
-        assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Tcp, 100));
+        assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
+        assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
+        assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
+        assert!(params.mpi_show_select());
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
         assert!(params.iter().all(|(p, v)| *v == value(p)));

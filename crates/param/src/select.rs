@@ -1,92 +1,290 @@
-//! Which transport a job uses, and why.
+//! Which modules a process uses, and why: the eight steps of the components guide ("MPI Module Selection Process").
+//!
+//! [`decide`] is a pure function over rows: a module of a framework with its priority, the thread levels at which it can
+//! run, and whether this job may and can use it. The rows of this library are in [`modules`](mod@modules); a new transport is
+//! one row there.
 
-use crate::registry::{Params, Transport};
+mod level;
+pub mod modules;
+mod transports;
 
-/// The priority of shared memory. Sockets have theirs from `rpi_tcp_priority`.
-const SHM_PRIORITY: u32 = 60;
+pub use level::{LEVEL_VARIABLE, LevelError, ThreadLevel};
+pub use modules::Job;
+pub use transports::SelectError;
 
-/// The decision on the transport.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
-    /// The transport that is used.
-    pub chosen: Transport,
-    /// Each transport with the reason why it is chosen or not.
-    pub candidates: Vec<Candidate>,
+use std::fmt;
+
+/// A kind of modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framework {
+    /// How messages travel. One module is selected.
+    Rpi,
+    /// Collective operations. Every module that is left may serve them.
+    Coll,
+    /// Checkpoint and restart. One module at most is selected.
+    Cr,
 }
 
-/// One transport in a [`Selection`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The transport.
-    pub transport: Transport,
-    /// Its priority, which counts where none is asked for.
-    pub priority: u32,
-    /// Why it is chosen, or why not.
-    pub reason: String,
-}
-
-impl Transport {
-    /// The name that the parameter `rpi` has for it.
+impl Framework {
+    /// Its name in parameters.
     pub fn name(self) -> &'static str {
         match self {
-            Transport::Shm => "shm",
-            Transport::Tcp => "tcp",
+            Framework::Rpi => "rpi",
+            Framework::Coll => "coll",
+            Framework::Cr => "cr",
         }
     }
 }
 
-impl Params {
-    /// The way that the messages of a job take: the one asked for (`rpi`), or else that of the highest priority.
-    pub fn rpi(&self) -> Transport {
-        match self.asked_rpi() {
-            Some((asked, _)) => asked,
-            None if self.rpi_tcp_priority() > SHM_PRIORITY => Transport::Tcp,
-            None => Transport::Shm,
+/// A module, as far as its selection is concerned.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The kind.
+    pub framework: Framework,
+    /// The name, which is unique in its framework.
+    pub name: &'static str,
+    /// The highest one wins; the first of equals.
+    pub priority: u32,
+    /// The lowest thread level at which it runs: a job at a lower one is raised to it.
+    pub lowest: ThreadLevel,
+    /// The highest thread level at which it runs.
+    pub highest: ThreadLevel,
+    /// Whether it goes together with modules that write checkpoints.
+    pub checkpoints: bool,
+    /// Why the user's parameters leave it out, if they do.
+    pub left_out: Option<String>,
+    /// Why it cannot be used here, if it cannot.
+    pub unavailable: Option<String>,
+}
+
+/// What a process asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The thread level.
+    pub level: ThreadLevel,
+    /// Who wants it, for the first step's text.
+    pub by: String,
+    /// A module for checkpoints that was asked for by name.
+    pub cr: Option<&'static str>,
+}
+
+/// What one of the eight steps has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its number, from 1 to 8.
+    pub number: u8,
+    /// What it has done.
+    pub text: String,
+    /// The modules that it has dropped: framework and name, and the reason.
+    pub drops: Vec<(String, String)>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {}", self.number, self.text)?;
+        self.drops.iter().try_for_each(|(module, reason)| write!(f, "\n   {module} is dropped: {reason}"))
+    }
+}
+
+/// What is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The thread level that the process provides.
+    pub level: ThreadLevel,
+    /// The module that carries messages.
+    pub rpi: &'static str,
+    /// The modules for collectives, the strongest first.
+    pub coll: Vec<&'static str>,
+    /// The module that writes checkpoints.
+    pub cr: Option<&'static str>,
+    /// How it came to that.
+    pub steps: Vec<Step>,
+}
+
+/// Nothing can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    /// Of which kind there is none.
+    pub framework: Framework,
+    /// How it came to that.
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, what) = match self.framework {
+            Framework::Rpi => ("rpi", "carries the messages of this job"),
+            Framework::Coll => ("coll", "serves the collectives of this job"),
+            Framework::Cr => ("cr", "writes the checkpoints that were asked for"),
+        };
+        write!(f, "no module of '{name}' {what}")?;
+        let start = format!("{name} ");
+        let drops = self.steps.iter().flat_map(|step| &step.drops).filter(|(m, _)| m.starts_with(&start));
+        drops.enumerate().try_for_each(|(i, (module, reason))| {
+            write!(f, "{} {module}: {reason}", if i == 0 { ":" } else { ";" })
+        })?;
+        f.write_str(". 'oxmpi info --select' shows each step")
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+/// The steps so far, and who is left.
+struct Course<'a> {
+    wish: &'a Wish,
+    level: ThreadLevel,
+    steps: Vec<Step>,
+    left: Vec<&'a Row>,
+}
+
+/// Selects among `rows` by the eight steps.
+///
+/// # Errors
+/// If no module is left that could carry messages, serve collectives, or write the checkpoints that were asked for.
+pub fn decide(rows: &[Row], wish: &Wish) -> Result<Decision, Impossible> {
+    let mut course = Course { wish, level: wish.level, steps: Vec::new(), left: rows.iter().collect() };
+    course.set_level();
+    course.drop_if("what parameters leave out or what cannot be used here is dropped", |row| {
+        row.left_out.clone().or_else(|| row.unavailable.clone())
+    });
+    course.find_level()?;
+    let rpi = course.select_rpi();
+    let level = course.level;
+    course.drop_if("what cannot run at this thread level, or with the selected rpi, is dropped", |row| {
+        match row.framework {
+            Framework::Rpi => None,
+            Framework::Coll => row.misses(level),
+            Framework::Cr => row.misses(level).or_else(|| row.refused_as_cr(rpi, wish)),
+        }
+    });
+    let coll = course.list_coll()?;
+    let cr = course.select_cr()?;
+    Ok(Decision { level, rpi: rpi.name, coll, cr, steps: course.steps })
+}
+
+impl Row {
+    /// Framework and name.
+    fn title(&self) -> String {
+        format!("{} {}", self.framework.name(), self.name)
+    }
+
+    /// Why it does not run at that thread level.
+    fn misses(&self, level: ThreadLevel) -> Option<String> {
+        let too_high = (self.highest < level).then(|| format!("it runs up to {}", self.highest));
+        too_high.or_else(|| (self.lowest > level).then(|| format!("it runs from {} on", self.lowest)))
+    }
+
+    fn refused_as_cr(&self, rpi: &Row, wish: &Wish) -> Option<String> {
+        let asked = wish.cr.filter(|name| *name != self.name).map(|name| format!("cr {name} was asked for"));
+        asked.or_else(|| (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name)))
+    }
+}
+
+impl<'a> Course<'a> {
+    fn step(&mut self, text: String) {
+        let number = self.steps.len() as u8 + 1;
+        self.steps.push(Step { number, text, drops: Vec::new() });
+    }
+
+    /// Drops those for which there is a reason, in a step of their own.
+    fn drop_if(&mut self, text: &str, reason: impl Fn(&Row) -> Option<String>) {
+        self.step(text.into());
+        let drops: Vec<_> = self.left.iter().filter_map(|row| Some((row.title(), reason(row)?))).collect();
+        self.left.retain(|row| reason(row).is_none());
+        if let Some(step) = self.steps.last_mut() {
+            step.drops = drops;
         }
     }
 
-    /// The decision of [`Params::rpi`] with its reasons.
-    pub fn selection(&self) -> Selection {
-        let chosen = self.rpi();
-        let priorities = [(Transport::Shm, SHM_PRIORITY), (Transport::Tcp, self.rpi_tcp_priority())];
-        let candidates = priorities.map(|(transport, priority)| Candidate {
-            transport,
-            priority,
-            reason: match (self.asked_rpi(), transport == chosen) {
-                (Some((_, source)), true) => format!("chosen: asked for by {source}"),
-                (Some((asked, _)), false) => format!("not used: '{}' was asked for", asked.name()),
-                (None, true) => "chosen: the highest priority, and none was asked for".to_string(),
-                (None, false) => format!(
-                    "not used: a lower priority than '{}'; '--mca rpi {}' asks for it",
-                    chosen.name(),
-                    transport.name()
-                ),
-            },
+    /// The modules of one framework that are left, the strongest first; of equals the first.
+    fn ranked(&self, framework: Framework) -> Vec<&'a Row> {
+        let mut all: Vec<&Row> = self.left.iter().copied().filter(|row| row.framework == framework).collect();
+        all.sort_by_key(|row| std::cmp::Reverse(row.priority));
+        all
+    }
+
+    fn fail(&self, framework: Framework) -> Impossible {
+        Impossible { framework, steps: self.steps.clone() }
+    }
+
+    /// Step 1. Who asks for a module for checkpoints by name gets the level that it needs.
+    fn set_level(&mut self) {
+        let mut text = format!("the thread level is {}: {}", self.level, self.wish.by);
+        let asked = |row: &&&Row| row.framework == Framework::Cr && Some(row.name) == self.wish.cr;
+        if let Some(row) = self.left.iter().find(asked).filter(|row| row.lowest > self.level) {
+            self.level = row.lowest;
+            text += &format!("; raised to {}, which cr {} needs", self.level, row.name);
+        }
+        self.step(text);
+    }
+
+    /// Steps 3 and 4: the highest level, from the wanted one downwards, at which there is something to carry messages. What
+    /// runs only at higher levels stays: step 5 raises the level for it.
+    fn find_level(&mut self) -> Result<(), Impossible> {
+        let wanted = self.level;
+        let all = self.ranked(Framework::Rpi);
+        let runs = |row: &Row, level| row.highest >= level;
+        let levels = ThreadLevel::ALL.into_iter().rev().filter(|level| *level <= wanted);
+        let found = levels.clone().find(|level| all.iter().any(|row| runs(row, *level)));
+        self.level = found.unwrap_or(wanted);
+        let kept = self.level;
+        self.drop_if("what carries messages and does not run at this thread level is dropped", |row| {
+            let drops = row.framework == Framework::Rpi && !runs(row, kept);
+            drops.then(|| format!("it runs up to {}, and {wanted} is wanted", row.highest))
         });
-        Selection { chosen, candidates: candidates.to_vec() }
+        self.step(match found {
+            None => "nothing is left that carries messages, at any thread level".to_string(),
+            Some(level) if level < wanted => {
+                format!("nothing carries messages at {wanted}: the thread level is lowered to {level}")
+            }
+            Some(level) => {
+                format!("the thread level stays {level}, as something that carries messages is left")
+            }
+        });
+        if found.is_some() { Ok(()) } else { Err(self.fail(Framework::Rpi)) }
+    }
+
+    /// Step 5. Something is left.
+    fn select_rpi(&mut self) -> &'a Row {
+        let all = self.ranked(Framework::Rpi);
+        let winner = all[0];
+        let mut text =
+            format!("rpi {} is selected: it has the highest priority, {}", winner.name, winner.priority);
+        if winner.lowest > self.level {
+            self.level = winner.lowest;
+            text += &format!("; the thread level is raised to {}, from which on it runs", self.level);
+        }
+        self.drop_if(&text, |row| {
+            let loses = row.framework == Framework::Rpi && row.name != winner.name;
+            loses.then(|| format!("its priority is {}", row.priority))
+        });
+        winner
+    }
+
+    /// Step 7. Who asks for checkpoints gets no collectives that do not support them.
+    fn list_coll(&mut self) -> Result<Vec<&'static str>, Impossible> {
+        let all = self.ranked(Framework::Coll);
+        let usable = all.iter().filter(|row| self.wish.cr.is_none() || row.checkpoints);
+        let names: Vec<&'static str> = usable.map(|row| row.name).collect();
+        if names.is_empty() {
+            self.step("nothing is left that serves collectives".into());
+            return Err(self.fail(Framework::Coll));
+        }
+        self.step(format!("coll {} may serve collectives, communicator by communicator", names.join(", ")));
+        Ok(names)
+    }
+
+    /// Step 8.
+    fn select_cr(&mut self) -> Result<Option<&'static str>, Impossible> {
+        let cr = self.ranked(Framework::Cr).first().map(|row| row.name);
+        self.step(match (cr, self.wish.cr) {
+            (Some(name), _) => format!("cr {name} is selected"),
+            (None, None) => "nothing writes checkpoints, and nobody has asked for it".into(),
+            (None, Some(_)) => "nothing is left that writes checkpoints, which were asked for".into(),
+        });
+        if cr.is_none() && self.wish.cr.is_some() { Err(self.fail(Framework::Cr)) } else { Ok(cr) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_asked_for_is_chosen_and_otherwise_the_highest_priority() {
-        let with = |name, value| Params::default().with(name, value).unwrap();
-        assert_eq!(Params::default().rpi(), Transport::Shm);
-        assert_eq!(with("rpi", "tcp").rpi(), Transport::Tcp);
-        assert_eq!(with("rpi_tcp_priority", "60").rpi(), Transport::Shm, "the first of equals");
-        assert_eq!(with("rpi_tcp_priority", "61").rpi(), Transport::Tcp);
-        assert_eq!(with("rpi_tcp_priority", "61").with("rpi", "shm").unwrap().rpi(), Transport::Shm);
-    }
-
-    #[test]
-    fn each_candidate_has_its_reason() {
-        let params = Params::from_vars([("OXMPI_MCA_rpi", "tcp"), ("OXMPI_PARAM_FILES", "none")]).unwrap();
-        let selection = params.selection();
-        assert_eq!(selection.chosen, Transport::Tcp);
-        assert_eq!(selection.candidates[0].reason, "not used: 'tcp' was asked for");
-        assert_eq!(selection.candidates[1].reason, "chosen: asked for by environment variable OXMPI_MCA_rpi");
-    }
-}
+mod tests;

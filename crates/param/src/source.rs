@@ -30,6 +30,8 @@ pub struct Place {
     pub path: PathBuf,
     /// The line, counted from 1.
     pub line: usize,
+    /// The character of the line, counted from 1.
+    pub column: usize,
 }
 
 impl Source {
@@ -46,9 +48,25 @@ impl Source {
         }
     }
 
+    /// It as text, for an error: of a file, the very place.
+    pub fn position(&self) -> String {
+        match self.place() {
+            Some(place) => format!("file {place}:{}", place.column),
+            None => self.to_string(),
+        }
+    }
+
+    /// The place in a file.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => Some(place),
+            _ => None,
+        }
+    }
+
     /// Whether it is a line of a file.
     pub fn is_file(&self) -> bool {
-        matches!(self, Source::SystemFile(_) | Source::UserFile(_) | Source::NamedFile(_))
+        self.place().is_some()
     }
 }
 

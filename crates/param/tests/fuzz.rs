@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use oxmpi_param::profile::{self, Entry, Profile};
 use oxmpi_param::registry::Param;
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, file};
 
@@ -61,6 +62,10 @@ const PIECES: &[&str] = &[
     "rpi",
     "btl",
     "wait_spin_us = 5\n",
+    "\n--mca ",
+    "-x ",
+    "-ssi rpi tcp ",
+    "A=b",
     "\u{fc}",
     "\u{2003}",
     "\0",
@@ -87,10 +92,10 @@ fn any_file_is_read(random: &mut Random) {
     found.read_file(&bytes, Path::new("/f"), Source::UserFile);
     let mut errors = found.errors.iter();
     for (line, content) in file::lines(&bytes) {
-        let taken = content.is_ok_and(|(name, value)| Params::default().set(name, value).is_ok());
+        let taken = content.is_ok_and(|one| Params::default().set(&one.name, &one.value).is_ok());
         if !taken {
             let error = errors.next().expect("a wrong line has an error").to_string();
-            assert!(error.starts_with(&format!("file /f:{line}: ")), "{error}");
+            assert!(error.starts_with(&format!("file /f:{line}:")), "{error}");
         }
     }
     assert_eq!(errors.next(), None, "there are more errors than wrong lines");
@@ -102,6 +107,41 @@ fn any_file_is_read(random: &mut Random) {
         assert!(found.params.source(param).is_file() || *value == param.default_value());
     }
     assert!(!found.errors.iter().any(|e| matches!(e, ParamError::File { .. })));
+}
+
+/// The same for a file of the command line, in which a line may say several things.
+fn any_profile_is_read(random: &mut Random) {
+    let bytes = random_file(random);
+    let own = |name: &str| name.len().is_multiple_of(2).then(|| "x".to_string());
+    let profile = Profile::of(Path::new("/f"), &bytes);
+    let mut found = Found::default();
+    found.read_profile(&profile, own);
+    let mut wrong = Vec::new();
+    let mut variables = 0;
+    for (line, content) in profile::lines(&bytes) {
+        let Ok(entries) = content else {
+            wrong.push(line);
+            continue;
+        };
+        for entry in entries {
+            match entry {
+                Entry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
+                Entry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {
+                    variables += 1
+                }
+                _ => wrong.push(line),
+            }
+        }
+    }
+    let lines = String::from_utf8_lossy(&bytes).into_owned();
+    let lines: Vec<&str> = lines.split('\n').collect();
+    assert_eq!(found.errors.len(), wrong.len(), "{:?}", found.errors);
+    for (error, line) in found.errors.iter().map(ToString::to_string).zip(wrong) {
+        let place = error.strip_prefix(&format!("file /f:{line}:")).unwrap_or_else(|| panic!("{error}"));
+        let column: usize = place.split(':').next().unwrap().parse().unwrap();
+        assert!((1..=lines[line - 1].chars().count() + 1).contains(&column), "{error}");
+    }
+    assert_eq!(profile.variables(own).len(), variables);
 }
 
 /// Values written to a file come back.
@@ -142,6 +182,7 @@ fn parameter_files() {
     // A slow machine does a fair number as well.
     while files < 500 || Instant::now() < end {
         any_file_is_read(&mut random);
+        any_profile_is_read(&mut random);
         values_survive_a_file(&mut random);
         files += 1;
     }

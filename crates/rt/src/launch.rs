@@ -27,16 +27,18 @@ use std::time::Duration;
 use oxmpi_os::cpus;
 use oxmpi_os::segment::SegmentError;
 use oxmpi_os::spawn::{MAX_GUARDED, Signals};
-use oxmpi_param::Params;
+use oxmpi_param::{Params, Transport};
 use rustix::process::Signal;
 
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
+pub use self::start::network;
 
 use self::binding::Binding;
 use self::files::Files;
 use self::launcher::Launcher;
+use crate::hostmap::Hostmap;
 use crate::interfaces::InterfaceError;
 
 /// Ranks that one launcher starts at most.
@@ -68,6 +70,10 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// The parameters, for what the launcher itself makes (segments).
     pub params: Params,
+    /// The way that messages take, as it was selected.
+    pub transport: Transport,
+    /// Which addresses are told to peers in place of others.
+    pub hostmap: Hostmap,
     /// Whether each line of output gets its rank in front.
     pub tag_output: bool,
     /// Files that get the output of the ranks.

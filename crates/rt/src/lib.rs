@@ -10,6 +10,7 @@
 //! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
 //! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
 //! | [`universe`] | what processes of several jobs tell each other by way of the launcher |
+//! | [`hostmap`] | which address a host tells its peers |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
@@ -19,6 +20,7 @@
 mod blob;
 pub mod client;
 pub mod control;
+pub mod hostmap;
 pub mod interfaces;
 pub mod job;
 pub mod launch;

@@ -5,7 +5,8 @@ use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::{EventType, Source};
 use oxmpi_param::registry::{Level, Param};
-use oxmpi_param::{Change, Params, Unit, Value};
+use oxmpi_param::select::Step;
+use oxmpi_param::{Change, Params, SelectError, Unit, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Asked, Facts, MISSING, tools};
@@ -22,16 +23,7 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         out.insert("functions".into(), json!({ "all": functions, "present": functions - MISSING.len() }));
     }
     if asked.select {
-        let selection = params.selection();
-        let candidates: Vec<Json> = selection
-            .candidates
-            .iter()
-            .map(|c| json!({ "name": c.transport.name(), "priority": c.priority, "reason": c.reason }))
-            .collect();
-        out.insert(
-            "transport".into(),
-            json!({ "chosen": selection.chosen.name(), "candidates": candidates }),
-        );
+        out.insert("selection".into(), selection(params));
     }
     if asked.params {
         let all: Vec<Json> = facts.params.iter().map(|param| one(params, param)).collect();
@@ -65,6 +57,27 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         out.insert("missing".into(), json!(MISSING));
     }
     format!("{:#}\n", Json::Object(out))
+}
+
+fn selection(params: &Params) -> Json {
+    let one = |step: &Step| {
+        let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
+        json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })
+    };
+    let all = |steps: &[Step]| steps.iter().map(one).collect::<Vec<_>>();
+    match super::selected(params) {
+        Ok(found) => json!({
+            "rpi": found.rpi,
+            "coll": found.coll,
+            "cr": found.cr,
+            "thread_level": found.level.name(),
+            "steps": all(&found.steps),
+        }),
+        Err(SelectError::Impossible(failed)) => {
+            json!({ "error": failed.to_string(), "steps": all(&failed.steps) })
+        }
+        Err(error) => json!({ "error": error.to_string() }),
+    }
 }
 
 fn pvar(pvar: &Pvar) -> Json {

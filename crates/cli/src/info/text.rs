@@ -5,7 +5,7 @@ use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::EventType;
 use oxmpi_param::registry::{Level, Param};
-use oxmpi_param::{Params, foreign};
+use oxmpi_param::{Params, SelectError, foreign};
 
 use super::{Asked, Facts, MISSING, tools};
 
@@ -101,11 +101,17 @@ fn category(one: Category) -> String {
 }
 
 fn selection(params: &Params) -> String {
-    let mut out = String::from("transport (parameter 'rpi'):\n");
-    for candidate in params.selection().candidates {
-        let name = candidate.transport.name();
-        out += &format!("  {name:<5} priority {:>3}, {}\n", candidate.priority, candidate.reason);
-    }
+    let mut out = String::from("selection of modules, for a job of several processes:\n");
+    let steps = match super::selected(params) {
+        Ok(found) => {
+            let coll = found.coll.join(", ");
+            out += &format!("  rpi {}, coll {coll}, {}\n", found.rpi, found.level);
+            found.steps
+        }
+        Err(SelectError::Impossible(failed)) => failed.steps,
+        Err(_) => Vec::new(), // told among the errors
+    };
+    steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));
     out
 }
 

@@ -1,7 +1,8 @@
 //! Hosts as users name them. There is one for now: this machine.
 
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::net::ToSocketAddrs;
 
+use oxmpi_os::net::is_own;
 use oxmpi_param::nearest::nearest;
 
 /// The hosts that were named, and their slots.
@@ -107,7 +108,6 @@ fn is_here(name: &str) -> bool {
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
         return true;
     }
-    let is_own = |address: IpAddr| !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok();
     if let Ok(address) = name.parse() {
         return is_own(address);
     }

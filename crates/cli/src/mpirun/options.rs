@@ -20,7 +20,7 @@ use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
 use self::table::{Id, SPECS, Spec};
 use super::hosts::Hosts;
 
-pub(crate) use self::help::{USAGE, help, topic};
+pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,8 +46,12 @@ pub(crate) struct Options {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherit: Inherit,
     pub(crate) mca: Vec<Setting>,
-    /// Parameter files.
+    /// Files of `--tune`, the strongest first.
     pub(crate) tune: Vec<PathBuf>,
+    /// Files of `--am`, the strongest first.
+    pub(crate) am: Vec<PathBuf>,
+    /// Whether the shell gets its prompt back at once.
+    pub(crate) no_wait: bool,
     bind_to: Option<Target>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
@@ -125,6 +129,8 @@ impl Default for Options {
             inherit: Inherit::All,
             mca: Vec::new(),
             tune: Vec::new(),
+            am: Vec::new(),
+            no_wait: false,
             bind_to: None,
             cores_each: None,
         }
@@ -408,13 +414,15 @@ impl Reader {
                 };
                 options.mca.push(fault_tolerance(given, value));
             }
+            Id::NoWait => options.no_wait = true,
             Id::GoOn => options.mca.push(fault_tolerance(given, "1")),
             Id::InitialErrhandler => options.mca.push(Setting {
                 option: given.name.clone(),
                 name: "mpi_initial_errhandler".into(),
                 value: given.shown(0),
             }),
-            Id::Tune => options.tune.extend(given.shown(0).split(',').map(PathBuf::from)),
+            Id::Tune => options.tune.extend(files(&given.shown(0), &[','])),
+            Id::Am => options.am.extend(files(&given.shown(0), &[',', ':'])),
             _ => {} // what is done anyway; the others were taken before
         }
         Ok(())
@@ -433,6 +441,11 @@ impl Reader {
         self.from_file = true;
         if self.words.is_empty() { Err(given.wrong("it names no program")) } else { Ok(()) }
     }
+}
+
+/// The files of a list.
+fn files<'t>(text: &'t str, separators: &'t [char]) -> impl Iterator<Item = PathBuf> + 't {
+    text.split(separators).filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 fn fault_tolerance(given: &Given, value: &str) -> Setting {

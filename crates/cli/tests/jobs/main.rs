@@ -11,6 +11,7 @@ mod forced;
 mod harness;
 mod launcher;
 mod programs;
+mod selection;
 mod spawned;
 #[path = "../support/mod.rs"]
 mod support;

@@ -37,6 +37,9 @@ const PARAMS: &[(&str, Category)] = &[
     ("rpi_tcp_", Tcp),
     ("btl_tcp_", Tcp),
     ("rpi", Transports),
+    ("btl", Transports),
+    ("mtl", Transports),
+    ("pml", Transports),
     ("wait_", Waiting),
     ("coll_", Collectives),
 ];

@@ -66,16 +66,16 @@ fn the_stronger_source_wins_and_each_value_knows_its_own() {
 
 #[test]
 fn names_of_open_mpi_that_are_not_ours_are_skipped_and_told_where_near() {
-    let vars = [("OMPI_MCA_btl", "self,vader"), ("OMPI_MCA_shm_ring_slot", "8"), ("PATH", "/bin")];
+    let vars = [("OMPI_MCA_osc", "rdma"), ("OMPI_MCA_shm_ring_slot", "8"), ("PATH", "/bin")];
     let found = Found::gather(vars, None);
     assert_eq!((found.errors.len(), &found.params), (0, &Params::default()));
     let told: Vec<_> = found.ignored.iter().map(|i| (i.variable.as_str(), i.nearest)).collect();
-    assert_eq!(told, [("OMPI_MCA_btl", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]);
+    assert_eq!(told, [("OMPI_MCA_osc", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]);
 }
 
 #[test]
 fn usual_names_of_open_mpi_are_near_to_none_of_ours() {
-    let names = "btl pml osc coll io mtl btl_tcp_if_ninclude btl_base_verbose btl_vader_single_copy_mechanism \
+    let names = "osc coll io btl_tcp_if_ninclude btl_base_verbose btl_vader_single_copy_mechanism \
                  btl_tcp_links btl_tcp_sndbuf mpi_yield_when_idle rmaps_base_oversubscribe plm_rsh_agent \
                  orte_tmpdir_base coll_sync_barrier_before opal_cuda_support ess_base_jobid wait";
     for name in names.split_whitespace().filter(|n| *n != "btl_tcp_if_ninclude") {
@@ -100,8 +100,13 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
             && e.contains("did you mean 'single_copy'"),
         "{e}"
     );
-    let e = first_error(&[("OXMPI_MCA_btl", "tcp")], None);
-    assert!(e.contains("'--mca rpi tcp'"), "{e}");
+    let e = first_error(&[("OXMPI_MCA_rpi_ssi_sysv_short", "8192")], None);
+    assert!(
+        e.contains("no parameter 'rpi_ssi_sysv_short' (this transport of the guide is not there yet"),
+        "{e}"
+    );
+    let e = first_error(&[("OXMPI_MCA_rpi", "gm")], None);
+    assert!(e.contains("'gm' is not one of shm, tcp (this transport of the guide is not there yet"), "{e}");
     let dir = Scratch::new("errors");
     let path = dir.write(".oxmpi/mca-params.conf", "wait_spin_us = 2\n\nrpi = tpc\nnonsense\n");
     let found = Found::gather([dir.home()], None);
@@ -109,8 +114,8 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
     assert_eq!(
         all,
         [
-            format!("file {path}:3: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)"),
-            format!("file {path}:4: the line is not of the form 'NAME = VALUE'"),
+            format!("file {path}:3:7: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)"),
+            format!("file {path}:4:1: the line is not of the form 'NAME = VALUE'"),
         ]
     );
     assert_eq!(found.params.wait_spin_us(), 2, "the right lines count");

@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use oxmpi_os::net::{self, Listener};
 use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
-use oxmpi_os::{barrier, fdpass};
+use oxmpi_os::{barrier, fdpass, host};
 use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -162,7 +163,7 @@ pub(super) fn draw_secret() -> Result<[u8; 32], LaunchError> {
 /// What the boot records of the first job have in common.
 fn first_boot(launch: &Launch, size: u32) -> Boot {
     let oversubscribed = is_oversubscribed(size);
-    let sockets = has_sockets(&launch.params, size);
+    let sockets = has_sockets(launch, size);
     Boot {
         job_id: RandomState::new().hash_one(std::process::id()),
         rank: 0,
@@ -192,7 +193,7 @@ impl Crew<'_> {
     ) -> Result<Recruits, LaunchError> {
         // All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
         let segments = self.make_segments()?;
-        let plugs = if self.boot.sockets { plugs(&self.launch.params, self.boot.size)? } else { Vec::new() };
+        let plugs = if self.boot.sockets { plugs(self.launch, self.boot.size)? } else { Vec::new() };
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
         let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
         for ((rank, app), made) in (0..).zip(apps).zip(segments) {
@@ -240,8 +241,8 @@ impl Crew<'_> {
 }
 
 /// Whether ranks get sockets: it is asked for, or they are spread over nodes.
-fn has_sockets(params: &Params, size: u32) -> bool {
-    params.rpi() == Transport::Tcp || nodes_of(params, size) > 1
+fn has_sockets(launch: &Launch, size: u32) -> bool {
+    launch.transport == Transport::Tcp || nodes_of(&launch.params, size) > 1
 }
 
 /// The nodes over which so many ranks are spread.
@@ -280,14 +281,28 @@ struct Hands<'a> {
     cpus: Option<&'a [u64]>,
 }
 
-/// Sockets that listen, for `size` ranks.
-fn plugs(params: &Params, size: u32) -> Result<Vec<Plug>, LaunchError> {
+/// The network that the sockets of a job use.
+///
+/// # Errors
+/// There is none, or parameters leave none.
+pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
     let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
     let chosen = interfaces::choose(&there, params.btl_tcp_if_include(), params.btl_tcp_if_exclude(), true)?;
+    Ok(chosen.clone())
+}
+
+/// Sockets that listen, for `size` ranks.
+fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+    let chosen = network(&launch.params)?;
+    let told = launch.hostmap.told(&host::name(), chosen.address);
+    // Where it is this host's own; else something between the hosts translates it.
+    let own = if net::is_own(told) { told } else { chosen.address };
+    let buffers = socket_buffers(&launch.params);
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
     let plug = |_| {
-        let listener = Listener::bind(chosen.address, Some(socket_buffers(params))).map_err(listen)?;
-        let address = format!("{}%{}", listener.address().map_err(listen)?, chosen.name);
+        let listener = Listener::bind(own, Some(buffers)).map_err(listen)?;
+        let port = listener.address().map_err(listen)?.port();
+        let address = format!("{}%{}", SocketAddr::new(told, port), chosen.name);
         let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
         Ok(Plug { alarm, listener: Some(listener), address })
     };
@@ -398,7 +413,7 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
-    let over_sockets = has_sockets(&launch.params, size);
+    let over_sockets = has_sockets(launch, size);
     let plugs = if over_sockets { PLUGS_PER_RANK } else { 0 };
     let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + plugs);
     let before = getrlimit(Resource::Nofile);

@@ -83,8 +83,11 @@ Several jobs at the same time on one host: --bind-to none, or taskset for each, 
         heading: "Parameters",
         text: "\
 A value comes from, strongest first: --mca (-ssi and --gmca are the same; for the whole job, wherever it stands),
---tune, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf, PREFIX/etc/oxmpi-mca-params.conf,
-the default. Files have lines of the form NAME = VALUE. OXMPI_PARAM_FILES names other files or is 'none'.
+--tune, --am, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf,
+PREFIX/etc/oxmpi-mca-params.conf, the default. Files have lines of the form NAME = VALUE; those of --tune and --am may
+have lines of '--mca NAME VALUE' and '-x NAME=VALUE' as well. The first of several files is the strongest, and one
+without a '/' in its name is looked for here, in ~/.oxmpi/amca-param-sets and in PREFIX/share/oxmpi/amca-param-sets.
+OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
 'oxmpi info --params' shows all values and where they come from.
 ",
     },
@@ -97,6 +100,8 @@ Exit code: 0; or that of the first rank that failed (128 + signal if one killed 
 timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program cannot be run, 127 if there is none;
 2 for a wrong command line. A rank that dies ends the job with one report. With --with-ft ulfm the others go on (see
 mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
+With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
+runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
 Ctrl-C ends the job, a second Ctrl-C at once. USR1 and USR2 are passed on to the ranks, Ctrl-Z stops them too.
 ",
     },
@@ -109,6 +114,27 @@ const COLUMN: usize = 38;
 /// One line on how to call it.
 pub(crate) const USAGE: &str =
     "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...";
+
+/// An option: its spellings, its values, what it does.
+pub(crate) type Opt = (&'static [&'static str], &'static [&'static str], &'static str);
+
+/// All that is said on a topic.
+pub(crate) struct Chapter {
+    pub(crate) heading: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) options: Vec<Opt>,
+}
+
+/// The topics, for the manual page and for shells.
+pub(crate) fn chapters() -> Vec<Chapter> {
+    let options = |topic| SPECS.iter().filter(move |spec| spec.topic == topic);
+    let chapter = |page: &Page| Chapter {
+        heading: page.heading,
+        text: page.text,
+        options: options(page.topic).map(|spec| (spec.names, spec.values, spec.help)).collect(),
+    };
+    PAGES.iter().map(chapter).collect()
+}
 
 /// The help text, all options by topic.
 pub(crate) fn help() -> String {

@@ -1,0 +1,329 @@
+//! `ompi_info` and `laminfo`: what `oxmpi info` knows, asked and answered as by the commands of these names in Open MPI and
+//! LAM/MPI.
+
+use std::ffi::OsString;
+
+use oxmpi_param::nearest::nearest;
+use oxmpi_param::registry::{Level, Param};
+use oxmpi_param::select::modules::Job;
+use oxmpi_param::{Found, Params, ThreadLevel, Unit};
+
+use crate::prefix;
+
+/// The names that this answers to.
+pub(crate) const NAMES: [&str; 2] = ["ompi_info", "laminfo"];
+
+pub(crate) const HELP: &str = "\
+ompi_info, laminfo: what this installation of OxMPI is, in the words of Open MPI and LAM/MPI
+
+  ompi_info                                version, directory, modules
+  ompi_info --param FRAMEWORK COMPONENT    the parameters of a module; 'all' for any: --param btl tcp, --param all all
+  ompi_info --level N                      parameters up to this level: 1 to 3 for users, to 6 for tuning, to 9 all
+                                           (without it 1, and 9 with --all)
+  ompi_info --all, -a                      everything
+  ompi_info --parsable, --parseable        lines with colons, for programs
+  ompi_info --version                      the version
+
+One dash is as good as two. 'oxmpi info --help' has more.
+";
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Asked {
+    all: bool,
+    parsable: bool,
+    version: bool,
+    level: Option<u8>,
+    params: Vec<(String, String)>,
+}
+
+/// A framework and a component of it that a parameter belongs to.
+type Place = (&'static str, &'static str);
+
+/// Where parameters belong, by the beginnings of their names; the first that fits.
+const PLACES: &[(&str, &[Place])] = &[
+    ("rpi_tcp_", &[("rpi", "tcp"), ("btl", "tcp")]),
+    ("btl_tcp_", &[("btl", "tcp"), ("rpi", "tcp")]),
+    ("rpi_shm_", &[("rpi", "shm"), ("btl", "sm")]),
+    ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
+    ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),
+    ("coll_tuned_", &[("coll", "tuned")]),
+    ("coll_", &[("coll", "base")]),
+    ("rpi", &[("rpi", "base")]),
+    ("btl", &[("btl", "base")]),
+    ("mtl", &[("mtl", "base")]),
+    ("pml", &[("pml", "base")]),
+    ("", &[("mpi", "base")]),
+];
+
+fn places(param: &Param) -> &'static [Place] {
+    let found = PLACES.iter().find(|(start, _)| param.name.starts_with(start));
+    found.map_or(&[], |(_, places)| places)
+}
+
+/// Answers and returns the exit code.
+pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.iter().any(|word| matches!(word.as_str(), "--help" | "-help" | "-h")) {
+        crate::say(HELP);
+        return 0;
+    }
+    let asked = match parse(&words).and_then(|asked| check(&asked).map(|()| asked)) {
+        Ok(asked) => asked,
+        Err(text) => {
+            eprintln!("{name}: {text} ('{name} --help' explains)");
+            return 2;
+        }
+    };
+    let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
+    crate::say(&answer(&asked, &found.params));
+    found.errors.iter().for_each(|error| eprintln!("{name}: {error}"));
+    i32::from(!found.errors.is_empty())
+}
+
+fn parse(words: &[String]) -> Result<Asked, String> {
+    const KNOWN: [&str; 9] = [
+        "--all",
+        "--a",
+        "--param",
+        "--params",
+        "--level",
+        "--parsable",
+        "--parseable",
+        "--version",
+        "--help",
+    ];
+    let mut asked = Asked::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();
+        let mut next = |what| words.next().cloned().ok_or_else(|| format!("{word} needs {what} after it"));
+        match bare {
+            "all" | "a" => asked.all = true,
+            "parsable" | "parseable" => asked.parsable = true,
+            "version" | "V" => asked.version = true,
+            "param" | "params" => {
+                asked.params.push((next("FRAMEWORK and COMPONENT")?, next("COMPONENT")?));
+            }
+            "level" => {
+                let level = next("a number from 1 to 9")?;
+                let number = level.parse().ok().filter(|n| (1..=9).contains(n));
+                asked.level = Some(number.ok_or(format!("{word} {level}: not a number from 1 to 9"))?);
+            }
+            _ => {
+                let hint = nearest(word, KNOWN).map(|near| format!("; did you mean '{near}'?"));
+                return Err(format!("unknown word '{word}'{}", hint.unwrap_or_default()));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// Whether there are such frameworks and components.
+fn check(asked: &Asked) -> Result<(), String> {
+    let all: Vec<Place> = PLACES.iter().flat_map(|(_, places)| *places).copied().collect();
+    for (framework, component) in &asked.params {
+        if framework != "all" && !all.iter().any(|(known, _)| known == framework) {
+            return Err(unknown("framework", framework, all.iter().map(|(known, _)| *known)));
+        }
+        let inside = all.iter().filter(|(known, _)| framework == "all" || known == framework);
+        let mut components = inside.map(|(_, component)| *component);
+        if component != "all" && !components.clone().any(|known| known == component) {
+            return Err(unknown(&format!("component of '{framework}'"), component, &mut components));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(what: &str, word: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let mut known: Vec<&str> = known.chain(["all"]).collect();
+    known.sort_unstable();
+    known.dedup();
+    let hint = nearest(word, known.iter().copied()).map(|near| format!("; did you mean '{near}'?"));
+    format!("there is no {what} '{word}'{} (there are {})", hint.unwrap_or_default(), known.join(", "))
+}
+
+fn answer(asked: &Asked, params: &Params) -> String {
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    let is_basic = asked.all || (asked.params.is_empty() && !asked.version);
+    let mut out = String::new();
+    if asked.version || is_basic {
+        out += &match asked.parsable {
+            true => format!("ompi:version:full:{VERSION}\n"),
+            false if is_basic => line("OxMPI", VERSION),
+            false => format!("OxMPI v{VERSION}\n"),
+        };
+    }
+    if is_basic {
+        out += &basic(asked.parsable, params);
+    }
+    let limit = asked.level.unwrap_or(if asked.all { 9 } else { 1 });
+    let everything = [("all".to_string(), "all".to_string())];
+    let wanted = if asked.all && asked.params.is_empty() { &everything[..] } else { &asked.params };
+    let mut hidden = 0;
+    for param in Param::all() {
+        let is_wanted = |(framework, component): &Place| {
+            wanted.iter().any(|(f, c)| (f == "all" || f == framework) && (c == "all" || c == component))
+        };
+        let Some(place) = places(param).iter().find(|place| is_wanted(place)) else { continue };
+        if level(param.level).0 > limit {
+            hidden += 1;
+        } else {
+            out +=
+                &if asked.parsable { parsable(*place, param, params) } else { pretty(*place, param, params) };
+        }
+    }
+    if hidden > 0 && !asked.parsable {
+        out += &line("", &format!("({hidden} more with --level 9)"));
+    }
+    out
+}
+
+/// Directory, interface and modules.
+fn basic(is_parsable: bool, params: &Params) -> String {
+    let prefix = prefix::find().map_or("not installed".into(), |prefix| prefix.display().to_string());
+    let facts = [
+        ("Prefix", "path:prefix", prefix.as_str()),
+        ("MPI API", "ompi:mpi:version", "5.0"),
+        ("Thread support", "threads", "MPI_THREAD_MULTIPLE"),
+    ];
+    let mut out = String::new();
+    for (name, key, value) in facts {
+        out += &if is_parsable { format!("{key}:{value}\n") } else { line(name, value) };
+    }
+    for row in params.modules(&Job::default()) {
+        let (framework, name, priority) = (row.framework.name(), row.name, row.priority);
+        out += &match is_parsable {
+            true => format!("mca:{framework}:{name}:version:{}\n", env!("CARGO_PKG_VERSION")),
+            false => {
+                let levels = format!("{} to {}", ThreadLevel::name(row.lowest), row.highest);
+                line(&format!("MCA {framework}"), &format!("{name} (priority {priority}, {levels})"))
+            }
+        };
+    }
+    out
+}
+
+fn line(name: &str, text: &str) -> String {
+    let colon = if name.is_empty() { ' ' } else { ':' };
+    format!("{name:>22}{colon} {text}\n")
+}
+
+/// The level as a number of Open MPI's nine, and its name.
+fn level(level: Level) -> (u8, &'static str) {
+    match level {
+        Level::User => (1, "user/basic"),
+        Level::Tune => (4, "tuner/basic"),
+        Level::Develop => (7, "dev/basic"),
+    }
+}
+
+/// The type in Open MPI's words.
+fn kind(param: &Param) -> &'static str {
+    match param.unit {
+        Unit::Text { .. } | Unit::Choice(_) => "string",
+        Unit::Bytes => "size_t",
+        Unit::Count | Unit::Micros => "int",
+    }
+}
+
+fn pretty((framework, component): Place, param: &Param, params: &Params) -> String {
+    let (number, name) = level(param.level);
+    let mut out = line(
+        &format!("MCA {framework} {component}"),
+        &format!(
+            "parameter \"{}\" (current value: \"{}\", data source: {}, level: {number} {name}, type: {})",
+            param.name,
+            param.show(&params.value(param)),
+            params.source(param),
+            kind(param)
+        ),
+    );
+    out += &line("", param.help);
+    if let Unit::Choice(words) = param.unit {
+        out += &line("", &format!("Valid values: {}", words.join(", ")));
+    }
+    out
+}
+
+fn parsable((framework, component): Place, param: &Param, params: &Params) -> String {
+    let start = format!("mca:{framework}:{component}:param:{}", param.name);
+    let (number, _) = level(param.level);
+    let status = if param.change == oxmpi_param::Change::Never { "read-only" } else { "writeable" };
+    let mut out = format!(
+        "{start}:value:{}\n{start}:source:{}\n{start}:status:{status}\n{start}:level:{number}\n{start}:help:{}\n",
+        escaped(&param.show(&params.value(param))),
+        escaped(&params.source(param).to_string()),
+        escaped(param.help)
+    );
+    if let Unit::Choice(words) = param.unit {
+        for (at, word) in words.iter().enumerate() {
+            out += &format!("{start}:enumerator:value:{at}:{word}\n");
+        }
+    }
+    out += &format!("{start}:deprecated:no\n{start}:type:{}\n", kind(param));
+    param.aliases.iter().for_each(|alias| out += &format!("{start}:synonym:name:{alias}\n"));
+    out
+}
+
+/// A field with a colon in it stands between quotes, as in Open MPI.
+fn escaped(text: &str) -> String {
+    if text.contains(':') { format!("\"{}\"", text.replace('"', "\\\"")) } else { text.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(line: &str) -> Result<Asked, String> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        parse(&words).and_then(|asked| check(&asked).map(|()| asked))
+    }
+
+    fn told(line: &str) -> String {
+        answer(&ask(line).unwrap(), &Params::default())
+    }
+
+    #[test]
+    fn parameters_are_found_by_framework_component_and_level() {
+        let text = told("--param btl tcp");
+        assert!(text.contains(
+            "MCA btl tcp: parameter \"btl_tcp_if_include\" (current value: \"\", data source: default,"
+        ));
+        assert!(
+            text.contains("parameter \"rpi_tcp_priority\"") && !text.contains("\"rpi_tcp_short\""),
+            "{text}"
+        );
+        assert!(text.contains("more with --level 9)"), "{text}");
+        assert!(told("-param rpi tcp --level 9").contains("level: 4 tuner/basic, type: size_t"));
+        let count = |text: &str| text.matches("\nmca:").count() + 1;
+        let all = told("--param all all --level 9 --parsable");
+        assert!(count(&all) > 6 * Param::all().len(), "{}", count(&all));
+        assert!(all.contains("mca:rpi:base:param:rpi:enumerator:value:1:tcp\n"), "{all}");
+        assert!(all.contains("mca:rpi:shm:param:single_copy:synonym:name:shm_single_copy\n"));
+        for param in Param::all() {
+            assert!(all.contains(&format!(":param:{}:value:", param.name)), "{}", param.name);
+        }
+    }
+
+    #[test]
+    fn the_rest_is_told_and_wrong_words_are_refused() {
+        assert_eq!(told("--version"), concat!("OxMPI v", env!("CARGO_PKG_VERSION"), "\n"));
+        assert!(told("").contains("MCA rpi: shm (priority 60, MPI_THREAD_SINGLE to MPI_THREAD_MULTIPLE)\n"));
+        assert!(told("-a").contains("parameter \"wait_yields\""));
+        assert!(told("-parseable").contains("mca:rpi:tcp:version:"));
+        for (line, text) in [
+            ("--param btl", "--param needs COMPONENT after it"),
+            ("--param blt tcp", "no framework 'blt'; did you mean 'btl'?"),
+            (
+                "--param btl tpc",
+                "no component of 'btl' 'tpc'; did you mean 'tcp'? (there are all, base, sm, tcp)",
+            ),
+            ("--level 10", "not a number from 1 to 9"),
+            ("--parm", "did you mean '--param'?"),
+            ("btl", "unknown word 'btl'"),
+        ] {
+            assert!(ask(line).unwrap_err().contains(text), "{line}: {:?}", ask(line));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Which modules a job gets, and at which thread level.
+
+use crate::harness::{Programs, compile};
+
+fn run(programs: &Programs, options: &[&str], wanted: &str, variable: Option<&str>) -> (i32, String, String) {
+    let mut command = programs.mpirun(2, options, "level", &[wanted]);
+    command.env_remove("OXMPI_MPI_THREAD_LEVEL").env_remove("OMPI_MPI_THREAD_LEVEL");
+    if let Some(value) = variable {
+        command.env("OXMPI_MPI_THREAD_LEVEL", value);
+    }
+    let outcome = programs.start(command).end();
+    (outcome.code, outcome.out, outcome.err)
+}
+
+#[test]
+fn a_program_gets_the_level_that_it_asks_for_unless_the_environment_says_another_one() {
+    let programs = compile(&["jobs/level"]);
+    for (wanted, variable, granted) in [
+        ("0", None, "0"),
+        ("1", None, "1"),
+        ("3", None, "3"),
+        ("0", Some("MPI_THREAD_MULTIPLE"), "3"),
+        ("3", Some("funneled"), "1"),
+        ("3", Some("2"), "2"),
+    ] {
+        for rpi in ["shm", "tcp"] {
+            let (code, out, err) =
+                run(&programs, &["--mca", "btl", &format!("self,{rpi}")], wanted, variable);
+            let expected = (0, format!("level {granted}\n"), String::new());
+            assert_eq!((code, out, err), expected, "{wanted} {variable:?} {rpi}");
+        }
+    }
+    let (code, _, err) = run(&programs, &[], "0", Some("lots"));
+    assert!(code != 0 && err.contains("OXMPI_MPI_THREAD_LEVEL: 'lots' is no thread level"), "{err}");
+}
+
+#[test]
+fn rank_0_tells_the_steps_of_the_selection_once() {
+    let programs = compile(&["jobs/level"]);
+    let (code, _, err) = run(&programs, &["--mca", "mpi_show_select", "1", "--mca", "btl", "^sm"], "2", None);
+    assert_eq!(code, 0, "{err}");
+    for number in 1..=8 {
+        assert_eq!(err.matches(&format!("mpirun: selection: {number}. ")).count(), 1, "{err}");
+    }
+    assert!(
+        err.contains("rpi shm is dropped: 'btl' is '^sm'") && err.contains("5. rpi tcp is selected"),
+        "{err}"
+    );
+    assert!(err.contains("1. the thread level is MPI_THREAD_SERIALIZED"), "{err}");
+}

@@ -1,0 +1,47 @@
+//! Which modules this process uses, at which thread level.
+
+pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
+use oxmpi_param::{Decision, Job, Params, SelectError, Transport};
+use oxmpi_rt::client::Client;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the modules of a process are selected from.
+#[derive(Debug)]
+pub struct Modules {
+    params: Params,
+    job: Job,
+    client: Arc<Client>,
+    is_told: AtomicBool,
+}
+
+impl Modules {
+    /// The launcher has decided on the transport; `params` are what it has decided by.
+    ///
+    /// # Errors
+    /// As [`Params::select`].
+    pub(crate) fn new(params: &Params, client: &Arc<Client>) -> Result<Modules, SelectError> {
+        let boot = client.segment().boot();
+        // Those who have spawned this job count: there must be a way to them.
+        let mut job = Job { ranks: Some(boot.base.saturating_add(boot.size)), no_sockets: None };
+        let found = params.select(&job, ThreadLevel::Single)?;
+        if found.transport() == Transport::Tcp && !boot.sockets && !client.is_singleton() {
+            job.no_sockets = Some("mpirun has found no network for sockets".into());
+        }
+        let is_told = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);
+        Ok(Modules { params: params.clone(), job, client: client.clone(), is_told })
+    }
+
+    /// Selects the modules for a program that asks for this thread level, and says which one it gets. The first time rank 0
+    /// tells how, if `mpi_show_select` is 1.
+    ///
+    /// # Errors
+    /// As [`Params::select`].
+    pub fn settle(&self, wanted: ThreadLevel) -> Result<Decision, SelectError> {
+        let found = self.params.select(&self.job, wanted)?;
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            found.steps.iter().for_each(|step| self.client.say(&format!("selection: {step}")));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,324 @@
+//! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports.
+
+use super::{Impossible, Job, LevelError};
+use crate::nearest::nearest;
+use crate::registry::{Param, Params, Transport, Value};
+use crate::source::Source;
+
+/// Why no transport can be selected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// A list of modules is wrong.
+    #[error("parameter '{parameter}' is '{value}' (from {from}): {why}")]
+    List {
+        /// The parameter.
+        parameter: &'static str,
+        /// Its value.
+        value: String,
+        /// Where it comes from.
+        from: Source,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Two parameters exclude each other.
+    #[error(
+        "parameter 'rpi' asks for '{asked}' (from {from}), but parameter 'btl' is '{list}' (from {list_from}), which leaves \
+         it out: leave out one of the two"
+    )]
+    Contradiction {
+        /// The transport.
+        asked: &'static str,
+        /// Who asks for it.
+        from: String,
+        /// The list that leaves it out.
+        list: String,
+        /// Where that comes from.
+        list_from: String,
+    },
+    /// Nothing is left.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+    /// The variable for the thread level is wrong.
+    #[error(transparent)]
+    Level(#[from] LevelError),
+}
+
+/// A module of Open MPI.
+struct Known {
+    name: &'static str,
+    /// What to do, if it is not there.
+    missing: Option<&'static str>,
+}
+
+const fn here(name: &'static str) -> Known {
+    Known { name, missing: None }
+}
+
+const fn missing(name: &'static str, remedy: &'static str) -> Known {
+    Known { name, missing: Some(remedy) }
+}
+
+const NO_NETWORK: &str = "there is no transport for this network yet; 'tcp' goes over IP";
+const NO_PML: &str = "it is not there; say 'ob1', or leave the parameter out";
+const NO_MTL: &str =
+    "there is no MTL yet; leave the parameter out, and say '--mca btl self,sm' or '--mca btl self,tcp'";
+const NO_CM: &str = "it needs an MTL, and there is none yet; say 'ob1', or leave the parameter out";
+
+const PML: &[Known] = &[
+    here("ob1"),
+    missing("cm", NO_CM),
+    missing("ucx", NO_PML),
+    missing("v", NO_PML),
+    missing("monitoring", NO_PML),
+    missing("yalla", NO_PML),
+    missing("dr", NO_PML),
+    missing("crcpw", NO_PML),
+];
+
+const BTL: &[Known] = &[
+    here("self"),
+    here("sm"),
+    here("vader"),
+    here("shm"),
+    here("tcp"),
+    missing("openib", NO_NETWORK),
+    missing("uct", NO_NETWORK),
+    missing("ofi", NO_NETWORK),
+    missing("ugni", NO_NETWORK),
+    missing("usnic", NO_NETWORK),
+    missing("portals4", NO_NETWORK),
+    missing(
+        "smcuda",
+        "there is no transport for memory of accelerators yet; 'sm' goes through shared memory",
+    ),
+];
+
+const MTL: &[Known] = &[
+    missing("ofi", NO_MTL),
+    missing("psm2", NO_MTL),
+    missing("psm", NO_MTL),
+    missing("portals4", NO_MTL),
+    missing("mxm", NO_MTL),
+];
+
+/// What the parameters ask for.
+#[derive(Debug, Default)]
+pub(super) struct Ask {
+    rpi: Option<(Transport, Source)>,
+    /// Whether a list leaves each transport, and who says so.
+    btl: Option<([bool; 2], String)>,
+}
+
+/// A list of modules: `a,b`, or `^a,b` for all but these.
+struct List<'p> {
+    parameter: &'static str,
+    value: &'p str,
+    from: &'p Source,
+    all_but: bool,
+    names: Vec<&'p str>,
+}
+
+impl<'p> List<'p> {
+    /// The value of a parameter, if it says anything.
+    fn of(
+        parameter: &'static str,
+        value: &'p str,
+        from: &'p Source,
+        known: &[Known],
+    ) -> Result<Option<Self>, SelectError> {
+        let value = value.trim();
+        if value.is_empty() {
+            return Ok(None);
+        }
+        let (all_but, words) = match value.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, value),
+        };
+        let names = words.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let list = List { parameter, value, from, all_but, names };
+        list.check(known)?;
+        Ok(Some(list))
+    }
+
+    fn check(&self, known: &[Known]) -> Result<(), SelectError> {
+        if self.names.is_empty() {
+            return Err(
+                self.wrong("it names nothing: leave it out, or write names with commas between them".into())
+            );
+        }
+        for name in &self.names {
+            if name.starts_with('^') {
+                return Err(
+                    self.wrong("a '^' stands in front of the whole list, and means all but these".into())
+                );
+            }
+            let Some(found) = known.iter().find(|one| one.name == *name) else {
+                let hint = nearest(name, known.iter().map(|one| one.name));
+                let hint = hint.map(|hint| format!("; did you mean '{hint}'?")).unwrap_or_default();
+                let there: Vec<_> =
+                    known.iter().filter(|one| one.missing.is_none()).map(|one| one.name).collect();
+                let there = if there.is_empty() { "none yet".to_string() } else { there.join(", ") };
+                return Err(self
+                    .wrong(format!("there is no module '{name}'{hint} ('{}' has {there})", self.parameter)));
+            };
+            // To leave out what is not there is fine.
+            if let (false, Some(remedy)) = (self.all_but, found.missing) {
+                return Err(self.wrong(format!("'{name}': {remedy}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.names.contains(name)) != self.all_but
+    }
+
+    fn wrong(&self, why: String) -> SelectError {
+        SelectError::List {
+            parameter: self.parameter,
+            value: self.value.into(),
+            from: self.from.clone(),
+            why,
+        }
+    }
+}
+
+impl Ask {
+    pub(super) fn of(params: &Params, job: &Job) -> Result<Ask, SelectError> {
+        let from = |name| Param::find(name).map_or(&Source::Default, |param| params.source(param));
+        let pml = List::of("pml", params.pml(), from("pml"), PML)?;
+        if let Some(pml) = pml.filter(|pml| !pml.has(&["ob1"])) {
+            return Err(
+                pml.wrong("it leaves out 'ob1', and nothing else is there: leave the parameter out".into())
+            );
+        }
+        List::of("mtl", params.mtl(), from("mtl"), MTL)?;
+        let rpi = match (Param::find("rpi").map(|param| params.value(param)), from("rpi")) {
+            (_, Source::Default) | (None, _) => None,
+            (Some(Value::Number(place)), from) => usize::try_from(place)
+                .ok()
+                .and_then(|at| Transport::ALL.get(at))
+                .map(|one| (*one, from.clone())),
+            (Some(Value::Text(_)), _) => None,
+        };
+        let Some(btl) = List::of("btl", params.btl(), from("btl"), BTL)? else {
+            return Ok(Ask { rpi, btl: None });
+        };
+        if !btl.has(&["self"]) {
+            let remedy = "it leaves out 'self', without which a process cannot send to itself";
+            return Err(btl.wrong(match btl.all_but {
+                true => format!("{remedy}: do not exclude it"),
+                false => format!("{remedy}: write 'self,{}'", btl.value),
+            }));
+        }
+        let left = [btl.has_shared_memory(), btl.has(&["tcp"])];
+        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left[*asked as usize]) {
+            return Err(SelectError::Contradiction {
+                asked: asked.name(),
+                from: from.to_string(),
+                list: btl.value.into(),
+                list_from: btl.from.to_string(),
+            });
+        }
+        if left == [false, false] {
+            // A process alone needs no way to others.
+            if job.ranks == Some(1) {
+                return Ok(Ask { rpi, btl: None });
+            }
+            return Err(btl.wrong("it leaves no way from one process to another: add 'sm' or 'tcp'".into()));
+        }
+        Ok(Ask { rpi, btl: Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from))) })
+    }
+
+    /// Why the parameters leave a transport out, if they do.
+    pub(super) fn left_out(&self, transport: Transport) -> Option<String> {
+        let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != transport);
+        let rpi =
+            rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name()));
+        let btl =
+            self.btl.as_ref().filter(|(left, _)| !left[transport as usize]).map(|(_, text)| text.clone());
+        rpi.or(btl)
+    }
+}
+
+impl List<'_> {
+    /// Open MPI has had several names for shared memory: whoever excludes one of them excludes it.
+    fn has_shared_memory(&self) -> bool {
+        self.has(&["sm", "vader", "shm"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select::ThreadLevel;
+
+    fn params(pairs: &[(&'static str, &str)]) -> Params {
+        let mut params = Params::default();
+        for (name, value) in pairs {
+            params.set_from(name, value, Source::CommandLine(format!("--mca {name} {value}"))).unwrap();
+        }
+        params
+    }
+
+    fn chosen(pairs: &[(&'static str, &str)]) -> Result<Transport, String> {
+        let found = params(pairs).select(&Job { ranks: Some(2), ..Job::default() }, ThreadLevel::Single);
+        found.map(|found| found.transport()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_spellings_of_open_mpi_select_what_they_say() {
+        use Transport::{Shm, Tcp};
+        for (pairs, transport) in [
+            (&[("btl", "self,sm,tcp")][..], Shm),
+            (&[("btl", "self,vader")], Shm),
+            (&[("btl", " tcp , self ")], Tcp),
+            (&[("btl", "^tcp")], Shm),
+            (&[("btl", "^sm")], Tcp),
+            (&[("btl", "^vader,openib")], Tcp),
+            (&[("btl", "^openib")], Shm),
+            (&[("btl", "")], Shm),
+            (&[("pml", "ob1"), ("btl", "tcp,self")], Tcp),
+            (&[("pml", "^ucx"), ("mtl", "^ofi")], Shm),
+            (&[("rpi", "tcp"), ("btl", "self,sm,tcp")], Tcp),
+            (&[("rpi_tcp_priority", "99"), ("btl", "self,sm")], Shm),
+        ] {
+            assert_eq!(chosen(pairs), Ok(transport), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
+        for (pairs, texts) in [
+            (
+                &[("btl", "sm,tcp")][..],
+                &["'btl' is 'sm,tcp' (from --mca btl sm,tcp)", "write 'self,sm,tcp'"][..],
+            ),
+            (&[("btl", "^self")], &["leaves out 'self'"]),
+            (&[("btl", "self")], &["leaves no way", "add 'sm' or 'tcp'"]),
+            (&[("btl", "^sm,tcp")], &["leaves no way"]),
+            (&[("btl", "self,openib")], &["'openib'", "'tcp' goes over IP"]),
+            (&[("btl", "self,tpc")], &["no module 'tpc'", "did you mean 'tcp'"]),
+            (&[("btl", "self,^tcp")], &["in front of the whole list"]),
+            (&[("btl", "^")], &["names nothing"]),
+            (&[("pml", "cm")], &["needs an MTL", "'ob1'"]),
+            (&[("pml", "^ob1")], &["leaves out 'ob1'"]),
+            (&[("mtl", "ofi")], &["no MTL yet", "--mca btl self,tcp"]),
+            (&[("mtl", "oif")], &["did you mean 'ofi'", "has none yet"]),
+            (
+                &[("rpi", "tcp"), ("btl", "self,sm")],
+                &["asks for 'tcp' (from --mca rpi tcp)", "'btl' is 'self,sm' (from --mca btl self,sm)"],
+            ),
+        ] {
+            let error = chosen(pairs).unwrap_err();
+            assert!(texts.iter().all(|text| error.contains(text)), "{pairs:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_process_needs_no_way_to_others() {
+        let alone = Job { ranks: Some(1), ..Job::default() };
+        assert!(params(&[("btl", "self")]).select(&alone, ThreadLevel::Single).is_ok());
+        assert!(params(&[("btl", "self")]).select(&Job::default(), ThreadLevel::Single).is_err());
+    }
+}
