@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Ranges of ranks: the first of each, and how many.
+type Runs = Arc<[(u32, u32)]>;
+
 /// Which ranks of a team are on one node. It is shared knowledge: the same on all ranks. Cheap to clone.
 ///
 /// Nodes are numbered by their lowest ranks.
@@ -22,7 +25,7 @@ pub struct Nodes {
     /// The ranks of each node, from the lowest on.
     members: Arc<[Arc<[u32]>]>,
     /// Ranks of each node that follow one another: the first, and how many.
-    runs: Arc<[Arc<[(u32, u32)]>]>,
+    runs: Arc<[Runs]>,
     /// The lowest rank of each node.
     leaders: Arc<[u32]>,
 }
@@ -103,7 +106,7 @@ impl Nodes {
     }
 }
 
-fn runs(ranks: &[u32]) -> Arc<[(u32, u32)]> {
+fn runs(ranks: &[u32]) -> Runs {
     ranks.chunk_by(|one, next| one + 1 == *next).map(|run| (run[0], run.len() as u32)).collect()
 }
 
