@@ -268,7 +268,11 @@ impl Choice {
             return;
         }
         let Asked { stack, nodes, .. } = self.asked(comm);
-        let nodes = nodes.as_ref().map_or(String::new(), |nodes| format!(" on {} nodes", nodes.how_many()));
+        let nodes = match nodes.as_ref().map(Nodes::how_many) {
+            None => String::new(),
+            Some(1) => " on 1 node".to_string(),
+            Some(nodes) => format!(" on {nodes} nodes"),
+        };
         (self.say)(&format!("coll: {}{nodes} is served by: {stack}", name_of(comm)));
     }
 }

@@ -560,7 +560,7 @@ parameters! {
     coll: text {
         default: "", aliases: [], level: User,
         help: "The components that are asked for collectives, separated by commas (basic,self,libnbc), or behind a ^ those \
-               that are not (^shmem,smp). Empty: all. 'oxmpi info --components' lists them.",
+               that are not (^shmem,smp). Empty: all. 'oxmpi info --collectives' lists them.",
     }
     coll_base_associative: by_hand {
         unit: Unit::Choice(&["unset", "0", "1"]), default: 0, limits: 0..=2, power_of_two: false,

@@ -101,7 +101,7 @@ impl fmt::Display for Restriction {
             Self::EvenSize => "it needs an even number of ranks",
             Self::TwoProcesses => "it needs two ranks",
             Self::Nodes => {
-                "it needs several nodes, with several ranks on one: the component smp chooses it there"
+                "it needs several nodes, with several ranks on one (the component smp chooses it there)"
             }
             Self::OrderedNodesOrCommutative => {
                 "it needs a commutative operation, as the ranks of a node do not follow one another"

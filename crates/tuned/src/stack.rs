@@ -116,7 +116,7 @@ impl Stack {
     pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
         let fits = |component: &Component| refusal(*component, call, nodes).is_none();
         let mut members = self.members.iter().map(|(component, _)| *component);
-        if call.is_named && self.has(Component::Tuned) && fits(&Component::Tuned) {
+        if call.is_named && call.facts.ranks > 1 && self.has(Component::Tuned) && fits(&Component::Tuned) {
             return Ok(Component::Tuned);
         }
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
