@@ -26,6 +26,8 @@ pub enum Change {
     BeforeInit,
     /// At any time.
     Always,
+    /// At any time, if all ranks do so alike.
+    Alike,
 }
 
 impl Change {
@@ -35,6 +37,7 @@ impl Change {
             Change::Never => "fixed when the job starts",
             Change::BeforeInit => "a program may change it before MPI_Init",
             Change::Always => "a program may change it at any time",
+            Change::Alike => "a program may change it at any time, on all ranks alike",
         }
     }
 }
@@ -564,7 +567,7 @@ parameters! {
     }
     coll_base_associative: by_hand {
         unit: Unit::Choice(&["unset", "0", "1"]), default: 0, limits: 0..=2, power_of_two: false,
-        aliases: [], level: User, change: Always,
+        aliases: [], level: User, change: Alike,
         help: "Whether operations are taken to be associative, looked at in each reduction. 0: none is, contributions \
                are combined one by one in the order of the ranks. 1: all are. unset: those whose result does not depend on \
                the grouping; sums and products of floating-point numbers and operations of the program are not grouped by \

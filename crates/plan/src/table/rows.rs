@@ -83,7 +83,7 @@ rows! {
         => bcast_scatter_allgather;
     Bcast 9 "scatter_allgather_ring" "parts are scattered down a tree, then travel around a ring", BARNETT
         => bcast_scatter_ring;
-    Bcast 32 "smp" [Nodes] (Segment) "down a binomial tree of nodes, then of the ranks of each", KIELMANN
+    Bcast 32 "smp" [Nodes] "down a binomial tree of nodes, then of the ranks of each", KIELMANN
         => nodes::bcast;
 
     Gather 1 "basic_linear" "the root receives from all", FOLKLORE
