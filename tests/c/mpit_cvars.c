@@ -51,7 +51,7 @@ static void all(void)
         CHECK_OK(MPI_T_cvar_get_index(name, &index));
         CHECK_EQ(index, i);
         CHECK_EQ(bind, MPI_T_BIND_NO_OBJECT);
-        CHECK(scope == MPI_T_SCOPE_CONSTANT || scope == MPI_T_SCOPE_LOCAL);
+        CHECK(scope == MPI_T_SCOPE_CONSTANT || scope == MPI_T_SCOPE_LOCAL || scope == MPI_T_SCOPE_ALL_EQ);
         CHECK(level == MPI_T_VERBOSITY_USER_BASIC || level == MPI_T_VERBOSITY_TUNER_BASIC ||
               level == MPI_T_VERBOSITY_MPIDEV_BASIC);
         CHECK(text_len > 20 && strlen(text) + 1 == (size_t) text_len);

@@ -1,7 +1,7 @@
 //! What the library provides beyond MPI-5.0: names that begin with `MPIX_`, declared in `mpi-ext.h`.
 //!
-//! Today that is User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working group: how a program
-//! goes on after processes have failed.
+//! That is User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working group: how a program
+//! goes on after processes have failed. And the attribute by which a communicator names the component of its heirs' collectives.
 
 use crate::errors::ErrorClass;
 use crate::functions::{Extension, FuncId};
@@ -13,6 +13,10 @@ classes! {
     MPIX_ERR_PROC_FAILED_PENDING = 902, "a process has failed that might have sent the message; the receive still waits";
     MPIX_ERR_REVOKED = 903, "the communicator was revoked";
 }
+
+/// The key of an attribute of communicators that a program may set without having made it: the name of the only collective
+/// component that serves communicators made of this one (Open MPI's components guide, "Selecting a coll Module").
+pub const MPIX_MCA_COLL: c_int = 1000;
 
 /// The functions, in the order of their numbers.
 pub(crate) static FUNCTIONS: &[Extension] = &[
@@ -37,6 +41,12 @@ pub fn header() -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "#define {:<29} {}", class.name, class.class);
     }
+    let _ = write!(
+        text,
+        "\n/* The key of an attribute: a char *, the name of the only component that serves the collectives of communicators\n   \
+         made of this one. It is read when it is set. */\n\
+         #define MPIX_MCA_COLL {MPIX_MCA_COLL}\n#define MPI_MCA_COLL MPIX_MCA_COLL\n"
+    );
     text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
     for function in FUNCTIONS {
         let _ = writeln!(text, "int {}({});", function.name, function.params);
@@ -68,6 +78,7 @@ mod tests {
     fn the_header_has_them_all() {
         let header = header();
         assert!(functions().all(|id| header.contains(id.name())));
+        assert!(header.contains("#define MPIX_MCA_COLL 1000\n"));
         assert!(header.contains("#define MPIX_ERR_REVOKED              903\n"), "{header}");
     }
 }

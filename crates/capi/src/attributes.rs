@@ -10,17 +10,18 @@ use crate::on::On;
 use crate::predefined;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::MPIX_MCA_COLL;
 use oxmpi_abi::types::{
     Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
     DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction, WinCopyAttrFunction,
     WinDeleteAttrFunction,
 };
-use oxmpi_core::Communicator;
+use oxmpi_core::{Communicator, Component};
 use oxmpi_objects::attribute::{
     Attribute, Attributes, CopyFunction, DeleteFunction, Keyval, ObjectKind, is_predefined,
 };
 use oxmpi_objects::error::{MpiError, Result};
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
 /// What a copy function's address says. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
@@ -273,6 +274,40 @@ fn with_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
+/// Sets an attribute of a communicator. That of MPIX_MCA_COLL is read here: what the text says later does not count.
+fn set_of_comm(
+    library: &Running,
+    (comm, communicator): (Comm, &Communicator),
+    keyval: c_int,
+    value: *mut c_void,
+) -> Result<()> {
+    if keyval != MPIX_MCA_COLL {
+        return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
+    }
+    if value.is_null() {
+        return Err(null("attribute_val"));
+    }
+    // SAFETY: the value of this attribute is a string of C, as mpi-ext.h says.
+    let name = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
+    let component = Component::named(name.trim())
+        .map_err(|bad| MpiError::new(abi::MPI_ERR_ARG, format!("the attribute MPIX_MCA_COLL: {bad}")))?;
+    set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)?;
+    library.process.name_component(communicator, Some(component));
+    Ok(())
+}
+
+fn delete_of_comm(
+    library: &Running,
+    (comm, communicator): (Comm, &Communicator),
+    keyval: c_int,
+) -> Result<()> {
+    delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)?;
+    if keyval == MPIX_MCA_COLL {
+        library.process.name_component(communicator, None);
+    }
+    Ok(())
+}
+
 /// As [`with_comm`], for a datatype.
 fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
     on_none(function, |library| {
@@ -355,8 +390,8 @@ mpi! {
 
     /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_set_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        with_comm(FuncId::MPI_Comm_set_attr, comm, |_, communicator| {
-            set(ObjectKind::Comm, comm, &communicator.attributes, comm_keyval, attribute_val)
+        with_comm(FuncId::MPI_Comm_set_attr, comm, |library, communicator| {
+            set_of_comm(library, (comm, communicator), comm_keyval, attribute_val)
         })
     }
 
@@ -368,15 +403,15 @@ mpi! {
 
     /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_delete_attr(comm: Comm, comm_keyval: c_int) -> c_int {
-        with_comm(FuncId::MPI_Comm_delete_attr, comm, |_, communicator| {
-            delete(ObjectKind::Comm, comm, &communicator.attributes, comm_keyval)
+        with_comm(FuncId::MPI_Comm_delete_attr, comm, |library, communicator| {
+            delete_of_comm(library, (comm, communicator), comm_keyval)
         })
     }
 
     /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_put(comm: Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
-        with_comm(FuncId::MPI_Attr_put, comm, |_, communicator| {
-            set(ObjectKind::Comm, comm, &communicator.attributes, keyval, attribute_val)
+        with_comm(FuncId::MPI_Attr_put, comm, |library, communicator| {
+            set_of_comm(library, (comm, communicator), keyval, attribute_val)
         })
     }
 
@@ -388,8 +423,8 @@ mpi! {
 
     /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_delete(comm: Comm, keyval: c_int) -> c_int {
-        with_comm(FuncId::MPI_Attr_delete, comm, |_, communicator| {
-            delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)
+        with_comm(FuncId::MPI_Attr_delete, comm, |library, communicator| {
+            delete_of_comm(library, (comm, communicator), keyval)
         })
     }
 

@@ -2,8 +2,8 @@
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::{Algorithm, AlgorithmId, Collective};
-use oxmpi_tuned::Tunable;
 use oxmpi_tuned::collectives::{TUNABLE, index_of};
+use oxmpi_tuned::{Component, Components, Tunable};
 use serde_json::{Value as Json, json};
 
 /// The row of a collective that parameters and rules files may tune.
@@ -45,8 +45,14 @@ pub(crate) fn parsable() -> String {
 
 /// A paragraph for each collective.
 pub(crate) fn text() -> String {
-    let mut out =
-        String::from("algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n");
+    let mut out = String::from("components of collectives (coll, coll_NAME_priority):\n");
+    let priorities = Components::default();
+    for component in Component::all() {
+        let aliases: String = component.aliases().iter().map(|alias| format!(" (also {alias})")).collect();
+        let (name, description) = (component.name(), component.description());
+        out += &format!("    {:>2} {name:<8} {description}{aliases}\n", priorities.priority(component));
+    }
+    out += &String::from("algorithms of collectives ('oxmpi explain --help' says which one is chosen):\n");
     for collective in in_order() {
         out += &match tunable(collective) {
             Some(row) => format!(

@@ -6,11 +6,15 @@ use crate::{collectives, prefix};
 use oxmpi_os::control_section::CELL_BYTES;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source};
-use oxmpi_plan::table::algorithms;
+use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
-use oxmpi_tuned::{Decision, Distribution, Facts, IllegalForced, Reason};
+use oxmpi_tuned::stack::basic;
+use oxmpi_tuned::{
+    CallFacts, CommFacts, Component, Decision, Distribution, Facts, Form, IllegalForced, Reason, Reduction,
+    Stack, Unserved,
+};
 use serde_json::{Value as Json, json};
 
 pub(crate) const HELP: &str = "\
@@ -21,12 +25,14 @@ oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
                          average) of the others; suffixes k, m (0)
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
+  --inexact              it is a sum or product of floating-point numbers, or the program's
   --distribution WORD    how the ranks are spread: single-node, one-per-node or any (single-node)
   --rules FILE           rules of this file, as if it were set by coll_tuned_dynamic_rules_filename
   --mca NAME VALUE       this parameter, beside those of the environment and the files ('oxmpi info --help')
   --json                 as JSON
 
-What is asked in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file, the fixed rules.
+Which component serves depends on coll, coll_NAME_priority, coll_base_associative and coll_smp_virtual_nodes. The component
+tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file, the fixed rules.
 ";
 
 /// What to explain.
@@ -34,6 +40,8 @@ What is asked in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the 
 struct Asked {
     facts: Facts,
     distribution: Distribution,
+    /// Whether the grouping of contributions makes no difference.
+    is_exact: bool,
     rules: Option<String>,
     mca: Vec<(String, String)>,
     json: bool,
@@ -49,11 +57,13 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
     let asked = parse(&words);
     match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
-        Ok((settings, asked)) => {
+        Ok(((settings, associative), asked)) => {
             settings.warnings.iter().for_each(|warning| eprintln!("oxmpi explain: warning: {warning}"));
             let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
-            crate::say(&if asked.json { in_json(&asked, &decision) } else { in_text(&asked, &decision) });
-            i32::from(decision.is_err())
+            let served = served(&asked, (&settings, associative), &decision);
+            let told = if asked.json { in_json } else { in_text };
+            crate::say(&told(&asked, &decision, &served));
+            i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
         }
         Err(text) => {
             eprintln!("oxmpi explain: {text}");
@@ -62,7 +72,8 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-fn settings(asked: &Asked) -> Result<Settings, String> {
+/// What parameters choose by, and coll_base_associative.
+fn settings(asked: &Asked) -> Result<(Settings, Option<bool>), String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
     let mut set = |name: &str, value: &str, source: String| {
@@ -76,7 +87,48 @@ fn settings(asked: &Asked) -> Result<Settings, String> {
         set("coll_tuned_use_dynamic_rules", "1", source.clone())?;
         set("coll_tuned_dynamic_rules_filename", file, source)?;
     }
-    Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())
+    let settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
+    Ok((settings, params.coll_base_associative()))
+}
+
+/// Which components serve the call.
+struct Served {
+    /// In each form.
+    by: Vec<(Form, Result<Component, Unserved>)>,
+    /// The algorithm of a blocking call that is not tuned's, and what chose it.
+    other: Option<(&'static Algorithm, &'static str)>,
+}
+
+fn served(
+    asked: &Asked,
+    (settings, associative): (&Settings, Option<bool>),
+    decision: &Result<Decision<'_>, IllegalForced>,
+) -> Served {
+    let (facts, components) = (&asked.facts, &settings.components);
+    let job = 0..facts.ranks;
+    let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
+    let comm = CommFacts {
+        ranks: facts.ranks,
+        is_inter: matches!(facts.collective, Collective::InterMove | Collective::InterReduce),
+        nodes: nodes.as_ref(),
+        has_control_section: true,
+    };
+    let stack = Stack::new(components, &comm, None);
+    let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
+    let reduction = reduces.then_some(Reduction { is_exact: asked.is_exact, associative });
+    let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
+    let by = |form| {
+        let is_small = is_small(facts, decision);
+        let call = CallFacts { facts, form, is_small, is_named, reduction };
+        (form, stack.pick(&call, nodes.as_ref()))
+    };
+    let by: Vec<_> = Form::ALL.map(by).into();
+    let other = match by[0].1 {
+        Ok(Component::Basic) => basic(components, facts, reduction).map(|id| (id, "the crossovers of basic")),
+        Ok(Component::Smp) => by_name(facts.collective, "smp").map(|id| (id, "the nodes, by smp")),
+        _ => None,
+    };
+    Served { by, other: other.map(|(id, why)| (id.algorithm(), why)) }
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {
@@ -91,7 +143,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     let collective = named(name)?;
     let (mut ranks, mut bytes, mut type_size, mut commutative) = (None, 0, 1, true);
     let (mut rules, mut mca, mut json) = (None, Vec::new(), false);
-    let mut distribution = Distribution::SingleNode;
+    let (mut distribution, mut is_exact) = (Distribution::SingleNode, true);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
         match word {
@@ -99,6 +151,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--bytes" => bytes = number(word, value()?, 0..=isize::MAX as u64)? as usize,
             "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
             "--noncommutative" => commutative = false,
+            "--inexact" => is_exact = false,
             "--distribution" => {
                 distribution = match value()? {
                     "single-node" => Distribution::SingleNode,
@@ -119,7 +172,8 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             other => {
                 let known =
                     ["--ranks", "--bytes", "--type-size", "--noncommutative", "--distribution", "--rules"];
-                let hint = nearest(other, known.into_iter().chain(["--mca", "--json", "--help"]));
+                let hint =
+                    nearest(other, known.into_iter().chain(["--inexact", "--mca", "--json", "--help"]));
                 let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi explain --help' lists all)"));
             }
@@ -127,7 +181,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     }
     let ranks = ranks.ok_or("--ranks is missing")?;
     let facts = Facts::new(collective, ranks, bytes, type_size, commutative);
-    Ok(Asked { facts, distribution, rules, mca, json })
+    Ok(Asked { facts, distribution, is_exact, rules, mca, json })
 }
 
 fn named(name: &str) -> Result<Collective, String> {
@@ -159,7 +213,7 @@ fn candidates(facts: &Facts) -> impl Iterator<Item = (&'static Algorithm, Option
     algorithms(facts.collective).map(|id| (id.algorithm(), refusal(id, facts)))
 }
 
-fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> String {
+fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
     let facts = &asked.facts;
     let Facts { collective, ranks, bytes, message_size, .. } = facts;
     let reduces = oxmpi_plan::table::unit(*collective) == Unit::Elements;
@@ -170,6 +224,11 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> Str
     };
     let mut out = format!("{collective}: {ranks} ranks, {bytes} bytes{operation}\n");
     match decision {
+        Ok(_) if served.by[0].1.is_err() => {}
+        Ok(_) if let Some((row, why)) = served.other => {
+            out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
+            out += &format!("  chosen by:     {why}\n");
+        }
         Ok(decision) => {
             let row = decision.algorithm.algorithm();
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
@@ -184,6 +243,14 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> Str
         }
         Err(illegal) => out += &format!("  error:         {illegal}\n"),
     }
+    let by = served.by.iter().map(|(form, by)| match by {
+        Ok(component) => format!("{component} ({})", form.name()),
+        Err(_) => format!("none ({})", form.name()),
+    });
+    out += &format!("  component:     {}\n", by.collect::<Vec<_>>().join(", "));
+    for unserved in served.by.iter().filter_map(|(_, by)| by.as_ref().err()) {
+        out += &format!("  error:         {unserved}\n");
+    }
     if let Some(row) = collectives::tunable(*collective) {
         let phrase = row.measure.phrase();
         out += &format!("  message size:  {message_size} in rules files ({phrase}); collective {}\n", row.id);
@@ -193,7 +260,7 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> Str
         let verdict = restriction.map_or_else(|| "legal".to_string(), |why| format!("illegal: {why}"));
         out += &format!("    {:>2} {:<24} {verdict}\n", row.number, row.name);
     }
-    if is_small(facts, decision) {
+    if is_small(facts, decision) && served.by[0].1 == Ok(Component::Shmem) {
         out += "  Blocking calls of so few bytes on one node go through the control section in shared memory instead.\n";
     }
     out
@@ -223,7 +290,7 @@ fn said(decision: &Decision<'_>) -> Vec<String> {
     .collect()
 }
 
-fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> String {
+fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
     let facts = &asked.facts;
     let all: Vec<Json> = candidates(facts)
         .map(|(row, why)| {
@@ -239,7 +306,16 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>) -> Str
         "algorithms": all,
         "control_section": is_small(facts, decision),
     });
+    for (form, by) in &served.by {
+        let by = by.as_ref().map_or_else(|unserved| unserved.to_string(), ToString::to_string);
+        out["components"][form.name()] = by.into();
+    }
     match decision {
+        Ok(_) if let Some((row, why)) = served.other => {
+            out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });
+            out["reason"] = why.into();
+            out["by"] = "component".into();
+        }
         Ok(decision) => {
             let row = decision.algorithm.algorithm();
             out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });

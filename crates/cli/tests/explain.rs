@@ -42,6 +42,42 @@ fn the_fixed_rules_are_explained() {
 }
 
 #[test]
+fn the_component_is_explained() {
+    let (code, out, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8");
+    assert_eq!(code, 0);
+    let plain = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
+    assert!(out.contains(plain), "{out}");
+    let nodes = "explain coll allreduce --ranks 6 --bytes 8k --type-size 8 --mca coll_smp_virtual_nodes 2";
+    let (_, out, _) = oxmpi(nodes);
+    assert!(
+        out.contains("  algorithm:     32 smp: ") && out.contains("  chosen by:     the nodes, by smp\n"),
+        "{out}"
+    );
+    assert!(out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"), "{out}");
+    let (_, out, _) = oxmpi(&format!("{nodes} --inexact"));
+    assert!(out.contains("  component:     tuned (blocking), "), "{out}");
+    let (_, out, _) = oxmpi(&format!("{nodes} --inexact --mca coll_base_associative 1"));
+    assert!(out.contains("  component:     smp (blocking), "), "{out}");
+    let (_, out, _) = oxmpi("explain coll reduce --ranks 9 --bytes 1m --mca coll_base_associative 0 --json");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"component".into(), &"linear".into()));
+    assert_eq!(told["components"]["persistent"], "basic");
+    let (code, out, _) = oxmpi("explain coll bcast --ranks 9 --mca coll libnbc,self");
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("  component:     none (blocking), libnbc (nonblocking), libnbc (persistent)\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("  error:         no collective component serves a blocking bcast here: libnbc: "),
+        "{out}"
+    );
+    let (code, _, err) = oxmpi("explain coll bcast --ranks 9 --mca coll libnb");
+    assert_eq!(code, 2);
+    assert!(err.contains("there is no collective component 'libnb' (did you mean 'libnbc'?)"), "{err}");
+}
+
+#[test]
 fn parameters_and_rules_are_explained_and_their_order() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.conf", std::process::id()));
     std::fs::write(&file, "rule-file-version-2\n1 2 1 8 2\n0 3 0 0\n4096 4 0 1024 7\n").unwrap();
@@ -102,6 +138,10 @@ fn all_algorithms_are_listed() {
     }
     assert!(out.starts_with("allgather:1:"), "{out}");
     let (_, text, _) = oxmpi("info --collectives");
+    assert!(
+        text.starts_with("components of collectives (coll, coll_NAME_priority):\n    75 self "),
+        "{text}"
+    );
     assert!(text.contains(
         "\n  scan (coll_tuned_scan_algorithm; in rules files 14, message size: datatype size x ranks)\n"
     ));

@@ -1,36 +1,56 @@
-//! Which algorithm serves a collective of the program: what parameters and a rules file say, then the fixed cut-offs.
+//! Which component and which algorithm serve a collective of the program.
 //!
-//! The choice is made once for each call, from what all its ranks know alike. Where neither parameters nor a rules file say
-//! anything and nobody wants to hear of it, there is no [`Choice`] at all, and small collectives are as short as ever. The
-//! collectives by which the library itself agrees on something are always served by the fixed cut-offs: what is forced for
-//! the program must not make them fail.
+//! The choice is made once for each call, from what all its ranks know alike: the components of the communicator
+//! (`oxmpi_tuned::stack`), what parameters and a rules file say, the fixed cut-offs. Where nobody has said anything and nobody
+//! wants to hear of it, all that is left of this is one look at a flag ([`Process::is_choosy`]): shared memory serves what it
+//! can, the fixed cut-offs the rest. The collectives by which the library itself agrees on something are always served so:
+//! what is forced for the program must not make them fail.
 
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::Memory;
+use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::Team;
+use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Collective, Member, Parameters, Shared, choose, make};
-use oxmpi_tuned::{Decision, Facts, Position, Reason, Selection};
+use oxmpi_plan::table::by_name;
+use oxmpi_plan::{
+    AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Shared, choose, choose_within, make,
+    make_on,
+};
+use oxmpi_tuned::components::Barriers;
+use oxmpi_tuned::stack::basic;
+use oxmpi_tuned::{
+    CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
+    Selection, Stack,
+};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tells the user something, once for the job whichever ranks tell it.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What is chosen by, if not by the fixed cut-offs alone.
+/// What collectives are chosen by: what parameters and a rules file say.
 pub(crate) struct Choice {
     selection: Selection,
-    /// Whether the first rank of each communicator says what served its collectives.
+    components: Components,
+    /// The processes of this one's job.
+    job: Range<u32>,
+    /// Whether the first rank of each communicator says what serves its collectives.
     is_verbose: bool,
     say: Say,
     /// Rules that were told not to fit.
     refused: Mutex<BTreeSet<Position>>,
+    /// The parameter coll_base_associative: [`UNSET`], or a truth value.
+    associative: AtomicU8,
 }
+
+const UNSET: u8 = 2;
 
 impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,12 +62,74 @@ impl fmt::Debug for Choice {
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<BTreeSet<(Collective, u32, bool)>>);
 
+/// The components that serve a communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    /// The only one that is asked, if the communicator that this one was made of named one.
+    only: Option<Component>,
+    /// The only one for communicators that are made of this one.
+    heirs: Mutex<Option<Component>>,
+    /// Found out when it is first needed: most programs never do.
+    asked: OnceLock<Box<Asked>>,
+}
+
+/// What came of asking all components.
+#[derive(Debug)]
+struct Asked {
+    stack: Stack,
+    nodes: Option<Nodes>,
+    /// Operations since the last barrier of sync: before, and behind one.
+    since: [AtomicU32; 2],
+}
+
+impl Servers {
+    /// All that are asked, or this one alone.
+    pub(crate) fn new(only: Option<Component>) -> Servers {
+        Servers { only, ..Servers::default() }
+    }
+}
+
+impl Communicator {
+    /// The only component that communicators made of this one are served by, if it names one.
+    pub(crate) fn component_of_heirs(&self) -> Option<Component> {
+        *self.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who serves a call, and how.
+struct Picked<'a> {
+    component: Component,
+    facts: Facts,
+    reduction: Option<Reduction>,
+    decision: Option<Decision<'a>>,
+    asked: &'a Asked,
+}
+
 impl Choice {
-    /// `None` if it would not differ from the fixed cut-offs.
-    pub(crate) fn new(selection: Selection, is_verbose: bool, say: Say) -> Option<Box<Choice>> {
-        let is_tuned = Collective::ALL.iter().any(|collective| selection.is_tuned(*collective));
-        (is_tuned || is_verbose)
-            .then(|| Box::new(Choice { selection, is_verbose, say, refused: Mutex::default() }))
+    /// As long as nobody says anything.
+    pub(crate) fn silent(job: Range<u32>) -> Choice {
+        Choice {
+            selection: Selection::default(),
+            components: Components::default(),
+            job,
+            is_verbose: false,
+            say: Box::new(|_| ()),
+            refused: Mutex::default(),
+            associative: AtomicU8::new(UNSET),
+        }
+    }
+
+    /// Whether calls must look at it.
+    fn differs_from_fixed(&self) -> bool {
+        let is_tuned = Collective::ALL.iter().any(|collective| self.selection.is_tuned(*collective));
+        is_tuned || self.is_verbose || !self.components.is_plain() || self.associative() == Some(false)
+    }
+
+    fn associative(&self) -> Option<bool> {
+        match self.associative.load(Ordering::Relaxed) {
+            UNSET => None,
+            said => Some(said != 0),
+        }
     }
 
     /// The decision for a call. A rule that does not fit is told once.
@@ -64,19 +146,101 @@ impl Choice {
         Ok(decision)
     }
 
+    /// What came of asking all components for a communicator.
+    fn asked<'a>(&self, comm: &'a Communicator) -> &'a Asked {
+        comm.servers.asked.get_or_init(|| {
+            let team = comm.collective_team();
+            let processes = (0..team.size()).map(|rank| team.map.process(rank).unwrap_or(u32::MAX));
+            let virtual_nodes = self.components.virtual_nodes.as_ref();
+            let nodes = virtual_nodes.and_then(|nodes| nodes.nodes(processes, &self.job));
+            let facts = CommFacts {
+                ranks: team.size(),
+                is_inter: comm.is_inter(),
+                nodes: nodes.as_ref(),
+                has_control_section: comm.control.is_some(),
+            };
+            let stack = Stack::new(&self.components, &facts, comm.servers.only);
+            Box::new(Asked { stack, nodes, since: Default::default() })
+        })
+    }
+
+    /// The component that serves a call.
+    fn pick<'a>(
+        &'a self,
+        comm: &'a Communicator,
+        call: &Call,
+        (element, combine): (Option<&Arc<Layout>>, &Combine),
+        (form, is_small): (Form, bool),
+    ) -> Result<Picked<'a>> {
+        let asked = self.asked(comm);
+        let facts = facts_of(comm.collective_team().size(), call, element);
+        let associative = self.associative();
+        let reduction = match combine {
+            Combine::Nothing => None,
+            Combine::Kernel(kernel) => Some(Reduction { is_exact: kernel.is_exact(), associative }),
+            Combine::User => Some(Reduction { is_exact: false, associative }),
+        };
+        let may_decide = asked.stack.has(Component::Tuned) && Component::Tuned.serves(facts.collective, form);
+        let decision = match may_decide && !reduction.is_some_and(Reduction::is_strict) {
+            true => Some(self.decide(&facts)?),
+            false => None,
+        };
+        let is_named = decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
+        let question = CallFacts { facts: &facts, form, is_small, is_named, reduction };
+        let component = asked.stack.pick(&question, asked.nodes.as_ref()).map_err(|unserved| {
+            MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
+        })?;
+        Ok(Picked { component, facts, reduction, decision, asked })
+    }
+
     /// The plan of a call for this process, and a word about it.
-    fn plan(&self, comm: &Communicator, call: &Call, facts: &Facts) -> Result<AnyPlan> {
-        let decision = self.decide(facts)?;
+    fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
+        let Picked { component, facts, reduction, decision, asked } = picked;
         let team = comm.collective_team();
         let me = Member { rank: team.rank, size: team.size() };
-        let parameters = match decision.reason {
-            Reason::Fixed(_) => Parameters::default(),
-            _ => decision.tuning.parameters(facts.unit),
+        let plain = Parameters::default();
+        let fixed = || choose_within(facts.collective, facts.ranks, Shared(facts.bytes), facts.commutative);
+        let missing = || {
+            MpiError::new(
+                abi::MPI_ERR_INTERN,
+                format!("{component} has no algorithm for {}", facts.collective),
+            )
         };
-        let plan = make(decision.algorithm, me, call, &parameters).map_err(of_plan)?;
+        let (plan, algorithm, reason) = match (component, decision, &asked.nodes) {
+            (Component::Tuned, Some(decision), _) => {
+                let parameters = match decision.reason {
+                    Reason::Fixed(_) => plain,
+                    _ => decision.tuning.parameters(facts.unit),
+                };
+                let plan = make(decision.algorithm, me, call, &parameters);
+                (plan, decision.algorithm, decision.reason.to_string())
+            }
+            (Component::Basic, ..) => {
+                let algorithm = basic(&self.components, facts, *reduction).ok_or_else(missing)?;
+                (
+                    make(algorithm, me, &call.clone().in_rank_order(), &plain),
+                    algorithm,
+                    "the crossovers".to_string(),
+                )
+            }
+            (Component::Smp, _, Some(nodes)) => {
+                let algorithm = by_name(facts.collective, "smp").ok_or_else(missing)?;
+                let reason = format!("the {} nodes", nodes.how_many());
+                (make_on(algorithm, me, call, &plain, nodes), algorithm, reason)
+            }
+            _ => {
+                let chosen = fixed();
+                (
+                    make(chosen.algorithm, me, call, &plain),
+                    chosen.algorithm,
+                    Reason::Fixed(chosen).to_string(),
+                )
+            }
+        };
+        let plan = plan.map_err(of_plan)?;
         self.tell(comm, facts, false, || {
-            let row = decision.algorithm.algorithm();
-            format!("algorithm {} {}, by {}", row.number, row.name, decision.reason)
+            let row = AlgorithmId::algorithm(algorithm);
+            format!("algorithm {} {}, by {reason}, component {component}", row.number, row.name)
         });
         Ok(plan)
     }
@@ -89,19 +253,40 @@ impl Choice {
         let class = facts.bytes.checked_ilog2().map_or(0, |log| log + 1);
         let told = &mut comm.told.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert((facts.collective, class, past_plans)) {
-            let name = comm.name();
-            let name = match &*name {
-                [] => format!("a communicator (context {})", comm.team.collective),
-                name => String::from_utf8_lossy(name).into_owned(),
-            };
-            let Facts { collective, ranks, bytes, .. } = facts;
+            let Facts { collective, bytes, .. } = facts;
             let bytes = match facts.knows_bytes() {
                 true => format!(" of {bytes} bytes"),
                 false => String::new(),
             };
-            let ranks = if *ranks == 1 { "1 rank".to_string() } else { format!("{ranks} ranks") };
-            (self.say)(&format!("coll: {collective}{bytes} on {name}, {ranks}: {}", what()));
+            (self.say)(&format!("coll: {collective}{bytes} on {}: {}", name_of(comm), what()));
         }
+    }
+
+    /// Says which components serve a communicator that was just made, if this rank shall.
+    pub(crate) fn tell_of(&self, comm: &Communicator) {
+        if !self.is_verbose || comm.collective_team().rank != 0 {
+            return;
+        }
+        let Asked { stack, nodes, .. } = self.asked(comm);
+        let nodes = match nodes.as_ref().map(Nodes::how_many) {
+            None => String::new(),
+            Some(1) => " on 1 node".to_string(),
+            Some(nodes) => format!(" on {nodes} nodes"),
+        };
+        (self.say)(&format!("coll: {}{nodes} is served by: {stack}", name_of(comm)));
+    }
+}
+
+/// A communicator and its size, for messages.
+fn name_of(comm: &Communicator) -> String {
+    let name = comm.name();
+    let name = match &*name {
+        [] => format!("a communicator (context {})", comm.team.collective),
+        name => String::from_utf8_lossy(name).into_owned(),
+    };
+    match comm.collective_team().size() {
+        1 => format!("{name}, 1 rank"),
+        ranks => format!("{name}, {ranks} ranks"),
     }
 }
 
@@ -119,61 +304,146 @@ pub(crate) fn fixed_plan(team: &Team, call: &Call, element: Option<&Arc<Layout>>
     make(algorithm, me, call, &Parameters::default()).map_err(of_plan)
 }
 
-impl<F> Process<F> {
-    /// Chooses by `selection`. If `is_verbose`, rank 0 of each communicator says which algorithm served a collective and
-    /// why, once for each power of two of sizes.
+impl<F: Fabric> Process<F> {
+    /// Chooses by `selection` among the algorithms of the component tuned, and by `components` among these. If `is_verbose`,
+    /// rank 0 of each communicator says which components serve it, and which algorithm served a collective and why, once
+    /// for each power of two of sizes. `associative` is the parameter coll_base_associative.
     #[must_use]
-    pub fn with_selection(mut self, selection: Selection, is_verbose: bool, say: Say) -> Process<F> {
-        self.choice = Choice::new(selection, is_verbose, say);
+    pub fn with_selection(
+        mut self,
+        (selection, components): (Selection, Components),
+        associative: Option<bool>,
+        is_verbose: bool,
+        say: Say,
+    ) -> Process<F> {
+        let job = self.choice.job.clone();
+        let choice = Choice { selection, components, is_verbose, say, ..Choice::silent(job) };
+        choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
+        *self.is_choosy.get_mut() = choice.differs_from_fixed();
+        let choice = Arc::new(choice);
+        self.domain.lock().choice = choice.clone();
+        for comm in [self.world(), self.own()] {
+            choice.tell_of(comm);
+        }
+        self.choice = choice;
         self
     }
 
-    /// The plan of a call of the program.
-    pub(crate) fn plan_of(&self, comm: &Communicator, call: &Call, memory: &Memory) -> Result<AnyPlan> {
-        let (team, element) = (comm.collective_team(), memory.element.as_ref());
-        match &self.choice {
-            None => fixed_plan(team, call, element),
-            Some(choice) => choice.plan(comm, call, &facts_of(team.size(), call, element)),
+    /// Takes over the parameter coll_base_associative, for the reductions from now on. All ranks must do so between the same
+    /// collectives.
+    pub(crate) fn take_associative(&self, associative: Option<bool>) {
+        self.choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
+        if associative == Some(false) {
+            self.is_choosy.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether a small collective of the program may go past the plans: neither a parameter nor a rule names an algorithm.
-    ///
-    /// # Errors
-    /// A parameter forces an algorithm that cannot serve the call.
+    /// Communicators that are made of this one from now on are served by this component alone; `None`: by those that the
+    /// parameters name. All ranks must say so between the same calls that make one.
+    pub fn name_component(&self, comm: &Communicator, component: Option<Component>) {
+        *comm.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner) = component;
+        if component.is_some() {
+            self.is_choosy.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether calls must look for what serves them: somebody has said something about it, or wants to hear of it.
     #[inline]
-    pub(crate) fn may_go_past_plans(
+    pub(crate) fn is_choosy(&self) -> bool {
+        self.is_choosy.load(Ordering::Relaxed)
+    }
+
+    /// The plan of a call of the program.
+    pub(crate) fn plan_of(
         &self,
         comm: &Communicator,
         call: &Call,
-        element: Option<&Arc<Layout>>,
-    ) -> Result<bool> {
-        match &self.choice {
-            None => Ok(true),
-            Some(choice) => choice.leaves_to_fixed(comm, call, element),
+        (memory, combine): (&Memory, &Combine),
+        form: Form,
+    ) -> Result<AnyPlan> {
+        let element = memory.element.as_ref();
+        if !self.is_choosy() {
+            return fixed_plan(comm.collective_team(), call, element);
         }
-    }
-
-    /// A small collective went past the plans.
-    #[inline]
-    pub(crate) fn went_past_plans(&self, comm: &Communicator, call: &Call, element: Option<&Arc<Layout>>) {
-        if let Some(choice) = &self.choice {
-            let facts = facts_of(comm.team.size(), call, element);
-            let what = "the control section of shared memory, as no algorithm is forced";
-            choice.tell(comm, &facts, true, || what.to_string());
-        }
+        let picked = self.choice.pick(comm, call, (element, combine), (form, false))?;
+        self.choice.plan(comm, call, &picked)
     }
 }
 
-impl Choice {
+impl<F: Fabric> Process<F> {
+    /// Whether shared memory serves a blocking call past the plans, with what sync puts around it. `run` runs it, and
+    /// returns whether it could.
+    ///
+    /// # Errors
+    /// No component serves the call, or it fails.
     #[cold]
-    fn leaves_to_fixed(
+    pub(crate) fn execute_past_plans_if_chosen(
         &self,
         comm: &Communicator,
         call: &Call,
-        element: Option<&Arc<Layout>>,
+        of: (Option<&Arc<Layout>>, &Combine),
+        run: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
-        let decision = self.decide(&facts_of(comm.team.size(), call, element))?;
-        Ok(matches!(decision.reason, Reason::Fixed(_)))
+        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true))?;
+        if picked.component != Component::Shmem {
+            return Ok(false);
+        }
+        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        if !run()? {
+            return Ok(false);
+        }
+        let what = "the control section of shared memory, as no algorithm is forced, component shmem";
+        self.choice.tell(comm, &picked.facts, true, || what.to_string());
+        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
+        Ok(true)
     }
+
+    /// Runs a blocking call of the program by a plan, with what sync puts around it.
+    ///
+    /// # Errors
+    /// No component serves the call, or it fails.
+    #[cold]
+    pub(crate) fn execute_plan_if_chosen(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        of: (Option<&Arc<Layout>>, &Combine),
+        run: impl FnOnce(AnyPlan) -> Result<()>,
+    ) -> Result<()> {
+        let picked = self.choice.pick(comm, call, of, (Form::Blocking, false))?;
+        let plan = self.choice.plan(comm, call, &picked)?;
+        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        run(plan)?;
+        self.put_barrier(comm, picked.asked, barriers, Side::After)
+    }
+
+    /// The barrier of sync on one side of an operation, if it is its turn.
+    fn put_barrier(
+        &self,
+        comm: &Communicator,
+        asked: &Asked,
+        barriers: Option<Barriers>,
+        side: Side,
+    ) -> Result<()> {
+        let Some(barriers) = barriers else { return Ok(()) };
+        let every = if side == Side::Before { barriers.before } else { barriers.after };
+        if every == 0 {
+            return Ok(());
+        }
+        let since = &asked.since[side as usize];
+        if since.fetch_add(1, Ordering::Relaxed) + 1 < every {
+            return Ok(());
+        }
+        since.store(0, Ordering::Relaxed);
+        self.meet_own(comm)
+    }
+}
+
+/// A side of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
 }

@@ -19,6 +19,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{AnyPlan, Call, Groups, Shared};
+use oxmpi_tuned::Form;
 use std::sync::Arc;
 
 impl Communicator {
@@ -50,7 +51,7 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = self.plan_of(comm, &call, &memory)?;
+        let plan = self.plan_of(comm, &call, (&memory, &combine), Form::Nonblocking)?;
         // A call with wrong arguments takes no part, and no tag.
         let tag = comm.next_immediate_tag();
         self.launch(plan, (team, tag), memory, combine, user, None)
@@ -89,7 +90,7 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let fresh = self.plan_of(comm, &call, &memory)?;
+        let fresh = self.plan_of(comm, &call, (&memory, &combine), Form::Persistent)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.kept.has_tag(team.collective, tag) {
@@ -164,10 +165,14 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<()> {
         if let Some(small) = Small::of(comm, &call, &buffers, &combine)
-            && self.may_go_past_plans(comm, &call, buffers.element.as_ref())?
-            && self.execute_small(comm, &small)?
+            && match self.is_choosy() {
+                false => self.execute_small(comm, &small)?,
+                true => {
+                    let of = (buffers.element.as_ref(), &combine);
+                    self.execute_past_plans_if_chosen(comm, &call, of, || self.execute_small(comm, &small))?
+                }
+            }
         {
-            self.went_past_plans(comm, &call, buffers.element.as_ref());
             return Ok(());
         }
         self.execute_plan(comm, call, buffers, combine, user)
@@ -252,10 +257,17 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<()> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = self.plan_of(comm, &call, &memory)?;
-        let tag = comm.next_tag();
-        let request = self.launch(plan, (team, tag), memory, combine, user, None)?;
-        self.wait(request).map(drop)
+        let run = |plan, memory| {
+            let request = self.launch(plan, (team, comm.next_tag()), memory, combine, user, None)?;
+            self.wait(request).map(drop)
+        };
+        if self.is_choosy() {
+            let element = memory.element.clone();
+            let of = (element.as_ref(), &combine);
+            return self.execute_plan_if_chosen(comm, &call, of, |plan| run(plan, memory));
+        }
+        let plan = fixed_plan(team, &call, memory.element.as_ref())?;
+        run(plan, memory)
     }
 
     /// Runs a collective that combines nothing by a user's function, to its end.

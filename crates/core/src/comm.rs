@@ -31,7 +31,7 @@ pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
 pub use split::Split;
 
-use crate::choice::Told;
+use crate::choice::{Servers, Told};
 use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
 pub(crate) use inter::{InterShape, Shape};
@@ -44,6 +44,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::origin::Origin;
 use oxmpi_objects::topology::Topology;
+use oxmpi_tuned::Component;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -78,6 +79,8 @@ pub struct Communicator {
     pub(crate) persistents: AtomicU64,
     /// Where its collectives of a few bytes take place.
     pub(crate) control: Option<Control>,
+    /// The components that serve its collectives.
+    pub(crate) servers: Servers,
     /// What it has said about its collectives.
     pub(crate) told: Told,
     /// Its virtual topology, if it has one (MPI-5.0 chapter 8).
@@ -91,6 +94,8 @@ pub struct Heritage {
     pub errhandler: ErrorHandler,
     /// The session that it comes from.
     pub origin: Origin,
+    /// The only component that serves its collectives, if one is named.
+    pub component: Option<Component>,
 }
 
 impl Communicator {
@@ -107,6 +112,7 @@ impl Communicator {
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
             control,
+            servers: Servers::new(heritage.component),
             told: Told::default(),
             topology: None,
         }
@@ -153,7 +159,8 @@ impl Communicator {
 
     /// What communicators made of it take over.
     pub(crate) fn heritage(&self) -> Heritage {
-        Heritage { errhandler: self.errhandler(), origin: self.origin }
+        let component = self.component_of_heirs();
+        Heritage { errhandler: self.errhandler(), origin: self.origin, component }
     }
 
     /// Checks that another communicator of a call comes from the same session; `what` is its name in the call.

@@ -41,7 +41,9 @@ pub(crate) fn of_plan(error: PlanError) -> MpiError {
         PlanError::OwnBlock { sent, received } if sent > received => abi::MPI_ERR_TRUNCATE,
         PlanError::OwnBlock { .. } => abi::MPI_ERR_COUNT,
         PlanError::WrongBlocks { .. } => abi::MPI_ERR_ARG,
-        PlanError::Restricted { .. } | PlanError::WrongCollective { .. } => abi::MPI_ERR_INTERN,
+        PlanError::Restricted { .. } | PlanError::WrongCollective { .. } | PlanError::WrongNodes { .. } => {
+            abi::MPI_ERR_INTERN
+        }
     };
     MpiError::new(class, error.to_string())
 }

@@ -60,4 +60,5 @@ pub mod window;
 pub mod world;
 
 pub use comm::Communicator;
+pub use oxmpi_tuned::Component;
 pub use process::Process;

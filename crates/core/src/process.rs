@@ -68,8 +68,10 @@ pub struct Process<F> {
     pub(crate) tool: Tool,
     /// The node it runs on: processes with the same number can share memory.
     pub(crate) node: u64,
-    /// What algorithms of collectives are chosen by, if not by the fixed cut-offs alone.
-    pub(crate) choice: Option<Box<Choice>>,
+    /// What components and algorithms of collectives are chosen by.
+    pub(crate) choice: Arc<Choice>,
+    /// Whether calls must look for what serves them.
+    pub(crate) is_choosy: AtomicBool,
 }
 
 impl<F> std::fmt::Debug for Process<F> {
@@ -114,6 +116,8 @@ pub(crate) struct Domain<F> {
     pub(crate) windows: Vec<Service>,
     /// Whether one of them may have something to do though nothing has come.
     pub(crate) serving: bool,
+    /// What collectives are chosen by, of which new communicators may tell.
+    pub(crate) choice: Arc<Choice>,
 }
 
 /// Works to be carried out, in this order.
@@ -368,7 +372,7 @@ impl<F: Fabric> Process<F> {
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
         let meeting = lane.open_team(map, rank - base, ContextId::new(base, 2), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
-        let heritage = Heritage { errhandler, origin: Origin::WORLD };
+        let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
         let is_one_node = lane.fabric_mut().is_one_node(job.clone());
         let control = is_one_node.then(|| Control::new(base, 0, 0));
         let world = Communicator::new(world, heritage.clone(), control);
@@ -382,6 +386,7 @@ impl<F: Fabric> Process<F> {
         }
         let (world, own) = (Arc::new(world), Arc::new(own));
         let calls = Arc::<Calls>::default();
+        let choice = Arc::new(Choice::silent(job.clone()));
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
@@ -398,6 +403,7 @@ impl<F: Fabric> Process<F> {
             foreign: Box::new(Foreign::new(job.clone())),
             windows: Vec::new(),
             serving: false,
+            choice: choice.clone(),
         };
         domain.note_handler(&world);
         domain.note_handler(&own);
@@ -419,7 +425,8 @@ impl<F: Fabric> Process<F> {
             heap: None,
             tool: Tool::new(calls),
             node: 0,
-            choice: None,
+            choice,
+            is_choosy: AtomicBool::new(false),
         }
     }
 

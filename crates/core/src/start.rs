@@ -134,7 +134,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     tuned.warnings.iter().for_each(|warning| client.say(warning));
     let teller = client.clone();
     let is_verbose = params.coll_verbose() > 0;
-    process = process.with_selection(tuned.selection, is_verbose, Box::new(move |text| teller.say(text)));
+    let by = (tuned.selection, tuned.components);
+    let say = Box::new(move |text: &str| teller.say(text));
+    process = process.with_selection(by, params.coll_base_associative(), is_verbose, say);
     let process = process.with_bonds(Arc::new(Told(client.clone())));
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     let parent =
@@ -170,6 +172,7 @@ impl Process<Ways> {
         let mut domain = self.domain.try_enter()?;
         domain.lane.fabric_mut().retune(settings(params), params.rpi_tcp_short());
         drop(domain);
+        self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
             // Whether there are more ranks than cores is no parameter.
             door.retune(&policy(params, false));

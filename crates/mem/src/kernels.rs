@@ -149,6 +149,7 @@ pub struct Kernel {
     run: Loop,
     size: usize,
     extent: usize,
+    is_exact: bool,
 }
 
 /// Why a kernel cannot work on two buffers.
@@ -191,7 +192,15 @@ pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
         Op::Replace => element::replace(scalar)?,
         _ => element::arithmetic(op, scalar)?,
     };
-    Some(Kernel { run, size, extent })
+    Some(Kernel { run, size, extent, is_exact: is_exact(op, scalar) })
+}
+
+/// Whether contributions may be grouped in any way with the same result: sums and products of floating-point numbers are
+/// rounded at each step, all else is exact.
+fn is_exact(op: Op, scalar: Scalar) -> bool {
+    use Scalar::*;
+    let is_floating = matches!(scalar, F16 | F32 | F64 | F80 | F128 | C16 | C32 | C64 | C80 | C128);
+    !(is_floating && matches!(op, Op::Sum | Op::Prod))
 }
 
 /// # Safety
@@ -218,6 +227,11 @@ impl Scalar {
 }
 
 impl Kernel {
+    /// Whether contributions may be grouped in any way with the same result, bit by bit.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
     /// The bare loop, for callers that check the memory themselves.
     #[inline]
     pub fn as_loop(&self) -> Loop {

@@ -5,6 +5,7 @@
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::MPIX_MCA_COLL;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -105,6 +106,10 @@ impl Keyvals {
     /// # Errors
     /// Class `MPI_ERR_KEYVAL` if there is none, or it is for another kind of object.
     pub fn get(&self, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
+        if (kind, number) == (ObjectKind::Comm, MPIX_MCA_COLL) {
+            let (copy, delete) = (CopyFunction::Nothing, DeleteFunction::Nothing);
+            return Ok(Arc::new(Keyval { number, kind, copy, delete, extra_state: 0 }));
+        }
         check(locked(&self.state).live.get(&number), kind, number)
     }
 
@@ -125,6 +130,9 @@ fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<A
         Some(keyval) if keyval.kind == kind => return Ok(keyval.clone()),
         Some(keyval) => format!("keyval {number} is for {}, not for {}", keyval.kind.name(), kind.name()),
         None if number == abi::MPI_KEYVAL_INVALID => "the keyval is MPI_KEYVAL_INVALID".to_owned(),
+        None if number == MPIX_MCA_COLL => {
+            "MPIX_MCA_COLL is the key of an attribute of communicators, and cannot be freed".to_owned()
+        }
         None if is_predefined(number) => {
             format!("keyval {number} is predefined: its attribute cannot be set, deleted or freed")
         }
@@ -225,6 +233,18 @@ mod tests {
         keyvals.free(ObjectKind::Comm, key.number).unwrap();
         assert!(keyvals.free(ObjectKind::Comm, key.number).is_err());
         assert_ne!(keyval(&keyvals, ObjectKind::Comm).number, key.number);
+    }
+
+    #[test]
+    fn the_key_of_the_collective_component_is_always_there_for_communicators() {
+        let keyvals = Keyvals::default();
+        assert_eq!(keyvals.get(ObjectKind::Comm, MPIX_MCA_COLL).unwrap().copy, CopyFunction::Nothing);
+        for error in [
+            keyvals.get(ObjectKind::Win, MPIX_MCA_COLL).unwrap_err(),
+            keyvals.free(ObjectKind::Comm, MPIX_MCA_COLL).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("MPIX_MCA_COLL is the key"), "{error}");
+        }
     }
 
     #[test]

@@ -25,8 +25,8 @@ const FAMILIES: &[(&str, &str)] = &[
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
     (
-        "coll",
-        "algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \
+        "coll_",
+        "components of collectives are named by coll and coll_NAME_priority, algorithms of collectives are chosen by coll_tuned_COLLECTIVE_algorithm and \
                  coll_tuned_dynamic_rules_filename ('oxmpi info --param coll' lists all)",
     ),
     ("cr", "jobs cannot be checkpointed yet"),

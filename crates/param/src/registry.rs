@@ -26,6 +26,8 @@ pub enum Change {
     BeforeInit,
     /// At any time.
     Always,
+    /// At any time, if all ranks do so alike.
+    Alike,
 }
 
 impl Change {
@@ -35,6 +37,7 @@ impl Change {
             Change::Never => "fixed when the job starts",
             Change::BeforeInit => "a program may change it before MPI_Init",
             Change::Always => "a program may change it at any time",
+            Change::Alike => "a program may change it at any time, on all ranks alike",
         }
     }
 }
@@ -316,6 +319,14 @@ impl Params {
         self.number(Id::mpi_show_select) != 0
     }
 
+    /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
+    pub fn coll_base_associative(&self) -> Option<bool> {
+        match self.number(Id::coll_base_associative) {
+            0 => None,
+            asserted => Some(asserted == 2),
+        }
+    }
+
     /// A value of the tuned collectives, by its place among them, and where it comes from.
     pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
         (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
@@ -588,11 +599,93 @@ parameters! {
         help: "Open MPI's word for the engine of messages: 'ob1', which uses the transports of btl, is the only one. '^ucx' \
                means all but this one.",
     }
+    coll: text {
+        default: "", aliases: [], level: User,
+        help: "The components that are asked for collectives, separated by commas (basic,self,libnbc), or behind a ^ those \
+               that are not (^shmem,smp). Empty: all. 'oxmpi info --collectives' lists them.",
+    }
+    coll_base_associative: by_hand {
+        unit: Unit::Choice(&["unset", "0", "1"]), default: 0, limits: 0..=2, power_of_two: false,
+        aliases: [], level: User, change: Alike,
+        help: "Whether operations are taken to be associative, looked at in each reduction. 0: none is, contributions \
+               are combined one by one in the order of the ranks. 1: all are. unset: those whose result does not depend on \
+               the grouping; sums and products of floating-point numbers and operations of the program are not grouped by \
+               where the ranks are.",
+    }
+    coll_crossover: u32 {
+        unit: Unit::Count, default: 4, limits: 0..=2147483647, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "The most ranks for which the collective component basic takes linear algorithms; for more it takes \
+               binomial trees.",
+    }
+    coll_reduce_crossover: u64 {
+        unit: Unit::Bytes, default: 4096, limits: 0..=9223372036854775807, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "The most bytes of each rank's contribution that the collective component basic reduces by linear algorithms; \
+               for more it takes binomial trees.",
+    }
+    coll_self_priority: u32 {
+        unit: Unit::Count, default: 75, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component self: of those that can serve a call the one of the highest does.",
+    }
+    coll_sync_priority: u32 {
+        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component sync: of those that can serve a call the one of the highest does.",
+    }
+    coll_smp_priority: u32 {
+        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
+        aliases: ["coll_han_priority"], level: User,
+        help: "The priority of the collective component smp: of those that can serve a call the one of the highest does.",
+    }
+    coll_shmem_priority: u32 {
+        unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
+        aliases: ["coll_xhc_priority"], level: User,
+        help: "The priority of the collective component shmem: of those that can serve a call the one of the highest does.",
+    }
+    coll_inter_priority: u32 {
+        unit: Unit::Count, default: 40, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component inter: of those that can serve a call the one of the highest does.",
+    }
+    coll_tuned_priority: u32 {
+        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component tuned: of those that can serve a call the one of the highest does.",
+    }
+    coll_libnbc_priority: u32 {
+        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of the collective component libnbc: of those that can serve a call the one of the highest does.",
+    }
+    coll_basic_priority: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
+        aliases: ["coll_lam_basic_priority"], level: User,
+        help: "The priority of the collective component basic: of those that can serve a call the one of the highest does.",
+    }
+    coll_smp_virtual_nodes: text {
+        default: "", aliases: ["coll_han_virtual_nodes"], level: Develop,
+        help: "Nodes that the collective component smp takes the ranks of MPI_COMM_WORLD to be on, to try its algorithms on \
+               one machine: a number of nodes of neighbouring ranks (2), or the node of each rank (0,0,1), over and over.",
+    }
+    coll_sync_barrier_after: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "After how many blocking collectives with a root, scans and reduce-scatters of a communicator the component sync \
+               puts a barrier behind one; 0: never.",
+    }
+    coll_sync_barrier_before: u32 {
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "After how many blocking collectives with a root, scans and reduce-scatters of a communicator the component sync \
+               puts a barrier before one; 0: never.",
+    }
     coll_verbose: u32 {
         unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
         aliases: ["coll_base_verbose"], level: User,
-        help: "From 1 on, rank 0 of each communicator says which algorithm served a collective and why, once for each \
-               power of two of message sizes.",
+        help: "From 1 on, rank 0 of each communicator says which components serve it when it is made, and which algorithm \
+               served a collective and why, once for each power of two of message sizes.",
     }
     coll_tuned_use_dynamic_rules: by_hand {
         unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 0, limits: 0..=5, power_of_two: false,
@@ -625,7 +718,7 @@ mod tests {
                 _ => None,
             };
             // The names of the guides are older than this habit.
-            let old = p.name.starts_with("rpi_") || p.name.starts_with("coll_tuned_");
+            let old = p.name.starts_with("rpi_") || p.name.starts_with("coll_");
             assert!(old || suffix.is_none_or(|s| p.name.ends_with(s)), "{}: the unit comes last", p.name);
             for other in &Param::all()[..i] {
                 assert!(p.name != other.name && !other.aliases.contains(&p.name), "{} twice", p.name);

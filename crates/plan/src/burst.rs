@@ -4,6 +4,7 @@
 //! the steps out one by one and turns the [`Mark`]s an algorithm keeps into distances.
 
 use crate::ir::{Action, After, Span, Step};
+use std::sync::Arc;
 
 /// The most steps an algorithm pushes in one round.
 const CAPACITY: usize = 5;
@@ -40,12 +41,14 @@ pub(crate) struct Burst {
     fenced: bool,
     /// What is added to the ranks that steps name.
     first: u32,
+    /// The ranks among which those that steps name are counted, if that is not all.
+    among: Option<Arc<[u32]>>,
 }
 
 impl Burst {
     pub(crate) fn new() -> Self {
         let idle = Step { after: After::None, action: Action::Send { to: 0, what: Span::NOTHING } };
-        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0 }
+        Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0, among: None }
     }
 
     /// The next step to hand out.
@@ -67,6 +70,24 @@ impl Burst {
     /// From now on rank 0 of the steps that are pushed is rank `first` of the team.
     pub(crate) fn count_ranks_from(&mut self, first: u32) {
         self.first = first;
+        if self.among.is_some() {
+            self.among = None;
+        }
+    }
+
+    /// From now on the ranks of the steps that are pushed are counted among these.
+    pub(crate) fn count_ranks_among(&mut self, ranks: &Arc<[u32]>) {
+        if self.among.as_ref().is_none_or(|among| !Arc::ptr_eq(among, ranks)) {
+            self.among = Some(ranks.clone());
+        }
+    }
+
+    /// A rank of the team, from one that a step names.
+    fn rank(&self, named: u32) -> u32 {
+        match &self.among {
+            None => named + self.first,
+            Some(ranks) => ranks[named as usize],
+        }
     }
 
     /// Sends a span; nothing if it is empty.
@@ -110,8 +131,8 @@ impl Burst {
             Wait::Two(one, other) => self.after_two(one, other),
         };
         let action = match action {
-            Action::Send { to, what } => Action::Send { to: to + self.first, what },
-            Action::Receive { from, into } => Action::Receive { from: from + self.first, into },
+            Action::Send { to, what } => Action::Send { to: self.rank(to), what },
+            Action::Receive { from, into } => Action::Receive { from: self.rank(from), into },
             other => other,
         };
         self.steps[usize::from(self.len)] = Step { after, action };

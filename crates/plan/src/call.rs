@@ -454,6 +454,28 @@ impl Call {
         }
     }
 
+    /// The same call with an operation whose operands must stay in rank order, whatever it is.
+    #[must_use]
+    pub fn in_rank_order(mut self) -> Self {
+        match &mut self {
+            Self::Reduce { commutative, .. }
+            | Self::Allreduce { commutative, .. }
+            | Self::ReduceScatterBlock { commutative, .. }
+            | Self::ReduceScatter { commutative, .. }
+            | Self::Scan { commutative, .. }
+            | Self::Exscan { commutative, .. }
+            | Self::Inter {
+                what:
+                    Between::Reduce { commutative, .. }
+                    | Between::Allreduce { commutative, .. }
+                    | Between::ReduceScatter { commutative, .. },
+                ..
+            } => *commutative = false,
+            _ => {}
+        }
+        self
+    }
+
     /// The root, if the collective has one that all ranks know.
     #[must_use]
     pub const fn root(&self) -> Option<u32> {

@@ -23,6 +23,7 @@
 //! - [`call`]: what a plan is made from.
 //! - [`blocks`], [`edges`]: blocks of different lengths, messages along the edges of a graph.
 //! - [`knowledge`]: values all ranks share, values only a root has, values two ranks agree on.
+//! - [`Nodes`]: which ranks are on one node.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
 //! - [`cost`]: what a call takes, by a model of the machine.
 //! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
@@ -37,6 +38,7 @@ pub mod cost;
 pub mod edges;
 pub mod ir;
 pub mod knowledge;
+mod nodes;
 mod plan;
 mod shape;
 pub mod table;
@@ -49,5 +51,8 @@ pub use choice::{Chosen, choose, choose_within};
 pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};
+pub use nodes::Nodes;
 pub use plan::AnyPlan;
-pub use table::{ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make};
+pub use table::{
+    ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make, make_on,
+};

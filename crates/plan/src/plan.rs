@@ -2,11 +2,12 @@
 
 use crate::algorithms::{
     Rounds, allgather, allreduce, alltoall, barrier, bcast, exchange, gather, halving, reduce,
-    reduce_scatter, reduce_tree, rings, scan, scatter, split_binary,
+    reduce_scatter, reduce_tree, rings, scan, scatter, smp, split_binary,
 };
 use crate::burst::Burst;
 use crate::ir::{Generator, Step, Unit};
 use crate::table::AlgorithmId;
+use std::sync::Arc;
 
 macro_rules! machines {
     ($($variant:ident($algorithm:ty)),* $(,)?) => {
@@ -65,10 +66,21 @@ machines! {
     ScanLinear(scan::Linear),
     ScanDoubling(scan::RecursiveDoubling),
     Exchange(exchange::Exchange),
+    Assemble(smp::Assemble),
+    Carry(smp::Carry),
 }
 
-/// An algorithm, and the rank of the team that is rank 0 to it.
-type Stage = (Machine, u32);
+/// An algorithm, and which ranks of the team it is for.
+type Stage = (Machine, Ranks);
+
+/// Which ranks of the team the ranks of an algorithm are.
+#[derive(Clone, Debug)]
+enum Ranks {
+    /// All from this one on.
+    From(u32),
+    /// These.
+    Of(Arc<[u32]>),
+}
 
 /// What an algorithm's constructor makes of a call.
 #[derive(Clone, Debug)]
@@ -104,8 +116,17 @@ impl Draft {
     }
 
     /// As `then`, for an algorithm of only a part of the team, which begins with rank `first`.
-    pub(crate) fn then_within(mut self, first: u32, next: impl Into<Machine>) -> Self {
-        self.stages[self.stages_len] = Some((next.into(), first));
+    pub(crate) fn then_within(self, first: u32, next: impl Into<Machine>) -> Self {
+        self.stage(next.into(), Ranks::From(first))
+    }
+
+    /// As `then`, for an algorithm of these ranks of the team.
+    pub(crate) fn then_among(self, ranks: &Arc<[u32]>, next: impl Into<Machine>) -> Self {
+        self.stage(next.into(), Ranks::Of(ranks.clone()))
+    }
+
+    fn stage(mut self, machine: Machine, ranks: Ranks) -> Self {
+        self.stages[self.stages_len] = Some((machine, ranks));
         self.stages_len += 1;
         self
     }
@@ -197,8 +218,11 @@ impl Generator for AnyPlan {
             if let Some(step) = self.steps.pop() {
                 return Some(step);
             }
-            let (machine, first) = self.stages.get_mut(self.stage)?.as_mut()?;
-            self.steps.count_ranks_from(*first);
+            let (machine, ranks) = self.stages.get_mut(self.stage)?.as_mut()?;
+            match ranks {
+                Ranks::From(first) => self.steps.count_ranks_from(*first),
+                Ranks::Of(ranks) => self.steps.count_ranks_among(ranks),
+            }
             if !machine.round(&mut self.steps) {
                 self.stage += 1;
                 // Takes effect on the next step that is pushed: the rest of this round is in the queue already.

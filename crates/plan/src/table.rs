@@ -11,8 +11,10 @@ use self::setting::Setting;
 use crate::blocks::Blocks;
 use crate::call::{Between, Call, Collective, Member, Part};
 use crate::ir::Unit;
+use crate::nodes::Nodes;
 use crate::plan::{AnyPlan, Draft};
 
+mod nodes;
 mod rows;
 mod setting;
 
@@ -83,6 +85,12 @@ pub enum Restriction {
     EvenSize,
     /// There must be two ranks.
     TwoProcesses,
+    /// The ranks must be on at least two nodes, at least two of them on one ([`make_on`]).
+    Nodes,
+    /// The ranks of each node must follow one another, unless the operation is commutative.
+    OrderedNodesOrCommutative,
+    /// The ranks of each node must follow one another.
+    OrderedNodes,
 }
 
 impl fmt::Display for Restriction {
@@ -92,6 +100,13 @@ impl fmt::Display for Restriction {
             Self::PowerOfTwo => "it needs a power of two ranks",
             Self::EvenSize => "it needs an even number of ranks",
             Self::TwoProcesses => "it needs two ranks",
+            Self::Nodes => {
+                "it needs several nodes, with several ranks on one (the component smp chooses it there)"
+            }
+            Self::OrderedNodesOrCommutative => {
+                "it needs a commutative operation, as the ranks of a node do not follow one another"
+            }
+            Self::OrderedNodes => "it needs the ranks of each node to follow one another",
         })
     }
 }
@@ -185,6 +200,14 @@ pub enum PlanError {
         /// The number of ranks.
         size: u32,
     },
+    /// Nodes are known of another number of ranks.
+    #[error("nodes are known of {ranks} ranks, not of {size}")]
+    WrongNodes {
+        /// Ranks of which they are known.
+        ranks: u32,
+        /// The number of ranks.
+        size: u32,
+    },
     /// A team has more ranks than `MPI_Comm_size` can return.
     #[error("{size} ranks are more than a communicator can have")]
     TooManyRanks {
@@ -237,6 +260,33 @@ pub fn make(
     call: &Call,
     parameters: &Parameters,
 ) -> Result<AnyPlan, PlanError> {
+    made(algorithm, me, call, parameters, None)
+}
+
+/// As [`make`], of ranks that are known to be spread over nodes.
+///
+/// # Errors
+/// As [`make`]; if nodes are not known of as many ranks as there are.
+pub fn make_on(
+    algorithm: AlgorithmId,
+    me: Member,
+    call: &Call,
+    parameters: &Parameters,
+    nodes: &Nodes,
+) -> Result<AnyPlan, PlanError> {
+    if nodes.ranks() != me.size {
+        return Err(PlanError::WrongNodes { ranks: nodes.ranks(), size: me.size });
+    }
+    made(algorithm, me, call, parameters, Some(nodes))
+}
+
+fn made(
+    algorithm: AlgorithmId,
+    me: Member,
+    call: &Call,
+    parameters: &Parameters,
+    nodes: Option<&Nodes>,
+) -> Result<AnyPlan, PlanError> {
     let row = algorithm.algorithm();
     if row.collective != call.collective() {
         return Err(PlanError::WrongCollective { algorithm, call: call.collective() });
@@ -249,7 +299,7 @@ pub fn make(
             return Err(PlanError::NoSuchRank { rank, size: me.size });
         }
     }
-    if let Some(restriction) = row.refusal(me.size, call.commutative()) {
+    if let Some(restriction) = row.refusal_on(me.size, call.commutative(), nodes) {
         return Err(PlanError::Restricted { algorithm, size: me.size, restriction });
     }
     let count = call.count().0;
@@ -274,6 +324,7 @@ pub fn make(
         segment: parameters.segment,
         fanout: parameters.fanout,
         max_requests: parameters.max_requests,
+        nodes,
         window: parameters.window,
     };
     Ok(AnyPlan::new(unit, (row.draft)(&setting)).made_by(algorithm, count))
@@ -343,11 +394,22 @@ impl Algorithm {
     /// The first restriction that forbids such a call.
     #[must_use]
     pub fn refusal(&self, size: u32, commutative: bool) -> Option<Restriction> {
+        self.refusal_on(size, commutative, None)
+    }
+
+    /// As [`Algorithm::refusal`], of ranks that are spread over nodes, if that is known.
+    #[must_use]
+    pub fn refusal_on(&self, size: u32, commutative: bool, nodes: Option<&Nodes>) -> Option<Restriction> {
         self.restrictions.iter().copied().find(|restriction| match restriction {
             Restriction::Commutative => !commutative,
             Restriction::PowerOfTwo => !size.is_power_of_two(),
             Restriction::EvenSize => !size.is_multiple_of(2),
             Restriction::TwoProcesses => size != 2,
+            Restriction::Nodes => nodes.is_none_or(|nodes| !nodes.is_hierarchy()),
+            Restriction::OrderedNodesOrCommutative => {
+                !commutative && nodes.is_some_and(|nodes| !nodes.are_in_order())
+            }
+            Restriction::OrderedNodes => nodes.is_some_and(|nodes| !nodes.are_in_order()),
         })
     }
 

@@ -21,6 +21,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`collectives`] | the collectives that may be tuned: numbers, names, what a message size is |
+//! | [`components`] | the components of collectives, and which are asked |
+//! | [`stack`] | those of one communicator, and which serves a call |
 //! | [`rules`] | rules as a value, and how they are searched |
 //! | `classic`, `json` | the forms of a rules file |
 //! | [`mod@write`] | rules as a file |
@@ -32,14 +34,18 @@
 
 mod classic;
 pub mod collectives;
+pub mod components;
 mod json;
 mod position;
 pub mod rules;
 pub mod selection;
 pub mod settings;
+pub mod stack;
 pub mod write;
 
 pub use collectives::{Facts, Measure, Tunable};
+pub use components::{Component, Components, Form};
 pub use position::{Position, RulesError, Warning};
 pub use rules::{Distribution, Read, Rules};
 pub use selection::{Decision, IllegalForced, Reason, Selection, Tuning};
+pub use stack::{CallFacts, CommFacts, Reduction, Stack, Unserved};

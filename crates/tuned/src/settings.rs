@@ -1,6 +1,7 @@
 //! A selection from the parameters of a job.
 
 use crate::collectives::TUNABLE;
+use crate::components::Components;
 use crate::position::RulesError;
 use crate::rules::{Rules, algorithm_of};
 use crate::selection::{Forced, Selection, Tuning};
@@ -10,7 +11,7 @@ use oxmpi_plan::table::Parameter;
 /// Why parameters make no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A parameter names an algorithm that is none.
+    /// A parameter names an algorithm or a component that is none, or makes no sense.
     #[error("{origin}: parameter '{parameter}': {text}")]
     Algorithm {
         /// Where it was set.
@@ -40,6 +41,8 @@ pub enum SettingsError {
 pub struct Settings {
     /// The selection.
     pub selection: Selection,
+    /// Which components are asked.
+    pub components: Components,
     /// Each once for the job.
     pub warnings: Vec<String>,
 }
@@ -53,7 +56,12 @@ impl Settings {
         params: &Params,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Settings, SettingsError> {
-        let mut settings = Settings::default();
+        let components = Components::new(params).map_err(|(parameter, text)| SettingsError::Algorithm {
+            origin: origin(params, parameter),
+            parameter,
+            text,
+        })?;
+        let mut settings = Settings { components, ..Settings::default() };
         let is_on = params.coll_tuned_use_dynamic_rules();
         let file = params.coll_tuned_dynamic_rules_filename();
         for (index, row) in TUNABLE.iter().enumerate() {

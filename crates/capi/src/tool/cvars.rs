@@ -82,7 +82,7 @@ fn check_change(param: &Param) -> Result<()> {
     let is_now = match param.change {
         Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
         Change::BeforeInit => !is_initialized(),
-        Change::Always => !is_finalized(),
+        Change::Always | Change::Alike => !is_finalized(),
     };
     if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
 }
@@ -136,6 +136,7 @@ mpi! {
             let reach = match param.change {
                 Change::Never => abi::MPI_T_SCOPE_CONSTANT,
                 Change::BeforeInit | Change::Always => abi::MPI_T_SCOPE_LOCAL,
+                Change::Alike => abi::MPI_T_SCOPE_ALL_EQ,
             };
             // SAFETY: the C program passes places, or null where it wants nothing.
             unsafe {

@@ -151,6 +151,7 @@ fn one(params: &Params, param: &Param) -> Json {
             Change::Never => "never",
             Change::BeforeInit => "before MPI_Init",
             Change::Always => "always",
+            Change::Alike => "always, on all ranks alike",
         },
         "help": param.help,
     });

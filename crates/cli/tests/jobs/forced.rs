@@ -45,6 +45,11 @@ fn all_of(collective: &str) {
     let parameter = format!("coll_tuned_{collective}_algorithm");
     for (index, row) in own.into_iter().enumerate() {
         let (id, name) = (row[1], row[2]);
+        if name == "smp" {
+            // Of the component of that name, which knows the nodes.
+            assert!(refusal(collective, id, 4).is_some_and(|why| why.contains("the component smp")));
+            continue;
+        }
         // By number and by name in turn.
         let value = if index % 2 == 0 { id } else { name };
         // Sockets and shared memory in turn: the choice does not look at them.

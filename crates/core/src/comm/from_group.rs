@@ -43,7 +43,7 @@ impl<F: Fabric> Process<F> {
             let text = "the calling process is no member of the group";
             return Err(MpiError::new(abi::MPI_ERR_GROUP, text));
         }
-        let heritage = Heritage { errhandler, origin: group.origin() };
+        let heritage = Heritage { errhandler, origin: group.origin(), component: None };
         self.create_group_as(&self.meeting, group, tag_of(string_tag, group.processes()), heritage)
     }
 

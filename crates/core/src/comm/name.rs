@@ -192,6 +192,7 @@ impl<F: Fabric> Domain<F> {
         self.note_handler(&communicator);
         self.note_opened(communicator.union());
         self.note_origin(&communicator);
+        self.choice.tell_of(&communicator);
         for process in self.foreign.bound(&communicator) {
             self.lane.fabric_mut().attach(process);
         }

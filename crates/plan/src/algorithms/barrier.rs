@@ -151,13 +151,33 @@ impl Rounds for DoubleRing {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     me: Member,
+    ways: Ways,
     releasing: bool,
     child: u32,
 }
 
+/// The ways of signals in a [`Tree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ways {
+    Both,
+    Up,
+    Down,
+}
+
 impl Tree {
     pub(crate) fn new(me: Member) -> Self {
-        Self { me, releasing: false, child: 0 }
+        Self { me, ways: Ways::Both, releasing: false, child: 0 }
+    }
+
+    /// Up only: rank 0 has heard of all.
+    pub(crate) fn enter(me: Member) -> Self {
+        Self { ways: Ways::Up, ..Self::new(me) }
+    }
+
+    /// Down only: all have heard of rank 0.
+    pub(crate) fn leave(me: Member) -> Self {
+        // Nobody is listened to on the way up.
+        Self { ways: Ways::Down, child: u32::MAX, ..Self::new(me) }
     }
 }
 
@@ -177,8 +197,13 @@ impl Rounds for Tree {
             return true;
         }
         if !self.releasing {
-            if rank != 0 {
+            if rank != 0 && self.ways != Ways::Down {
                 steps.signal(Wait::All, binomial::parent(rank));
+            }
+            if self.ways == Ways::Up {
+                return false;
+            }
+            if rank != 0 {
                 steps.await_signal(Wait::Nothing, binomial::parent(rank));
             }
             steps.fence();

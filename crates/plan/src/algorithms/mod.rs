@@ -15,6 +15,7 @@ pub(crate) mod reduce_tree;
 pub(crate) mod rings;
 pub(crate) mod scan;
 pub(crate) mod scatter;
+pub(crate) mod smp;
 pub(crate) mod split_binary;
 
 use crate::burst::Burst;

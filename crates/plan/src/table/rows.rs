@@ -1,7 +1,7 @@
 //! The rows.
 
 use super::setting::*;
-use super::{Algorithm, Parameter, Restriction};
+use super::{Algorithm, Parameter, Restriction, nodes};
 use crate::algorithms::allgather::Route;
 use crate::algorithms::halving::Order;
 use crate::algorithms::{allreduce, alltoall, barrier, gather, rings, scan, scatter, split_binary};
@@ -28,6 +28,7 @@ macro_rules! rows {
     };
 }
 
+const KIELMANN: &str = "Kielmann et al., MagPIe: MPI's collective communication operations for clustered wide area systems, 1999";
 const FOLKLORE: &str = "folklore";
 const BARNETT: &str = "Barnett et al., Interprocessor collective communication library, 1994";
 const BRUCK: &str = "Bruck et al., Efficient algorithms for all-to-all communications in multiport message-passing systems, 1997";
@@ -57,6 +58,8 @@ rows! {
         => |s| Draft::new(barrier::Dissemination::new(s.me));
     Barrier 6 "tree" "signals travel up a binomial tree, then down again", PJESIVAC
         => |s| Draft::new(barrier::Tree::new(s.me)).window(s.window);
+    Barrier 32 "smp" [Nodes] "signals go up to the first ranks of nodes, among these, and down again", KIELMANN
+        => nodes::barrier;
 
     Bcast 1 "basic_linear" (Segment) "the root sends to all", FOLKLORE
         => |s| s.bcast(Tree::Flat);
@@ -80,6 +83,8 @@ rows! {
         => bcast_scatter_allgather;
     Bcast 9 "scatter_allgather_ring" "parts are scattered down a tree, then travel around a ring", BARNETT
         => bcast_scatter_ring;
+    Bcast 32 "smp" [Nodes] "down a binomial tree of nodes, then of the ranks of each", KIELMANN
+        => nodes::bcast;
 
     Gather 1 "basic_linear" "the root receives from all", FOLKLORE
         => |s| s.gather();
@@ -123,6 +128,8 @@ rows! {
         => |s| s.allgather(Route::Sparbit);
     Allgather 8 "direct-messaging" "each rank sends its block to every other", FOLKLORE
         => |s| s.allgather(Route::Direct);
+    Allgather 32 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all go down in each node", KIELMANN
+        => nodes::allgather;
 
     Alltoall 1 "linear" "all exchanges at once, within the window", FOLKLORE
         => |s| s.alltoall_linear();
@@ -157,6 +164,8 @@ rows! {
         => reduce_rabenseifner;
     Reduce 8 "knomial" (Segment, TreeFanout) "subtrees of a k-nomial tree are combined in order and sent on", THAKUR
         => |s| reduce_tree(s, s.knomial());
+    Reduce 32 "smp" [Nodes, OrderedNodesOrCommutative] "within each node, then among nodes", KIELMANN
+        => nodes::reduce;
 
     Allreduce 1 "basic_linear" (Segment) "linear reduce, then linear broadcast", FOLKLORE
         => |s| broadcast_after(reduce_linear(s), s, Tree::Flat);
@@ -182,6 +191,8 @@ rows! {
         };
     Allreduce 7 "allgather_reduce" "every rank collects all contributions and combines them", FOLKLORE
         => allgather_reduce;
+    Allreduce 32 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, combined among nodes, and down again in each", KIELMANN
+        => nodes::allreduce;
 
     ReduceScatterBlock 1 "basic_linear" "binomial reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter;
@@ -192,11 +203,17 @@ rows! {
         => |s| reduce_scatter_halving(s, Order::FarFirst);
     ReduceScatterBlock 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
         => |s| reduce_scatter_halving(s, Order::NearFirst);
+    ReduceScatterBlock 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
+        => reduce_scatter_linear;
+    ReduceScatterBlock 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
+        => nodes::reduce_scatter;
 
     Scan 1 "linear" "the prefix travels up the ranks", FOLKLORE
         => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
     Scan 2 "recursive_doubling" "ranks send what they have to the one 1, 2, 4... above", HILLIS
         => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+    Scan 32 "smp" [Nodes, OrderedNodes] "within each node; then what came before goes from node to node", KIELMANN
+        => nodes::scan;
 
     Exscan 1 "linear" "the prefix travels up the ranks", FOLKLORE
         => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
@@ -223,6 +240,8 @@ rows! {
         => |s| s.allgather(Route::Sparbit);
     Allgatherv 32 "linear" "each rank sends its block to every other", FOLKLORE
         => |s| s.allgather(Route::Direct);
+    Allgatherv 33 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all go down in each node", KIELMANN
+        => nodes::allgather;
 
     Alltoallv 1 "basic_linear" "all exchanges at once, within the window", FOLKLORE
         => |s| s.alltoall_linear();
@@ -237,6 +256,10 @@ rows! {
         => reduce_scatter_ring;
     ReduceScatter 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
         => |s| reduce_scatter_halving(s, Order::NearFirst);
+    ReduceScatter 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
+        => reduce_scatter_linear;
+    ReduceScatter 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
+        => nodes::reduce_scatter;
 
     Neighbor 32 "linear" "all messages of a rank at once", FOLKLORE
         => neighbor;

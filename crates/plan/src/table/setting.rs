@@ -10,6 +10,7 @@ use crate::algorithms::{
 use crate::blocks::Cut;
 use crate::call::{Between, Call, Member, Part};
 use crate::ir::{Place, Span};
+use crate::nodes::Nodes;
 use crate::plan::Draft;
 use crate::shape::{Fold, Parts, down};
 use crate::trees::Tree;
@@ -26,6 +27,7 @@ pub(super) struct Setting<'a> {
     pub(super) segment: usize,
     pub(super) fanout: u32,
     pub(super) max_requests: usize,
+    pub(super) nodes: Option<&'a Nodes>,
     pub(super) window: usize,
 }
 
@@ -300,6 +302,19 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let draft = reduce_for(reduce::Task { count: all.total(me.size), ..setting.reduce() }, 0);
     let result = Place::Temporary(RESULT);
+    draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+}
+
+/// As [`reduce_scatter`], in strict rank order from the last rank on.
+pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
+    let (me, all) = (setting.me, setting.all());
+    let (count, result) = (all.total(me.size), Place::Temporary(RESULT));
+    let reduce = reduce::Linear::new(reduce::Task { root: 0, count, result, ..setting.reduce() });
+    let used = reduce.temporaries();
+    let mut draft = Draft::new(reduce).temporaries(used, count);
+    if me.rank == 0 {
+        draft = draft.temporary(count);
+    }
     draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
 }
 

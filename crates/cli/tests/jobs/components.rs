@@ -1,0 +1,130 @@
+//! Collective components: whatever serves, the results are right; what serves is told; what cannot be is refused.
+
+use crate::harness::{Outcome, Programs, compile};
+
+/// The collectives of `jobs/forced`.
+const COLLECTIVES: [&str; 14] = oxmpi_param::tuned::COLLECTIVES;
+
+fn run(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) -> Outcome {
+    let options: Vec<&str> = said.iter().flat_map(|(name, value)| ["--mca", name, value]).collect();
+    programs.run(ranks, &options, program, arguments)
+}
+
+/// The job prints that all was well; nobody says anything else.
+fn check(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, arguments: &[&str]) {
+    let outcome = run(programs, ranks, said, program, arguments);
+    let good = (outcome.code, outcome.out.as_str(), outcome.err.as_str()) == (0, "ok\n", "");
+    assert!(good, "{ranks} ranks, {said:?}, {program} {arguments:?}: {outcome:?}");
+}
+
+/// Settings under which everything works.
+const SETTINGS: [&[(&str, &str)]; 6] = [
+    &[("coll", "basic")],
+    &[("coll", "basic,self,libnbc"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],
+    &[("coll", "^tuned,xhc"), ("rpi", "tcp")],
+    &[("coll_smp_virtual_nodes", "2")],
+    &[("coll_han_virtual_nodes", "0,1"), ("rpi", "tcp")],
+    &[("coll_base_associative", "0")],
+];
+
+#[test]
+fn every_collective_is_right_whatever_serves() {
+    let programs = compile(&["jobs/forced"]);
+    for said in SETTINGS {
+        for collective in COLLECTIVES {
+            check(&programs, 5, said, "forced", &[collective]);
+        }
+    }
+}
+
+#[test]
+fn rank_order_and_repeated_results_hold_whatever_serves() {
+    let programs = compile(&["jobs/components"]);
+    for said in SETTINGS {
+        check(&programs, 4, said, "components", &["order"]);
+        check(&programs, 3, said, "components", &["mixed"]);
+    }
+    let grouped = [("coll_base_associative", "1"), ("coll_smp_virtual_nodes", "2")];
+    check(&programs, 5, &grouped, "components", &["order"]);
+}
+
+#[test]
+fn strict_order_is_strict_until_the_program_changes_it() {
+    let programs = compile(&["jobs/components"]);
+    for more in [("rpi", "shm"), ("rpi", "tcp"), ("coll_smp_virtual_nodes", "2")] {
+        check(&programs, 4, &[("coll_base_associative", "0"), more], "components", &["strict"]);
+    }
+}
+
+#[test]
+fn barriers_of_sync_hold_a_fast_rank_back() {
+    let programs = compile(&["jobs/components"]);
+    check(&programs, 3, &[("coll_sync_barrier_before", "4")], "components", &["sync", "4"]);
+    check(&programs, 3, &[("coll_sync_barrier_after", "1"), ("rpi", "tcp")], "components", &["sync", "1"]);
+}
+
+#[test]
+fn an_attribute_names_the_component_of_new_communicators() {
+    let programs = compile(&["jobs/components"]);
+    check(&programs, 3, &[], "components", &["attribute"]);
+    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["attribute"]).err;
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "mpirun: coll: MPI_COMM_WORLD, 2 ranks is served by: shmem 50, tuned 30, libnbc 10, basic 0",
+            "mpirun: coll: MPI_COMM_SELF, 1 rank is served by: self 75, tuned 30, libnbc 10, basic 0",
+        ]
+    );
+    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: basic 0")), "{told}");
+    assert!(lines.iter().any(|line| line.ends_with(", 2 ranks is served by: no component")), "{told}");
+    let served = "on basic only, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
+    assert!(lines.iter().any(|line| line.ends_with(served)), "{told}");
+}
+
+#[test]
+fn what_served_is_told() {
+    let programs = compile(&["jobs/components"]);
+    let told = |said: &[(&str, &str)]| {
+        let said = [said, &[("coll_verbose", "1")]].concat();
+        run(&programs, 4, &said, "components", &["mixed"]).err
+    };
+    let smp = told(&[("coll_smp_virtual_nodes", "2")]);
+    for text in [
+        "coll: MPI_COMM_WORLD, 4 ranks on 2 nodes is served by: smp 50, tuned 30, libnbc 10, basic 0\n",
+        "coll: allreduce of 8 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 32 smp, by the 2 nodes, component smp\n",
+        "4 ranks on 2 nodes is served by: inter 40, libnbc 10, basic 0\n",
+        "algorithm 32 leaders, by the fixed rules (all other sizes), component inter\n",
+    ] {
+        assert!(smp.contains(text), "{text}: {smp}");
+    }
+    let sync = told(&[("coll_sync_barrier_after", "2"), ("coll", "^shmem")]);
+    let text = "is served by: tuned 30, libnbc 10, basic 0; around those to 50: sync\n";
+    assert!(sync.contains(text), "{sync}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    let programs = compile(&["jobs/forced"]);
+    for (parameter, value, text) in [
+        (
+            "coll",
+            "basic,shmen",
+            "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, ",
+        ),
+        ("coll", "base", "'base' is what the collective components have in common"),
+        ("coll_smp_virtual_nodes", "two", "'two' is neither a number of nodes, from 1 on, nor a list"),
+    ] {
+        let outcome = run(&programs, 2, &[(parameter, value)], "forced", &["bcast"]);
+        let wanted = format!("mpirun: --mca {parameter} {value}: parameter '{parameter}': {text}");
+        assert!(
+            outcome.code != 0 && outcome.out.is_empty() && outcome.err.starts_with(&wanted),
+            "{outcome:?}"
+        );
+    }
+    let outcome = run(&programs, 2, &[("coll", "smp,self")], "forced", &["bcast"]);
+    let text = "no collective component serves a blocking bcast here: self: it is for communicators of one rank; smp: it \
+                needs several nodes, with several ranks on one; shmem: it is not asked (parameter coll); ";
+    assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
+    assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");
+}

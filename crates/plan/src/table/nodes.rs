@@ -1,0 +1,190 @@
+//! What rows of two levels make of a call: algorithms of one level, within the nodes and among their first ranks.
+
+use super::setting::Setting;
+use crate::algorithms::{allreduce, barrier, bcast, reduce, scan, scatter, smp};
+use crate::call::Member;
+use crate::ir::Place;
+use crate::nodes::Nodes;
+use crate::plan::Draft;
+use crate::trees::Tree;
+use std::sync::Arc;
+
+/// From so many elements on, the first ranks of nodes cut a vector among themselves to combine it.
+const LONG: usize = 4096;
+
+/// Temporaries that the reductions used here have for themselves.
+const SCRATCH: usize = 2;
+/// Where a node's contribution is.
+const OF_NODE: u8 = 2;
+/// Where the result is, before it is scattered.
+const OF_ALL: u8 = 3;
+
+/// The two levels as one rank sees them.
+struct Levels {
+    /// This rank among those of its node.
+    here: Member,
+    members: Arc<[u32]>,
+    /// The rank that acts for the node, in it.
+    leader: u32,
+    /// This rank's node among the nodes.
+    there: Member,
+    leaders: Arc<[u32]>,
+}
+
+impl Levels {
+    /// With `root` acting for its node.
+    fn new(nodes: &Nodes, rank: u32, root: u32) -> Levels {
+        let node = nodes.of(rank);
+        let members = nodes.members(node);
+        let place = |rank: u32| members.binary_search(&rank).unwrap_or(0) as u32;
+        let leads_already = nodes.leaders()[nodes.of(root) as usize] == root;
+        let leaders = match leads_already {
+            true => nodes.leaders().clone(),
+            false => {
+                let root_for =
+                    |leader: &u32| if nodes.of(*leader) == nodes.of(root) { root } else { *leader };
+                nodes.leaders().iter().map(root_for).collect()
+            }
+        };
+        Levels {
+            here: Member { rank: place(rank), size: members.len() as u32 },
+            leader: place(leaders[node as usize]),
+            members: members.clone(),
+            there: Member { rank: node, size: nodes.how_many() },
+            leaders,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.here.rank == self.leader
+    }
+}
+
+/// Nothing without nodes: such a call has been refused.
+fn draft(setting: &Setting, of: impl FnOnce(&Nodes) -> Draft) -> Draft {
+    setting.nodes.map_or_else(Draft::nothing, of)
+}
+
+pub(super) fn barrier(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let levels = Levels::new(nodes, setting.me.rank, 0);
+        let mut draft = Draft::nothing().then_among(&levels.members, barrier::Tree::enter(levels.here));
+        if levels.leads() {
+            draft = draft.then_among(&levels.leaders, barrier::Dissemination::new(levels.there));
+        }
+        draft.then_among(&levels.members, barrier::Tree::leave(levels.here)).window(setting.window)
+    })
+}
+
+pub(super) fn bcast(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let Setting { root, count, segment, .. } = *setting;
+        let levels = Levels::new(nodes, setting.me.rank, root);
+        let mut draft = Draft::nothing();
+        if levels.leads() {
+            let among = bcast::Tree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
+            draft = draft.then_among(&levels.leaders, among);
+        }
+        spread(draft, &levels, setting, count)
+    })
+}
+
+/// The output of the node's leader to the node.
+fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Draft {
+    let within = bcast::Tree::new(levels.here, levels.leader, count, setting.segment, Tree::Binomial);
+    draft.then_among(&levels.members, within).window(setting.window)
+}
+
+/// The node's contributions, combined at its leader.
+fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: Place) -> Draft {
+    let task = reduce::Task { me: levels.here, root: levels.leader, count, result, ..setting.reduce() };
+    Draft::nothing().then_among(&levels.members, reduce::Binomial::new(task))
+}
+
+/// Contributions of nodes, combined at the leader of the root's node.
+fn reduce_among(
+    draft: Draft,
+    setting: &Setting,
+    nodes: &Nodes,
+    (levels, count, result): (&Levels, usize, Place),
+) -> Draft {
+    let mine = Place::Temporary(OF_NODE);
+    let (me, root) = (levels.there, nodes.of(setting.root));
+    let task = reduce::Task { me, root, count, mine, result, ..setting.reduce() };
+    draft.then_among(&levels.leaders, reduce::Binomial::new(task))
+}
+
+pub(super) fn reduce(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let count = setting.count;
+        let levels = Levels::new(nodes, setting.me.rank, setting.root);
+        let draft = reduce_within(setting, &levels, count, Place::Temporary(OF_NODE));
+        let draft = draft.temporaries(SCRATCH, count);
+        if !levels.leads() {
+            return draft;
+        }
+        reduce_among(draft, setting, nodes, (&levels, count, Place::Output)).temporary(count)
+    })
+}
+
+pub(super) fn allreduce(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let count = setting.count;
+        let levels = Levels::new(nodes, setting.me.rank, 0);
+        let mut draft = reduce_within(setting, &levels, count, Place::Output);
+        if levels.leads() {
+            draft = match setting.commutative && count >= LONG {
+                true => {
+                    let among = allreduce::Rabenseifner::new(levels.there, count, true);
+                    draft.then_among(&levels.leaders, among)
+                }
+                false => {
+                    let among = allreduce::RecursiveDoubling::new(levels.there, count, true);
+                    draft.then_among(&levels.leaders, among)
+                }
+            };
+        }
+        spread(draft.temporaries(SCRATCH, count), &levels, setting, count)
+    })
+}
+
+pub(super) fn allgather(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let (all, me) = (setting.all(), setting.me);
+        let total = all.total(me.size);
+        let own = (!setting.in_place).then(|| Place::Input.span(0, setting.mine()));
+        let levels = Levels::new(nodes, me.rank, nodes.leaders()[0]);
+        spread(Draft::new(smp::Assemble::new(me.rank, nodes, all, own)), &levels, setting, total)
+    })
+}
+
+pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let (all, me) = (setting.all(), setting.me);
+        let (count, mine) = (all.total(me.size), setting.mine());
+        let levels = Levels::new(nodes, me.rank, 0);
+        let result = Place::Temporary(OF_ALL);
+        let mut draft = reduce_within(setting, &levels, count, Place::Temporary(OF_NODE));
+        draft = draft.temporaries(SCRATCH, count);
+        if levels.leads() {
+            draft = reduce_among(draft, setting, nodes, (&levels, count, result)).temporary(count);
+        }
+        if me.rank == 0 {
+            draft = draft.temporary(count);
+        }
+        draft.then(scatter::Linear::new(me, 0, result, mine, all, false)).window(setting.window)
+    })
+}
+
+pub(super) fn scan(setting: &Setting) -> Draft {
+    draft(setting, |nodes| {
+        let count = setting.count;
+        let levels = Levels::new(nodes, setting.me.rank, 0);
+        let within = scan::RecursiveDoubling::new(scan::Task { me: levels.here, ..setting.scan() });
+        Draft::nothing()
+            .then_among(&levels.members, within)
+            .then(smp::Carry::new(setting.me.rank, nodes, count))
+            .temporaries(SCRATCH, count)
+            .window(setting.window)
+    })
+}

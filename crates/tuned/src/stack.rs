@@ -1,0 +1,296 @@
+//! The components of one communicator, and which of them serves a call.
+//!
+//! When a communicator is made each component is asked whether it is for such ones. Those that are stand in the order of
+//! their priorities, and a call is served by the first that has the function and can serve these arguments; the others
+//! fill what it leaves. Everything looked at is the same on all ranks, and so is the answer.
+
+use crate::collectives::Facts;
+use crate::components::{Asked, Barriers, Component, Components, Form};
+use oxmpi_plan::table::by_name;
+use oxmpi_plan::{AlgorithmId, Collective, Nodes};
+use std::fmt;
+
+/// What all ranks of a communicator know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct CommFacts<'a> {
+    /// Ranks that take part in its collectives: of both groups of an intercommunicator.
+    pub ranks: u32,
+    /// Whether it has two groups.
+    pub is_inter: bool,
+    /// How its ranks are spread over nodes; `None`: all are on one as far as is known.
+    pub nodes: Option<&'a Nodes>,
+    /// Whether it was given a control section in shared memory.
+    pub has_control_section: bool,
+}
+
+/// One call, as far as a component looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct CallFacts<'a> {
+    /// The collective and its arguments.
+    pub facts: &'a Facts,
+    /// How it is called.
+    pub form: Form,
+    /// Whether shared memory past the plans can serve it.
+    pub is_small: bool,
+    /// Whether a parameter or a rule names the algorithm.
+    pub is_named: bool,
+    /// Of a reduction: what grouping does to the result.
+    pub reduction: Option<Reduction>,
+}
+
+/// What is known of the operation of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// Whether any grouping gives the same result.
+    pub is_exact: bool,
+    /// The parameter `coll_base_associative`.
+    pub associative: Option<bool>,
+}
+
+impl Reduction {
+    /// Whether contributions must be combined one by one, in the order of the ranks.
+    #[must_use]
+    pub fn is_strict(self) -> bool {
+        self.associative == Some(false)
+    }
+
+    /// Whether they may be grouped by where the ranks are.
+    #[must_use]
+    pub fn may_group(self) -> bool {
+        self.associative.unwrap_or(self.is_exact)
+    }
+}
+
+/// The components of one communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Those that are for it, with their priorities, the first to serve at the front.
+    members: Vec<(Component, u32)>,
+    /// Those that are not, and why.
+    left_out: Vec<(Component, &'static str)>,
+    /// The barriers around what serves, and the priority up to which it gets them.
+    sync: Option<(Barriers, u32)>,
+}
+
+const NOT_ASKED: &str = "it is not asked (parameter coll)";
+const NOT_NAMED: &str = "another one is named for this communicator";
+
+impl Stack {
+    /// Asks all components; `only` is the one that was named for this communicator.
+    #[must_use]
+    pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
+        let mut stack = Stack { members: Vec::new(), left_out: Vec::new(), sync: None };
+        for component in Component::all() {
+            let refusal = match only {
+                Some(only) if only != component => Some(NOT_NAMED),
+                None if !components.asked.has(component) => Some(NOT_ASKED),
+                _ => unavailable(component, components, facts),
+            };
+            let priority = components.priority(component);
+            match refusal {
+                Some(why) => stack.left_out.push((component, why)),
+                None if component == Component::Sync => stack.sync = Some((components.barriers, priority)),
+                None => stack.members.push((component, priority)),
+            }
+        }
+        // Of one priority, those that stand first in the table.
+        stack.members.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
+        stack
+    }
+
+    /// Those that are for it, the first to serve at the front.
+    pub fn members(&self) -> impl Iterator<Item = (Component, u32)> {
+        self.members.iter().copied()
+    }
+
+    /// Whether a component is for it.
+    #[must_use]
+    pub fn has(&self, component: Component) -> bool {
+        self.members.iter().any(|(member, _)| *member == component)
+    }
+
+    /// The component that serves a call.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
+        let fits = |component: &Component| refusal(*component, call, nodes).is_none();
+        let mut members = self.members.iter().map(|(component, _)| *component);
+        if call.is_named && call.facts.ranks > 1 && self.has(Component::Tuned) && fits(&Component::Tuned) {
+            return Ok(Component::Tuned);
+        }
+        members.find(fits).ok_or_else(|| self.unserved(call, nodes))
+    }
+
+    /// The barriers of the component sync around a collective that this component serves.
+    #[must_use]
+    pub fn barriers(&self, collective: Collective, served_by: Component) -> Option<Barriers> {
+        let (barriers, priority) = self.sync?;
+        let of = self.members.iter().find(|(component, _)| *component == served_by)?.1;
+        (of <= priority && Component::Sync.serves(collective, Form::Blocking)).then_some(barriers)
+    }
+
+    #[cold]
+    fn unserved(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Unserved {
+        let left_out = self.left_out.iter().filter(|(component, _)| *component != Component::Sync);
+        let here = self
+            .members
+            .iter()
+            .filter_map(|(component, _)| refusal(*component, call, nodes).map(|why| (*component, why)));
+        Unserved {
+            collective: call.facts.collective,
+            form: call.form,
+            why: here.chain(left_out.map(|(component, why)| (*component, (*why).to_string()))).collect(),
+        }
+    }
+}
+
+/// Why a component is not for a communicator.
+fn unavailable(component: Component, components: &Components, facts: &CommFacts<'_>) -> Option<&'static str> {
+    let on_one_node = facts.nodes.is_none_or(|nodes| nodes.how_many() < 2);
+    let is_hierarchy = facts.nodes.is_some_and(Nodes::is_hierarchy);
+    let barriers = components.barriers;
+    match component {
+        Component::Inter => (!facts.is_inter).then_some("it is for intercommunicators"),
+        Component::Basic => None,
+        Component::Libnbc => None,
+        _ if facts.is_inter => Some("it is not for intercommunicators"),
+        Component::Own => (facts.ranks > 1).then_some("it is for communicators of one rank"),
+        Component::Sync if barriers == Barriers::default() => {
+            Some("coll_sync_barrier_before and coll_sync_barrier_after are 0")
+        }
+        Component::Sync | Component::Shmem if facts.ranks < 2 => Some("there is one rank"),
+        Component::Shmem if !on_one_node => Some("the ranks are not all on one node"),
+        Component::Shmem => (!facts.has_control_section).then_some("no shared memory is left for it"),
+        Component::Smp => (!is_hierarchy).then_some("it needs several nodes, with several ranks on one"),
+        Component::Sync | Component::Tuned => None,
+    }
+}
+
+/// Why a component of a communicator does not serve a call.
+fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
+    let Facts { collective, ranks, commutative, .. } = *call.facts;
+    if !component.serves(collective, call.form) {
+        return Some("it has no such function".to_string());
+    }
+    let strict = call.reduction.is_some_and(Reduction::is_strict) && ranks > 1;
+    match component {
+        Component::Smp | Component::Shmem | Component::Tuned | Component::Libnbc if strict => {
+            Some("coll_base_associative is 0, and it takes operations to be associative".to_string())
+        }
+        Component::Shmem => (!call.is_small).then(|| "the call is not one for shared memory".to_string()),
+        Component::Smp if !call.reduction.is_none_or(Reduction::may_group) => {
+            let text = "the operation is not known to be exactly associative (coll_base_associative 1 takes it to be)";
+            Some(text.to_string())
+        }
+        Component::Smp => by_name(collective, "smp")
+            .and_then(|smp| smp.algorithm().refusal_on(ranks, commutative, nodes))
+            .map(|restriction| restriction.to_string()),
+        _ => None,
+    }
+}
+
+/// No component serves a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// The collective.
+    pub collective: Collective,
+    /// How it was called.
+    pub form: Form,
+    /// Each component, and why it does not.
+    pub why: Vec<(Component, String)>,
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no collective component serves a {} {} here", self.form.name(), self.collective)?;
+        for (at, (component, why)) in self.why.iter().enumerate() {
+            write!(f, "{} {component}: {why}", if at == 0 { ":" } else { ";" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The algorithm that the component basic takes, whose call keeps rank order
+/// ([`Call::in_rank_order`](oxmpi_plan::Call::in_rank_order)).
+#[must_use]
+pub fn basic(components: &Components, facts: &Facts, reduction: Option<Reduction>) -> Option<AlgorithmId> {
+    use Collective::*;
+    let collective = facts.collective;
+    let is_few = facts.ranks <= components.crossover;
+    // Reduce-scatters are told by one of their blocks.
+    let blocks =
+        if matches!(collective, ReduceScatter | ReduceScatterBlock) { facts.ranks as usize } else { 1 };
+    let bytes = facts.bytes.saturating_mul(blocks) as u64;
+    let is_linear = bytes <= components.reduce_crossover || reduction.is_some_and(Reduction::is_strict);
+    let name = match (collective, is_few) {
+        (Barrier, true) => "linear",
+        (Barrier, false) => "tree",
+        (Bcast | Gather | Scatter, true) => "basic_linear",
+        (Bcast | Gather | Scatter, false) => "binomial",
+        (Allgather | Alltoall | Neighbor | InterMove, _) => "linear",
+        (Gatherv | Scatterv | Allgatherv, _) => "default",
+        (Alltoallv, _) => "basic_linear",
+        (Reduce, _) => {
+            if is_linear {
+                "linear"
+            } else {
+                "binomial"
+            }
+        }
+        (Allreduce, _) => {
+            if is_linear {
+                "basic_linear"
+            } else {
+                "nonoverlapping"
+            }
+        }
+        (ReduceScatter, _) => {
+            if is_linear {
+                "linear"
+            } else {
+                "non-overlapping"
+            }
+        }
+        (ReduceScatterBlock, _) => {
+            if is_linear {
+                "linear"
+            } else {
+                "basic_linear"
+            }
+        }
+        (Scan | Exscan, _) => "linear",
+        (InterReduce, _) => "leaders",
+    };
+    by_name(collective, name)
+}
+
+impl Components {
+    /// Whether everything is as it is when nobody says anything: then shared memory serves what it can and the fixed rules
+    /// the rest, and no stack need be looked at.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.asked == Asked::ALL
+            && self.priorities == Components::default().priorities
+            && self.barriers == Barriers::default()
+            && self.virtual_nodes.is_none()
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.members.is_empty() {
+            f.write_str("no component")?;
+        }
+        for (at, (component, priority)) in self.members.iter().enumerate() {
+            write!(f, "{}{component} {priority}", if at == 0 { "" } else { ", " })?;
+        }
+        match self.sync {
+            Some((_, priority)) => write!(f, "; around those to {priority}: sync"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+use super::*;
+use crate::components::VirtualNodes;
+use oxmpi_param::Params;
+
+const PLAIN: CommFacts<'static> =
+    CommFacts { ranks: 4, is_inter: false, nodes: None, has_control_section: true };
+
+fn components(said: &[(&str, &str)]) -> Components {
+    let mut params = Params::default();
+    for (name, value) in said {
+        params.set(name, value).unwrap();
+    }
+    Components::new(&params).unwrap()
+}
+
+fn names(stack: &Stack) -> String {
+    stack.members().map(|(component, _)| component.name()).collect::<Vec<_>>().join(" ")
+}
+
+fn stack(said: &[(&str, &str)], facts: &CommFacts<'_>) -> Stack {
+    Stack::new(&components(said), facts, None)
+}
+
+fn call(facts: &Facts) -> CallFacts<'_> {
+    CallFacts { facts, form: Form::Blocking, is_small: false, is_named: false, reduction: None }
+}
+
+fn facts(collective: Collective) -> Facts {
+    Facts::new(collective, 4, 8, 8, true)
+}
+
+#[test]
+fn each_component_is_asked_whether_it_is_for_the_communicator() {
+    assert_eq!(names(&stack(&[], &PLAIN)), "shmem tuned libnbc basic");
+    assert_eq!(names(&stack(&[], &CommFacts { ranks: 1, ..PLAIN })), "self tuned libnbc basic");
+    let apart = CommFacts { has_control_section: false, ..PLAIN };
+    assert_eq!(names(&stack(&[], &apart)), "tuned libnbc basic");
+    assert_eq!(names(&stack(&[], &CommFacts { is_inter: true, ..apart })), "inter libnbc basic");
+    let two = Nodes::new([0, 0, 1, 1]);
+    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&two), ..PLAIN })), "smp tuned libnbc basic");
+    let one = Nodes::new([0, 0, 0, 0]);
+    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&one), ..PLAIN })), "shmem tuned libnbc basic");
+    let four = Nodes::new([0, 1, 2, 3]);
+    assert_eq!(names(&stack(&[], &CommFacts { nodes: Some(&four), ..PLAIN })), "tuned libnbc basic");
+}
+
+#[test]
+fn priorities_order_those_that_are_asked() {
+    assert_eq!(names(&stack(&[("coll", "basic,self,libnbc")], &PLAIN)), "libnbc basic");
+    assert_eq!(names(&stack(&[("coll", "^shmem")], &PLAIN)), "tuned libnbc basic");
+    assert_eq!(names(&stack(&[("coll_basic_priority", "90")], &PLAIN)), "basic shmem tuned libnbc");
+    // The table decides between equals.
+    assert_eq!(names(&stack(&[("coll_lam_basic_priority", "30")], &PLAIN)), "shmem tuned basic libnbc");
+    let only = |component| Stack::new(&components(&[("coll", "self")]), &PLAIN, Some(component));
+    assert_eq!(names(&only(Component::Basic)), "basic", "named for the communicator, whatever is asked");
+    assert_eq!(names(&only(Component::Smp)), "");
+}
+
+#[test]
+fn what_one_leaves_the_next_fills() {
+    let plain = stack(&[], &PLAIN);
+    let pick = |collective, form, is_small| {
+        plain.pick(&CallFacts { form, is_small, ..call(&facts(collective)) }, None).unwrap()
+    };
+    assert_eq!(pick(Collective::Allreduce, Form::Blocking, true), Component::Shmem);
+    assert_eq!(pick(Collective::Allreduce, Form::Blocking, false), Component::Tuned);
+    assert_eq!(pick(Collective::Allreduce, Form::Nonblocking, true), Component::Tuned);
+    assert_eq!(pick(Collective::Gatherv, Form::Blocking, false), Component::Basic);
+    assert_eq!(pick(Collective::Gatherv, Form::Persistent, false), Component::Libnbc);
+    let allreduce = facts(Collective::Allreduce);
+    let named = CallFacts { is_small: true, is_named: true, ..call(&allreduce) };
+    assert_eq!(plain.pick(&named, None), Ok(Component::Tuned), "who names an algorithm wants it");
+    assert_eq!(stack(&[("coll", "^tuned")], &PLAIN).pick(&named, None), Ok(Component::Shmem));
+    let inter = stack(&[], &CommFacts { is_inter: true, ..PLAIN });
+    assert_eq!(inter.pick(&call(&facts(Collective::InterReduce)), None), Ok(Component::Inter));
+    assert_eq!(inter.pick(&call(&facts(Collective::Barrier)), None), Ok(Component::Inter));
+}
+
+#[test]
+fn a_function_that_nobody_has_is_an_error_that_says_why() {
+    let stack = stack(&[("coll", "libnbc,self")], &PLAIN);
+    let error = stack.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "no collective component serves a blocking bcast here: libnbc: it has no such function; self: "
+        ),
+        "{error}"
+    );
+    assert!(error.contains("basic: it is not asked (parameter coll)"), "{error}");
+    let named = Stack::new(&Components::default(), &PLAIN, Some(Component::Smp));
+    let error = named.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
+    assert!(error.contains("smp: it needs several nodes, with several ranks on one"), "{error}");
+    assert!(error.contains("basic: another one is named for this communicator"), "{error}");
+}
+
+#[test]
+fn nodes_group_only_what_is_associative() {
+    let (ordered, cyclic) = (Nodes::new([0, 0, 1, 1]), Nodes::new([0, 1, 0, 1]));
+    let pick = |nodes: &Nodes, collective, commutative, is_exact, associative| {
+        let stack = stack(&[], &CommFacts { nodes: Some(nodes), ..PLAIN });
+        let facts = Facts { commutative, ..facts(collective) };
+        let reduction = Some(Reduction { is_exact, associative });
+        stack.pick(&CallFacts { reduction, ..call(&facts) }, Some(nodes)).unwrap()
+    };
+    use Collective::{Allreduce, Scan};
+    assert_eq!(pick(&ordered, Allreduce, true, true, None), Component::Smp);
+    assert_eq!(pick(&ordered, Allreduce, true, false, None), Component::Tuned);
+    assert_eq!(pick(&ordered, Allreduce, true, false, Some(true)), Component::Smp);
+    assert_eq!(pick(&ordered, Allreduce, true, true, Some(false)), Component::Basic);
+    assert_eq!(pick(&ordered, Allreduce, false, false, Some(true)), Component::Smp);
+    assert_eq!(pick(&cyclic, Allreduce, false, false, Some(true)), Component::Tuned);
+    assert_eq!(pick(&cyclic, Allreduce, true, true, None), Component::Smp);
+    assert_eq!(pick(&cyclic, Scan, true, true, None), Component::Tuned);
+    let stack = stack(&[], &CommFacts { nodes: Some(&cyclic), ..PLAIN });
+    let bcast = facts(Collective::Bcast);
+    assert_eq!(stack.pick(&call(&bcast), Some(&cyclic)), Ok(Component::Smp));
+}
+
+#[test]
+fn strict_order_needs_basic() {
+    let facts = facts(Collective::Reduce);
+    let reduction = Some(Reduction { is_exact: true, associative: Some(false) });
+    let strict = CallFacts { reduction, is_named: true, is_small: true, ..call(&facts) };
+    assert_eq!(stack(&[], &PLAIN).pick(&strict, None), Ok(Component::Basic));
+    let error = stack(&[("coll", "tuned,shmem")], &PLAIN).pick(&strict, None).unwrap_err().to_string();
+    assert!(error.contains("tuned: coll_base_associative is 0"), "{error}");
+    let alone = CommFacts { ranks: 1, ..PLAIN };
+    let facts = Facts { ranks: 1, ..facts };
+    assert_eq!(stack(&[], &alone).pick(&CallFacts { facts: &facts, ..strict }, None), Ok(Component::Own));
+}
+
+#[test]
+fn sync_goes_around_those_of_no_higher_priority() {
+    let with = |more: &[(&str, &str)], facts: &CommFacts<'_>| {
+        let said = [&[("coll_sync_barrier_before", "3"), ("coll_sync_barrier_after", "5")], more].concat();
+        stack(&said, facts)
+    };
+    let barriers = Some(Barriers { before: 3, after: 5 });
+    let plain = with(&[], &PLAIN);
+    assert_eq!(plain.barriers(Collective::Bcast, Component::Tuned), barriers);
+    assert_eq!(plain.barriers(Collective::Reduce, Component::Shmem), barriers);
+    assert_eq!(plain.barriers(Collective::Allreduce, Component::Tuned), None, "nobody runs ahead");
+    assert_eq!(with(&[("coll", "^sync")], &PLAIN).barriers(Collective::Bcast, Component::Tuned), None);
+    let low = with(&[("coll_sync_priority", "20")], &PLAIN);
+    assert_eq!(low.barriers(Collective::Bcast, Component::Tuned), None);
+    assert_eq!(low.barriers(Collective::Gatherv, Component::Basic), barriers);
+    assert_eq!(plain.to_string(), "shmem 50, tuned 30, libnbc 10, basic 0; around those to 50: sync");
+    let alone = with(&[], &CommFacts { ranks: 1, ..PLAIN });
+    assert_eq!(alone.barriers(Collective::Bcast, Component::Own), None);
+}
+
+#[test]
+fn basic_is_linear_up_to_its_crossovers() {
+    let components = components(&[("coll_crossover", "3"), ("coll_reduce_crossover", "100")]);
+    let name = |collective, ranks, bytes, associative| {
+        let facts = Facts::new(collective, ranks, bytes, 1, true);
+        let reduction = Some(Reduction { is_exact: true, associative });
+        basic(&components, &facts, reduction).unwrap().algorithm().name
+    };
+    use Collective::*;
+    assert_eq!([name(Bcast, 3, 1, None), name(Bcast, 4, 1, None)], ["basic_linear", "binomial"]);
+    assert_eq!([name(Barrier, 3, 0, None), name(Barrier, 4, 0, None)], ["linear", "tree"]);
+    assert_eq!([name(Reduce, 9, 100, None), name(Reduce, 2, 101, None)], ["linear", "binomial"]);
+    assert_eq!(name(Reduce, 9, 101, Some(false)), "linear");
+    assert_eq!(
+        [name(ReduceScatterBlock, 4, 25, None), name(ReduceScatterBlock, 4, 26, None)],
+        ["linear", "basic_linear"]
+    );
+    assert_eq!(name(ReduceScatter, 400, 26, Some(false)), "linear");
+}
+
+#[test]
+fn basic_has_an_algorithm_for_everything() {
+    for collective in Collective::ALL {
+        for (ranks, bytes) in [(2, 1), (7, 1), (7, 1 << 20)] {
+            let facts = Facts::new(collective, ranks, bytes, 1, false);
+            let row = basic(&Components::default(), &facts, None).unwrap().algorithm();
+            assert_eq!(row.refusal(ranks, false), None, "{collective} {}", row.name);
+        }
+    }
+}
+
+#[test]
+fn it_is_plain_unless_somebody_says_something_about_who_serves() {
+    assert!(Components::default().is_plain());
+    assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves what it serves anyway");
+    for said in [
+        ("coll", "tuned"),
+        ("coll_tuned_priority", "60"),
+        ("coll_sync_barrier_after", "1"),
+        ("coll_smp_virtual_nodes", "2"),
+    ] {
+        assert!(!components(&[said]).is_plain(), "{said:?}");
+    }
+    assert_eq!(components(&[("coll_smp_virtual_nodes", "2")]).virtual_nodes, Some(VirtualNodes::Many(2)));
+}
