@@ -1,0 +1,17 @@
+//! `oxmpi tune`: finds out which algorithm of each collective is the fastest here, or by a model of a machine, and writes it
+//! down as a rules file with a picture.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`question`] | what is compared: calls, and the ways to serve each |
+//! | [`bout`] | the comparison of the ways to serve one call, round by round: pure |
+//! | [`campaign`] | all comparisons, one after the other: pure |
+//! | [`state`] | the file in which a campaign is kept as it goes |
+//! | [`verdict`] | who won, and whether it is worth a rule; rules out of it |
+#![forbid(unsafe_code)]
+
+pub mod bout;
+pub mod campaign;
+pub mod question;
+pub mod state;
+pub mod verdict;
