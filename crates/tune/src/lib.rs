@@ -12,6 +12,9 @@
 
 pub mod bout;
 pub mod campaign;
+pub mod formula;
+pub mod model;
 pub mod question;
+pub mod simulate;
 pub mod state;
 pub mod verdict;
