@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`] |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]) |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
@@ -31,6 +31,7 @@ oxmpi: an MPI library and launcher
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
+  oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
 ";
 
 fn main() {
@@ -66,8 +67,11 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
         ["explain", ..] => return explain::main(&args[1..]),
+        ["tune", ref words @ ..] => return tune(words),
+        ["tune-rank"] => return tune_rank(),
         [wrong, ..] => {
-            let known = ["info", "explain", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+            let known =
+                ["info", "explain", "tune", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
             let hint = oxmpi_param::nearest::nearest(wrong, known);
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
@@ -75,4 +79,20 @@ fn oxmpi(args: &[OsString]) -> i32 {
         }
     }
     0
+}
+
+fn tune(words: &[&str]) -> i32 {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    oxmpi_tune::command::main(&words)
+}
+
+/// A rank of a job that `oxmpi tune` has started.
+fn tune_rank() -> i32 {
+    match oxmpi_tune::rank::main() {
+        Ok(()) => 0,
+        Err(text) => {
+            eprintln!("oxmpi tune: {text}");
+            1
+        }
+    }
 }

@@ -9,11 +9,12 @@ use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::Memory;
+use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::Team;
+use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Collective, Member, Parameters, Shared, choose, make};
+use oxmpi_plan::{AlgorithmId, AnyPlan, Call, Collective, Member, Parameters, Shared, choose, make};
 use oxmpi_tuned::{Decision, Facts, Position, Reason, Selection};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -135,6 +136,28 @@ impl<F> Process<F> {
             None => fixed_plan(team, call, element),
             Some(choice) => choice.plan(comm, call, &facts_of(team.size(), call, element)),
         }
+    }
+
+    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
+    /// is chosen otherwise: for measuring. All ranks name the same.
+    ///
+    /// # Errors
+    /// The algorithm cannot serve the call; as [`Process::execute`].
+    pub fn execute_by(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        memory: impl Into<Memory>,
+        combine: Combine,
+        (algorithm, parameters): (AlgorithmId, &Parameters),
+    ) -> Result<()>
+    where
+        F: Fabric,
+    {
+        let team = comm.collective_team();
+        let me = Member { rank: team.rank, size: team.size() };
+        let plan = make(algorithm, me, call, parameters).map_err(of_plan)?;
+        self.execute_made(comm, plan, memory.into(), combine)
     }
 
     /// Whether a small collective of the program may go past the plans: neither a parameter nor a rule names an algorithm.

@@ -297,7 +297,7 @@ mod tests {
     /// What they say is the best is, by the walk, nearly so.
     #[test]
     fn winners_by_formula_lose_little() {
-        let found: RefCell<BTreeMap<(Cell, u32), Vec<(f64, f64)>>> = RefCell::default();
+        let found = RefCell::new(BTreeMap::<(Cell, u32), Vec<(f64, f64)>>::new());
         compare(|cell, machine, _, said, walked| {
             found.borrow_mut().entry((*cell, machine.ranks_per_node)).or_default().push((said, walked));
         });

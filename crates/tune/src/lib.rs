@@ -12,9 +12,14 @@
 
 pub mod bout;
 pub mod campaign;
+pub mod command;
 pub mod formula;
+pub mod job;
 pub mod model;
+pub mod options;
+pub mod picture;
 pub mod question;
+pub mod rank;
 pub mod simulate;
 pub mod state;
 pub mod verdict;
