@@ -56,8 +56,7 @@ struct Runner {
 pub struct Outcome {
     /// The call.
     pub cell: Cell,
-    /// The ways that were measured, and what each takes, in nanoseconds: the median, and the half width of the middle
-    /// half of the times. The first is the fixed choice.
+    /// The ways that were measured, and what each takes, in nanoseconds. The first is the fixed choice.
     pub times: Vec<(Variant, Time)>,
 }
 
@@ -68,13 +67,15 @@ pub struct Time {
     pub median_ns: f64,
     /// Half of what lies between the quartiles.
     pub spread_ns: f64,
+    /// The least: what it takes when nothing disturbs it.
+    pub least_ns: f64,
 }
 
 impl Time {
     /// Of a model, which does not scatter.
     #[must_use]
     pub const fn exact(median_ns: f64) -> Time {
-        Time { median_ns, spread_ns: 0.0 }
+        Time { median_ns, spread_ns: 0.0, least_ns: median_ns }
     }
 
     /// Of several times; none of none.
@@ -84,7 +85,7 @@ impl Time {
         sorted.sort_by(f64::total_cmp);
         let at =
             |part: f64| sorted.get(((sorted.len().checked_sub(1)?) as f64 * part).round() as usize).copied();
-        Some(Time { median_ns: at(0.5)?, spread_ns: (at(0.75)? - at(0.25)?) / 2.0 })
+        Some(Time { median_ns: at(0.5)?, spread_ns: (at(0.75)? - at(0.25)?) / 2.0, least_ns: at(0.0)? })
     }
 }
 
@@ -266,6 +267,9 @@ mod tests {
     #[test]
     fn medians_and_spreads() {
         assert_eq!(Time::of(&[]), None);
-        assert_eq!(Time::of(&[3.0, 1.0, 2.0, 100.0, 2.0]), Some(Time { median_ns: 2.0, spread_ns: 0.5 }));
+        assert_eq!(
+            Time::of(&[3.0, 1.0, 2.0, 100.0, 2.0]),
+            Some(Time { median_ns: 2.0, spread_ns: 0.5, least_ns: 1.0 })
+        );
     }
 }

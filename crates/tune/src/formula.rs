@@ -39,12 +39,21 @@ impl Formula {
         let term = |factor: &str, unit: &str| match factor {
             "" | "0" => String::new(),
             "1" => unit.to_string(),
-            factor if factor.contains(" + ") || factor.contains(" - ") => format!("({factor}) {unit}"),
+            factor if is_sum(factor) => format!("({factor}) {unit}"),
             factor => format!("{factor} {unit}"),
         };
         let terms = [term(self.rounds, "(L + 2o)"), term(self.bytes, "G"), term(self.combined, "γ")];
         terms.into_iter().filter(|term| !term.is_empty()).collect::<Vec<_>>().join(" + ")
     }
+}
+
+/// Whether a plus stands outside of all parentheses.
+fn is_sum(text: &str) -> bool {
+    let mut depth = 0;
+    text.chars().any(|sign| {
+        depth += i32::from(sign == '(') - i32::from(sign == ')');
+        sign == '+' && depth == 0
+    })
 }
 
 /// The formula of an algorithm of a collective that can be tuned.
@@ -136,14 +145,14 @@ formulas! {
     Barrier "tree": "2 lg", "0", "", "many ranks on each node: one message in and out of each" => |c| 2.0 * c.nomial(2.0, nothing);
 
     Bcast "basic_linear": "1", "p m", "", "up to a handful of ranks" => |c| c.flat_segments();
-    Bcast "chain": "(p/f + s)", "f (1 + p/(f s)) m", "", "long messages on some ranks" => |c| c.chains(c.fan_out(4.0), nothing);
-    Bcast "pipeline": "(p + s)", "(1 + p/s) m", "", "very long messages on few ranks" => |c| c.chains(1.0, nothing);
-    Bcast "split_binary_tree": "(lg + s + 1)", "(3/2 + lg/s) m", "", "long messages on one rank a node" => |c| c.binary(c.m / 2.0, c.p / 2.0, nothing) + c.shift(c.p / 2.0, c.m / 2.0);
-    Bcast "binary_tree": "(lg + 2s)", "2 (1 + lg/s) m", "", "middle sizes on one rank a node" => |c| c.binary(c.m, c.p, nothing);
+    Bcast "chain": "p/f + s", "(f + p/(f s)) m", "", "long messages on some ranks" => |c| c.chains(c.fan_out(4.0), nothing);
+    Bcast "pipeline": "p + s", "(1 + p/s) m", "", "very long messages on few ranks" => |c| c.chains(1.0, nothing);
+    Bcast "split_binary_tree": "lg + s + 1", "(3/2 + lg/s) m", "", "long messages on one rank a node" => |c| c.binary(c.m / 2.0, c.p / 2.0, nothing) + c.shift(c.p / 2.0, c.m / 2.0);
+    Bcast "binary_tree": "lg + 2s", "2 (1 + lg/s) m", "", "middle sizes on one rank a node" => |c| c.binary(c.m, c.p, nothing);
     Bcast "binomial": "lg", "lg m", "", "short messages" => |c| c.nomial(2.0, nothing);
     Bcast "knomial": "log_f p", "(f - 1) log_f p m", "", "short messages where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), nothing);
     Bcast "scatter_allgather": "2 lg", "2 m", "", "long messages on many ranks" => |c| c.binomial_parts() + c.bruck(2.0, c.m / c.p);
-    Bcast "scatter_allgather_ring": "(lg + p)", "2 m", "", "very long messages, many ranks on each node" => |c| c.binomial_parts() + c.ring(c.p - 1.0, c.m / c.p, 0.0);
+    Bcast "scatter_allgather_ring": "lg + p", "2 m", "", "very long messages, many ranks on each node" => |c| c.binomial_parts() + c.ring(c.p - 1.0, c.m / c.p, 0.0);
 
     Gather "basic_linear": "1", "p m", "", "long blocks" => |c| c.flat_in(c.m);
     Gather "binomial": "lg", "p m", "", "short blocks, where the root is slow to take messages" => |c| c.binomial_blocks(c.m);
@@ -180,7 +189,7 @@ formulas! {
         let part = c.m / c.p;
         c.ring(c.p - 1.0, part, c.combine(part)) + c.ring(c.p - 1.0, part, 0.0)
     };
-    Allreduce "segmented_ring": "(2 + s) p", "2 m", "m", "very long vectors on few ranks: sending and combining overlap" => |c| {
+    Allreduce "segmented_ring": "(1 + s) p", "2 m", "m", "very long vectors on few ranks: sending and combining overlap" => |c| {
         let part = c.m / c.p;
         let (segments, bytes) = c.pipeline_segments(part);
         c.ring((c.p - 1.0) * segments, bytes, c.combine(bytes)) + c.ring(c.p - 1.0, part, 0.0)
@@ -205,27 +214,27 @@ formulas! {
     Alltoallv "pairwise": "p", "p m", "", "long blocks, as of alltoall" => |c| c.pairwise(c.m);
 
     Exscan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
-    Exscan "recursive_doubling": "(lg + 1)", "(lg + 1) m", "lg m", "nearly always" => |c| c.shift(1.0, c.m)
+    Exscan "recursive_doubling": "lg + 1", "(lg + 1) m", "lg m", "nearly always" => |c| c.shift(1.0, c.m)
         + c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum::<f64>();
 
     Reduce "linear": "1", "p m", "p m", "a handful of ranks" => |c| c.flat_combined(c.m);
-    Reduce "chain": "(p/f + s)", "f (1 + p/(f s)) m", "f (1 + p/(f s)) m", "long vectors on some ranks" => |c| c.chains(c.fan_out(4.0), |bytes| c.combine(bytes));
-    Reduce "pipeline": "(p + s)", "(1 + p/s) m", "(1 + p/s) m", "very long vectors on few ranks" => |c| c.chains(1.0, |bytes| c.combine(bytes));
-    Reduce "binary": "(lg + 2s)", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors on one rank a node" => |c| c.binary(c.m, c.p, |bytes| c.combine(bytes));
+    Reduce "chain": "p/f + s", "(f + p/(f s)) m", "(f + p/(f s)) m", "long vectors on some ranks" => |c| c.chains(c.fan_out(4.0), |bytes| c.combine(bytes));
+    Reduce "pipeline": "p + s", "(1 + p/s) m", "(1 + p/s) m", "very long vectors on few ranks" => |c| c.chains(1.0, |bytes| c.combine(bytes));
+    Reduce "binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors on one rank a node" => |c| c.binary(c.m, c.p, |bytes| c.combine(bytes));
     Reduce "binomial": "lg", "lg m", "lg m", "short vectors" => |c| c.nomial(2.0, |bytes| c.combine(bytes));
-    Reduce "in-order_binary": "(lg + 2s)", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors and operations that do not commute" => |c| c.in_order(|bytes| c.combine(bytes));
+    Reduce "in-order_binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors and operations that do not commute" => |c| c.in_order(|bytes| c.combine(bytes));
     Reduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| c.fold(c.m, 0.0) + c.halving(c.m, true) + c.binomial_parts();
     Reduce "knomial": "log_f p", "(f - 1) log_f p m", "(f - 1) log_f p m", "short vectors where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), |bytes| c.combine(bytes));
 
-    ReduceScatter "non-overlapping": "(lg + 1)", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
+    ReduceScatter "non-overlapping": "lg + 1", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
     ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks" => |c| reduce_scatter_halving(c, true);
     ReduceScatter "ring": "p", "p m", "p m", "long blocks" => |c| c.ring(c.p - 1.0, c.m, c.combine(c.m));
-    ReduceScatter "butterfly": "(lg + 1)", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatter "butterfly": "lg + 1", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
 
-    ReduceScatterBlock "basic_linear": "(lg + 1)", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
+    ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
     ReduceScatterBlock "recursive_doubling": "lg", "lg p m", "lg p m", "very short blocks of operations that do not commute" => reduce_scatter_doubling;
     ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "all other blocks" => |c| reduce_scatter_halving(c, true);
-    ReduceScatterBlock "butterfly": "(lg + 1)", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
 
     Scan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
     Scan "recursive_doubling": "lg", "lg m", "lg m", "nearly always" => |c| c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum();
@@ -250,6 +259,18 @@ mod tests {
         assert_eq!(FORMULAS.len(), tunable().count());
         // Those that the table has beside them cannot be chosen.
         assert!(ALGORITHMS.len() > FORMULAS.len());
+    }
+
+    #[test]
+    fn formulas_are_texts() {
+        let text = |collective, name| {
+            let id = oxmpi_plan::table::by_name(collective, name).unwrap();
+            formula(id).unwrap().text()
+        };
+        assert_eq!(text(Collective::Bcast, "pipeline"), "(p + s) (L + 2o) + (1 + p/s) m G");
+        assert_eq!(text(Collective::Barrier, "bruck"), "lg (L + 2o)");
+        assert_eq!(text(Collective::Alltoall, "two_proc"), "(L + 2o) + m G");
+        assert_eq!(text(Collective::Allreduce, "ring"), "2p (L + 2o) + 2 m G + m γ");
     }
 
     /// Nodes and ranks on each, small enough to walk all plans.

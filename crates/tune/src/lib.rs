@@ -6,13 +6,20 @@
 //! | [`question`] | what is compared: calls, and the ways to serve each |
 //! | [`bout`] | the comparison of the ways to serve one call, round by round: pure |
 //! | [`campaign`] | all comparisons, one after the other: pure |
-//! | [`state`] | the file in which a campaign is kept as it goes |
+//! | [`state`] | the file in which a campaign is kept as it goes: pure |
 //! | [`verdict`] | who won, and whether it is worth a rule; rules out of it |
+//! | [`rank`], [`job`] | the program that measures, as a rank of a job, and the job |
+//! | [`simulate`] | what the ways cost by a model: the walk of the plans, or formulas |
+//! | [`formula`], [`model`] | what each algorithm costs, as a formula |
+//! | [`picture`] | the winners over sizes and ranks, as SVG |
+//! | [`command`], [`options`] | the command and its words |
+//! | [`document`] | tables and pictures of the chapter on collectives |
 #![forbid(unsafe_code)]
 
 pub mod bout;
 pub mod campaign;
 pub mod command;
+pub mod document;
 pub mod formula;
 pub mod job;
 pub mod model;
