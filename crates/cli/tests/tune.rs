@@ -73,7 +73,7 @@ fn a_short_run_measures_two_collectives_and_leaves_rules_and_a_picture() {
 #[test]
 fn a_run_that_is_killed_goes_on() {
     let here = Directory::new("killed");
-    let line = "tune --collectives bcast --ranks 2 --sizes 8:512 --time 0.1 --out my.json --state mine";
+    let line = "tune --collectives bcast --ranks 2 --sizes 8:8k --time 0.2 --out my.json --state mine";
     let mut first = here.command(line).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     let lines = || std::fs::read_to_string(here.path("mine")).unwrap_or_default().lines().count();
@@ -92,7 +92,7 @@ fn a_run_that_is_killed_goes_on() {
     let (code, out, err) = here.oxmpi("tune --resume mine --out my.json");
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("oxmpi tune: going on after "), "{err}");
-    assert!(out.contains(" of 4 calls have"), "{out}");
+    assert!(out.contains(" of 6 calls have"), "{out}");
     assert!(lines() > before);
     here.rules("my.json");
     // It is over: nothing is measured any more, and the same comes out.

@@ -136,33 +136,33 @@ fn called(c: &Model) -> f64 {
 }
 
 formulas! {
-    Barrier "linear": "2", "0", "", "up to a handful of ranks; the root takes 2p (o or g)" => |c| c.flat_in(0.0) + c.flat(0.0);
+    Barrier "linear": "2", "0", "", "two or three ranks" => |c| c.flat_in(0.0) + c.flat(0.0);
     Barrier "double_ring": "2p", "0", "", "never by the model" => |c| c.ring(2.0 * c.p, 0.0, 0.0);
-    Barrier "recursive_doubling": "lg", "0", "", "powers of two, nodes of many ranks" => |c| c.fold(0.0, 0.0)
+    Barrier "recursive_doubling": "lg", "0", "", "powers of two; as bruck on one rank a node" => |c| c.fold(0.0, 0.0)
         + c.doublings().filter(|d| 2.0 * d <= c.p).map(|d| c.exchange(d, 0.0)).sum::<f64>();
-    Barrier "bruck": "lg", "0", "", "any other number of ranks" => |c| c.doublings().map(|d| c.shift(d, 0.0)).sum();
+    Barrier "bruck": "lg", "0", "", "any number of ranks, few on each node" => |c| c.doublings().map(|d| c.shift(d, 0.0)).sum();
     Barrier "two_proc": "1", "0", "", "two ranks" => |c| c.hop(0.0);
     Barrier "tree": "2 lg", "0", "", "many ranks on each node: one message in and out of each" => |c| 2.0 * c.nomial(2.0, nothing);
 
     Bcast "basic_linear": "1", "p m", "", "up to a handful of ranks" => |c| c.flat_segments();
     Bcast "chain": "p/f + s", "(f + p/(f s)) m", "", "long messages on some ranks" => |c| c.chains(c.fan_out(4.0), nothing);
     Bcast "pipeline": "p + s", "(1 + p/s) m", "", "very long messages on few ranks" => |c| c.chains(1.0, nothing);
-    Bcast "split_binary_tree": "lg + s + 1", "(3/2 + lg/s) m", "", "long messages on one rank a node" => |c| c.binary(c.m / 2.0, c.p / 2.0, nothing) + c.shift(c.p / 2.0, c.m / 2.0);
-    Bcast "binary_tree": "lg + 2s", "2 (1 + lg/s) m", "", "middle sizes on one rank a node" => |c| c.binary(c.m, c.p, nothing);
+    Bcast "split_binary_tree": "lg + s + 1", "(3/2 + lg/s) m", "", "long messages, few ranks on each node" => |c| c.binary(c.m / 2.0, c.p / 2.0, nothing) + c.shift(c.p / 2.0, c.m / 2.0);
+    Bcast "binary_tree": "lg + 2s", "2 (1 + lg/s) m", "", "hardly: half of the ranks send everything twice" => |c| c.binary(c.m, c.p, nothing);
     Bcast "binomial": "lg", "lg m", "", "short messages" => |c| c.nomial(2.0, nothing);
     Bcast "knomial": "log_f p", "(f - 1) log_f p m", "", "short messages where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), nothing);
     Bcast "scatter_allgather": "2 lg", "2 m", "", "long messages on many ranks" => |c| c.binomial_parts() + c.bruck(2.0, c.m / c.p);
     Bcast "scatter_allgather_ring": "lg + p", "2 m", "", "very long messages, many ranks on each node" => |c| c.binomial_parts() + c.ring(c.p - 1.0, c.m / c.p, 0.0);
 
-    Gather "basic_linear": "1", "p m", "", "long blocks" => |c| c.flat_in(c.m);
-    Gather "binomial": "lg", "p m", "", "short blocks, where the root is slow to take messages" => |c| c.binomial_blocks(c.m);
+    Gather "basic_linear": "1", "p m", "", "nearly always" => |c| c.flat_in(c.m);
+    Gather "binomial": "lg", "p m", "", "short blocks, many ranks on each node" => |c| c.binomial_blocks(c.m);
     Gather "linear_sync": "2p", "p m", "", "long blocks where many senders at once disturb each other, which the model does not know" => called;
 
     Scatter "basic_linear": "1", "p m", "", "long blocks" => |c| c.flat(c.m);
     Scatter "binomial": "lg", "p m", "", "short blocks" => |c| c.binomial_blocks(c.m);
     Scatter "linear_nb": "1", "p m", "", "as basic_linear, with less memory in use" => |c| c.flat(c.m);
 
-    Allgather "linear": "2", "p^2 m", "", "a handful of ranks" => gather_and_broadcast;
+    Allgather "linear": "2", "p^2 m", "", "hardly: the root sends everything to all" => gather_and_broadcast;
     Allgather "bruck-k-fanout": "log_f p", "p m", "", "short blocks" => |c| c.bruck(c.fan_out(2.0).max(2.0), c.m);
     Allgather "recursive_doubling": "lg", "p m", "", "short and middle blocks, powers of two" => |c| c.doubling(c.p * c.m);
     Allgather "ring": "p", "p m", "", "long blocks: each node sends each block once" => |c| c.ring(c.p - 1.0, c.m, 0.0);
@@ -171,7 +171,7 @@ formulas! {
     Allgather "sparbit": "lg", "p m", "", "middle blocks, any number of ranks" => sparbit;
     Allgather "direct-messaging": "1", "p m", "", "few ranks" => |c| c.direct(c.m);
 
-    Allgatherv "default": "2", "p^2 m", "", "a handful of ranks" => gather_and_broadcast;
+    Allgatherv "default": "2", "p^2 m", "", "hardly: the root sends everything to all" => gather_and_broadcast;
     Allgatherv "bruck": "lg", "p m", "", "short blocks" => |c| c.bruck(2.0, c.m);
     Allgatherv "ring": "p", "p m", "", "long blocks of like lengths" => |c| c.ring(c.p - 1.0, c.m, 0.0);
     Allgatherv "neighbor": "p/2", "p m", "", "as ring, half the rounds" => neighbor;
@@ -179,7 +179,7 @@ formulas! {
     Allgatherv "sparbit": "lg", "p m", "", "middle blocks" => sparbit;
     Allgatherv "linear": "1", "p m", "", "few ranks, and blocks of very different lengths" => |c| c.direct(c.m);
 
-    Allreduce "basic_linear": "2", "2p m", "p m", "a handful of ranks" => |c| c.flat_combined(c.m) + c.flat_segments();
+    Allreduce "basic_linear": "2", "2p m", "p m", "two or three ranks" => |c| c.flat_combined(c.m) + c.flat_segments();
     Allreduce "nonoverlapping": "2 lg", "2 lg m", "lg m", "short vectors, many ranks on each node" => |c| {
         let reduce = c.untuned(c.m);
         reduce.nomial(2.0, |bytes| c.combine(bytes)) + c.nomial(2.0, nothing)
@@ -195,7 +195,7 @@ formulas! {
         c.ring((c.p - 1.0) * segments, bytes, c.combine(bytes)) + c.ring(c.p - 1.0, part, 0.0)
     };
     Allreduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| c.fold(c.m, c.m) + c.halving(c.m, true) + c.doubling(c.m);
-    Allreduce "allgather_reduce": "lg", "p m", "p m", "few ranks, short vectors" => |c| c.bruck(2.0, c.m) + c.p * c.combine(c.m);
+    Allreduce "allgather_reduce": "lg", "p m", "p m", "hardly: all ranks combine everything" => |c| c.bruck(2.0, c.m) + c.p * c.combine(c.m);
 
     Alltoall "linear": "1", "p m", "", "middle and long blocks" => |c| c.direct(c.m);
     Alltoall "pairwise": "p", "p m", "", "long blocks where many messages at once disturb each other, which the model does not know" => |c| c.pairwise(c.m);
@@ -217,24 +217,24 @@ formulas! {
     Exscan "recursive_doubling": "lg + 1", "(lg + 1) m", "lg m", "nearly always" => |c| c.shift(1.0, c.m)
         + c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum::<f64>();
 
-    Reduce "linear": "1", "p m", "p m", "a handful of ranks" => |c| c.flat_combined(c.m);
+    Reduce "linear": "1", "p m", "p m", "two or three ranks" => |c| c.flat_combined(c.m);
     Reduce "chain": "p/f + s", "(f + p/(f s)) m", "(f + p/(f s)) m", "long vectors on some ranks" => |c| c.chains(c.fan_out(4.0), |bytes| c.combine(bytes));
     Reduce "pipeline": "p + s", "(1 + p/s) m", "(1 + p/s) m", "very long vectors on few ranks" => |c| c.chains(1.0, |bytes| c.combine(bytes));
-    Reduce "binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors on one rank a node" => |c| c.binary(c.m, c.p, |bytes| c.combine(bytes));
+    Reduce "binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "hardly: half of the ranks take everything twice" => |c| c.binary(c.m, c.p, |bytes| c.combine(bytes));
     Reduce "binomial": "lg", "lg m", "lg m", "short vectors" => |c| c.nomial(2.0, |bytes| c.combine(bytes));
-    Reduce "in-order_binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors and operations that do not commute" => |c| c.in_order(|bytes| c.combine(bytes));
+    Reduce "in-order_binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors, many ranks on each node; operations that do not commute" => |c| c.in_order(|bytes| c.combine(bytes));
     Reduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| c.fold(c.m, 0.0) + c.halving(c.m, true) + c.binomial_parts();
     Reduce "knomial": "log_f p", "(f - 1) log_f p m", "(f - 1) log_f p m", "short vectors where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), |bytes| c.combine(bytes));
 
-    ReduceScatter "non-overlapping": "lg + 1", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
-    ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks" => |c| reduce_scatter_halving(c, true);
+    ReduceScatter "non-overlapping": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
+    ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks, few ranks on each node" => |c| reduce_scatter_halving(c, true);
     ReduceScatter "ring": "p", "p m", "p m", "long blocks" => |c| c.ring(c.p - 1.0, c.m, c.combine(c.m));
-    ReduceScatter "butterfly": "lg + 1", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatter "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
 
-    ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "many ranks on each node, short blocks" => reduce_and_scatter;
+    ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
     ReduceScatterBlock "recursive_doubling": "lg", "lg p m", "lg p m", "very short blocks of operations that do not commute" => reduce_scatter_doubling;
-    ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "all other blocks" => |c| reduce_scatter_halving(c, true);
-    ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "few ranks on each node" => |c| reduce_scatter_halving(c, true);
+    ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
 
     Scan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
     Scan "recursive_doubling": "lg", "lg m", "lg m", "nearly always" => |c| c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum();

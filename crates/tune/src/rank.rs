@@ -1,6 +1,6 @@
 //! The program that measures, as a rank of a job: `oxmpi tune-rank`, started by `oxmpi tune` through `mpirun`.
 //!
-//! Rank 0 reads a question a line from its input ([`question_line`]) and prints the answer in a line ([`answer_line`]). All
+//! Rank 0 reads a question a line from its input ([`question_line`]) and prints the answer in a line ([`parse_answer`]). All
 //! ranks measure: a barrier, then one call, again and again. The time of a call is that of the slowest rank.
 
 use crate::bout::Ask;
