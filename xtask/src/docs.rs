@@ -1,20 +1,26 @@
-//! `cargo xtask docs`: pages of `docs/` that are made from tables of the code.
+//! `cargo xtask docs`: what `docs/` has from the tables of the code is made new.
 
 mod parameters;
+
+use std::fs;
+use std::path::Path;
 
 use crate::root;
 use crate::run::Failure;
 
-/// Writes the page of this name.
-pub(crate) fn docs(words: &[&str]) -> Result<(), Failure> {
-    match words {
-        ["parameters"] => write("docs/parameters.md", &parameters::page()),
-        _ => Err(Failure::new("cargo xtask docs: name the page: parameters")),
-    }
+pub(crate) fn docs() -> Result<(), Failure> {
+    let docs = root().join("docs");
+    write(&docs.join("parameters.md"), &parameters::page())?;
+    let chapter = docs.join("collectives.md");
+    let text =
+        fs::read_to_string(&chapter).map_err(Failure::io(format!("cannot read {}", chapter.display())))?;
+    let text = oxmpi_tune::document::refreshed(&text)
+        .map_err(|error| Failure::new(format!("{}: {error}", chapter.display())))?;
+    write(&chapter, &text)?;
+    let pictures = oxmpi_tune::document::pictures();
+    pictures.iter().try_for_each(|(name, picture)| write(&docs.join("img").join(name), picture))
 }
 
-fn write(path: &str, text: &str) -> Result<(), Failure> {
-    std::fs::write(root().join(path), text).map_err(Failure::io(format!("cannot write {path}")))?;
-    println!("wrote {path}");
-    Ok(())
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }

@@ -5,7 +5,7 @@
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`] |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]) |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
@@ -36,6 +36,7 @@ oxmpi: an MPI library and launcher
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
+  oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
 ";
 
 fn main() {
@@ -74,10 +75,13 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["explain", ..] => return explain::main(&args[1..]),
         ["man", ..] => return pages::man(&args[1..]),
         ["completions", ..] => return pages::completions(&args[1..]),
+        ["tune", ref words @ ..] => return tune(words),
+        ["tune-rank"] => return tune_rank(),
         [wrong, ..] => {
             let known = [
                 "info",
                 "explain",
+                "tune",
                 "man",
                 "completions",
                 "mpirun",
@@ -94,4 +98,20 @@ fn oxmpi(args: &[OsString]) -> i32 {
         }
     }
     0
+}
+
+fn tune(words: &[&str]) -> i32 {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    oxmpi_tune::command::main(&words)
+}
+
+/// A rank of a job that `oxmpi tune` has started.
+fn tune_rank() -> i32 {
+    match oxmpi_tune::rank::main() {
+        Ok(()) => 0,
+        Err(text) => {
+            eprintln!("oxmpi tune: {text}");
+            1
+        }
+    }
 }

@@ -371,6 +371,25 @@ impl<F: Fabric> Process<F> {
 }
 
 impl<F: Fabric> Process<F> {
+    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
+    /// is chosen otherwise: for measuring. All ranks name the same.
+    ///
+    /// # Errors
+    /// The algorithm cannot serve the call; as [`Process::execute`].
+    pub fn execute_by(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        memory: impl Into<Memory>,
+        combine: Combine,
+        (algorithm, parameters): (AlgorithmId, &Parameters),
+    ) -> Result<()> {
+        let team = comm.collective_team();
+        let me = Member { rank: team.rank, size: team.size() };
+        let plan = make(algorithm, me, call, parameters).map_err(of_plan)?;
+        self.execute_made(comm, plan, memory.into(), combine)
+    }
+
     /// Whether shared memory serves a blocking call past the plans, with what sync puts around it. `run` runs it, and
     /// returns whether it could.
     ///

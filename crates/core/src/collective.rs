@@ -270,6 +270,19 @@ impl<F: Fabric> Process<F> {
         run(plan, memory)
     }
 
+    /// Runs a plan to its end.
+    pub(crate) fn execute_made(
+        &self,
+        comm: &Communicator,
+        plan: AnyPlan,
+        memory: Memory,
+        combine: Combine,
+    ) -> Result<()> {
+        let at = (comm.collective_team(), comm.next_tag());
+        let request = self.launch(plan, at, memory, combine, None, None)?;
+        self.wait(request).map(drop)
+    }
+
     /// Runs a collective that combines nothing by a user's function, to its end.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 /* One collective, named by the first argument, in several sizes, from every root, blocking, nonblocking and persistent. All
  * results are checked by each rank for itself, as no other collective may be called: an algorithm of it is forced. With an
- * error from MPI the first rank prints it and the program ends with 3. */
+ * error from MPI the first rank prints it and the program ends with 3. Of three arguments the second names the algorithm:
+ * performance variables must say that it alone has run. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -175,6 +176,59 @@ static int one(const char *name, int count, int root, int form)
     return 1;
 }
 
+enum { CALLS_MOST = 64 };
+
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle calls[CALLS_MOST];
+static char calls_names[CALLS_MOST][128];
+static int calls_len;
+
+/* Begins to count the calls of each algorithm of a collective. */
+static void begin_counting(const char *collective)
+{
+    char start[64];
+    int provided, variables, handles, level, class_of;
+    snprintf(start, sizeof start, "coll_%s_", collective);
+    must(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    must(MPI_T_pvar_session_create(&session));
+    must(MPI_T_pvar_get_num(&variables));
+    for (int i = 0; i < variables && calls_len < CALLS_MOST; i++) {
+        char *name = calls_names[calls_len];
+        int length = sizeof calls_names[0];
+        must(MPI_T_pvar_get_info(i, name, &length, &level, &class_of, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+        size_t end = strlen(name);
+        if (strncmp(name, start, strlen(start)) || end < 6 || strcmp(name + end - 6, "_calls")) continue;
+        must(MPI_T_pvar_handle_alloc(session, i, NULL, &calls[calls_len], &handles));
+        must(MPI_T_pvar_start(session, calls[calls_len++]));
+    }
+}
+
+/* That algorithm alone has run. */
+static void end_counting(const char *collective, const char *algorithm)
+{
+    char wanted[160];
+    int found = 0;
+    snprintf(wanted, sizeof wanted, "coll_%s_%s_calls", collective, algorithm);
+    for (int i = 0; i < calls_len; i++) {
+        unsigned long long counted = 0;
+        int is_it = !strcmp(calls_names[i], wanted);
+        must(MPI_T_pvar_read(session, calls[i], &counted));
+        if ((counted > 0) != is_it) {
+            printf("rank %d: %s is %llu\n", rank, calls_names[i], counted);
+            fflush(stdout);
+            MPI_Abort(MPI_COMM_WORLD, 4);
+        }
+        found += is_it;
+    }
+    if (found != 1) {
+        printf("rank %d: there is no performance variable %s\n", rank, wanted);
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    }
+    must(MPI_T_pvar_session_free(&session));
+    must(MPI_T_finalize());
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -187,6 +241,7 @@ int main(int argc, char **argv)
     must(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
     must(MPI_Comm_free(&copy));
     must(MPI_Barrier(MPI_COMM_SELF));
+    if (argc > 3) begin_counting(name);
     for (int form = 0; form < FORMS; form++)
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
             for (int root = 0; root < size; root += counts[c] > 1000 ? size - 1 + !(size - 1) : 1)
@@ -194,6 +249,7 @@ int main(int argc, char **argv)
                     printf("there is no collective '%s'\n", name);
                     return 2;
                 }
+    if (argc > 3) end_counting(name, argv[2]);
     MPI_Finalize();
     if (rank == 0) puts("ok");
     return 0;

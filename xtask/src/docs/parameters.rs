@@ -7,7 +7,7 @@ use oxmpi_param::tuned::COLLECTIVES;
 const HEAD: &str = "\
 # Parameters
 
-Written by `cargo xtask docs parameters` from the table in `crates/param/src/registry.rs`; do not edit it. `oxmpi info --params`
+Written by `cargo xtask docs` from the table in `crates/param/src/registry.rs`; do not edit it. `oxmpi info --params`
 shows the values of an installation and where each comes from; `oxmpi info --select` shows what `rpi`, `btl`, `pml` and the
 priorities lead to.
 
@@ -104,6 +104,6 @@ mod tests {
             assert!(page.contains(&format!("| `{name}` |")), "{name}");
         }
         let written = std::fs::read_to_string(crate::root().join("docs/parameters.md")).unwrap_or_default();
-        assert!(written == page, "docs/parameters.md is old: run 'cargo xtask docs parameters'");
+        assert!(written == page, "docs/parameters.md is old: run 'cargo xtask docs'");
     }
 }

@@ -21,8 +21,12 @@ fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
 }
 
 fn run(programs: &Programs, ranks: u32, options: &[&str], collective: &str) -> Outcome {
+    run_with(programs, ranks, options, &[collective])
+}
+
+fn run_with(programs: &Programs, ranks: u32, options: &[&str], args: &[&str]) -> Outcome {
     let options: Vec<&str> = ON.iter().chain(options).copied().collect();
-    programs.run(ranks, &options, "forced", &[collective])
+    programs.run(ranks, &options, "forced", args)
 }
 
 /// The lines that say what served a collective on the world.
@@ -34,8 +38,8 @@ fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     outcome.err.lines().filter(is_it).collect()
 }
 
-/// Forces each algorithm of a collective: the results are right and that algorithm alone has run, or the call is refused
-/// with the reason.
+/// Forces each algorithm of a collective: the results are right and that algorithm alone has run, by what is told and by
+/// the performance variables, or the call is refused with the reason.
 fn all_of(collective: &str) {
     let programs = compile(&["jobs/forced"]);
     let all = oxmpi(&["info", "--collectives", "--parsable"]);
@@ -56,7 +60,7 @@ fn all_of(collective: &str) {
         let way = if index % 3 == 1 { "tcp" } else { "shm" };
         let options = ["--mca", "rpi", way, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
         let ranks = [5, 4, 2].into_iter().find(|ranks| refusal(collective, id, *ranks).is_none()).unwrap();
-        let outcome = run(&programs, ranks, &options, collective);
+        let outcome = run_with(&programs, ranks, &options, &[collective, name]);
         assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{collective} {name}: {outcome:?}");
         let served = served(&outcome, collective);
         let wanted = format!(" {ranks} ranks: algorithm {id} {name}, by {parameter} (");

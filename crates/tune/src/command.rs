@@ -1,0 +1,292 @@
+//! `oxmpi tune`: the command.
+
+use crate::bout::Outcome;
+use crate::campaign::Campaign;
+use crate::job::Job;
+use crate::options::{HELP, Options, Simulated, parse};
+use crate::picture::{bytes_text, draw};
+use crate::question::{Cell, Variant};
+use crate::simulate::outcome;
+use crate::state::{self, Resumed};
+use crate::verdict::{Verdict, rules, verdict};
+use oxmpi_tuned::Rules;
+use oxmpi_tuned::write::Version;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Does what the words behind `oxmpi tune` say and returns the exit code: 1 if it has failed, 2 if the words are wrong.
+#[must_use]
+pub fn main(words: &[String]) -> i32 {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        // If nobody reads to the end (`| head`), that is fine.
+        let _ = std::io::stdout().write_all(HELP.as_bytes());
+        return 0;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let options = match parse(words, processors) {
+        Ok(options) => options,
+        Err(text) => {
+            eprintln!("oxmpi tune: {text}");
+            return 2;
+        }
+    };
+    match tune(&options) {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            0
+        }
+        Err(text) => {
+            eprintln!("oxmpi tune: {text}");
+            1
+        }
+    }
+}
+
+fn tune(options: &Options) -> Result<String, String> {
+    // Better now than after minutes.
+    for file in [Some(&options.out), options.svg.as_ref()].into_iter().flatten() {
+        check_writable(file, options.force)?;
+    }
+    let (outcomes, heading) = match &options.simulated {
+        Some(simulated) => (simulate(options, simulated), simulated_heading(simulated)),
+        None => (measure(options)?, "fastest algorithms, measured".to_string()),
+    };
+    let rules = rules(&options.out.display().to_string(), &outcomes);
+    let verdicts: Vec<Verdict> = outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
+    write_file(&options.out, &text_of(&rules, &options.out)?)?;
+    if let Some(svg) = &options.svg {
+        write_file(svg, &draw(&heading, &verdicts))?;
+    }
+    Ok(summary(options, &rules, &verdicts))
+}
+
+fn simulated_heading(simulated: &Simulated) -> String {
+    let Simulated { nodes, machine, .. } = simulated;
+    format!("fastest algorithms by the model, {nodes} nodes of {} ranks", machine.ranks_per_node)
+}
+
+fn text_of(rules: &Rules, file: &Path) -> Result<String, String> {
+    match file.extension().is_some_and(|extension| extension == "json") {
+        true => Ok(rules.to_json()),
+        false => rules.to_classic(Version::Two).map_err(|error| error.to_string()),
+    }
+}
+
+/// Says now what would fail in the end.
+fn check_writable(file: &Path, force: bool) -> Result<(), String> {
+    if file.exists() && !force {
+        return Err(format!("{}: it is there already (--force overwrites it)", file.display()));
+    }
+    let partial = partial_of(file);
+    let made = File::create(&partial);
+    made.map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;
+    fs::remove_file(&partial).map_err(|error| format!("{}: {error}", partial.display()))
+}
+
+fn partial_of(file: &Path) -> PathBuf {
+    with_suffix(file, &format!(".partial-{}", std::process::id()))
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Either all of it is there afterwards or what was there before.
+fn write_file(file: &Path, text: &str) -> Result<(), String> {
+    let partial = partial_of(file);
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, file));
+    written.map_err(|error| {
+        // It may not be there at all.
+        let _ = fs::remove_file(&partial);
+        format!("{}: cannot be written: {error}", file.display())
+    })
+}
+
+fn simulate(options: &Options, simulated: &Simulated) -> Vec<Outcome> {
+    let cells = options.settings.cells();
+    let mut progress = Progress::new(cells.len());
+    let one = |(at, cell): (usize, &Cell)| {
+        progress.show(at, cell, None);
+        outcome(&simulated.machine, cell, simulated.walked_ranks)
+    };
+    let outcomes = cells.iter().enumerate().map(one).collect();
+    progress.end();
+    outcomes
+}
+
+/// A state file that is being written.
+struct State {
+    path: PathBuf,
+    file: File,
+    /// Whether it goes when all is done.
+    is_own: bool,
+}
+
+fn measure(options: &Options) -> Result<Vec<Outcome>, String> {
+    let oxmpi = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let (mut campaign, mut state) = match &options.resume {
+        Some(path) => resume(path)?,
+        None => (Campaign::new(&options.settings), begin(options)?),
+    };
+    eprintln!(
+        "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' goes on",
+        state.path.display()
+    );
+    let measured = measure_all(options, &oxmpi, &mut campaign, &mut state);
+    measured.map_err(|text| {
+        format!("{text}; what was measured is in {0}, '--resume {0}' goes on", state.path.display())
+    })?;
+    if state.is_own {
+        fs::remove_file(&state.path).map_err(|error| format!("{}: {error}", state.path.display()))?;
+    }
+    Ok(campaign.outcomes().to_vec())
+}
+
+fn begin(options: &Options) -> Result<State, String> {
+    let path = options.state.clone().unwrap_or_else(|| with_suffix(&options.out, ".state"));
+    let file = OpenOptions::new().write(true).create_new(true).open(&path);
+    let mut file = file.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            format!("{0}: a run has left this: go on with '--resume {0}', or remove it", path.display())
+        }
+        _ => format!("{}: cannot be written: {error}", path.display()),
+    })?;
+    let head = state::head(&options.settings);
+    file.write_all(head.as_bytes())
+        .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
+    Ok(State { path, file, is_own: options.state.is_none() })
+}
+
+fn resume(path: &Path) -> Result<(Campaign, State), String> {
+    let named = |error: std::io::Error| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(named)?;
+    let Resumed { campaign, answers, good_bytes, .. } =
+        state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
+    let file = OpenOptions::new().append(true).open(path).map_err(named)?;
+    file.set_len(good_bytes).map_err(named)?;
+    let (done, all) = campaign.progress();
+    eprintln!("oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over");
+    Ok((campaign, State { path: path.to_path_buf(), file, is_own: false }))
+}
+
+fn measure_all(
+    options: &Options,
+    oxmpi: &Path,
+    campaign: &mut Campaign,
+    state: &mut State,
+) -> Result<(), String> {
+    let mut job: Option<Job> = None;
+    let mut progress = Progress::new(campaign.progress().1);
+    while let Some(ask) = campaign.ask() {
+        progress.show(campaign.progress().0, &ask.cell, Some(campaign.left_seconds()));
+        if job.as_ref().is_none_or(|job| job.ranks() != ask.cell.ranks) {
+            // The one before ends first: they would disturb each other.
+            drop(job.take());
+            let timeout_seconds = 120 + (campaign.left_seconds() * 4.0) as u64;
+            job = Some(Job::start(oxmpi, ask.cell.ranks, &options.mca, timeout_seconds)?);
+        }
+        let Some(job) = &mut job else { break };
+        let answer = job.answer(&ask)?;
+        let line = state::answered(&ask, &answer);
+        if !campaign.take(&answer) {
+            return Err(format!("the job has answered something else: {answer:?}"));
+        }
+        let written = state.file.write_all(line.as_bytes());
+        written.map_err(|error| format!("{}: cannot be written: {error}", state.path.display()))?;
+    }
+    progress.end();
+    Ok(())
+}
+
+/// A bar on a terminal, a line for each comparison elsewhere; both to the standard error output.
+struct Progress {
+    all: usize,
+    last: Option<Cell>,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn new(all: usize) -> Progress {
+        Progress { all, last: None, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, done: usize, cell: &Cell, left_seconds: Option<f64>) {
+        if self.last.replace(*cell) == Some(*cell) {
+            return;
+        }
+        let left = left_seconds
+            .map(|seconds| format!(", at most {:.0} s to go", seconds.ceil()))
+            .unwrap_or_default();
+        let text = format!("{done}/{}: {cell}{left}", self.all);
+        // Nobody may be reading.
+        let _ = match self.is_terminal {
+            true => write!(std::io::stderr(), "\r\x1b[K[{}] {text}", bar(done, self.all)),
+            // A simulation says nothing between: it takes seconds.
+            false if left_seconds.is_none() => Ok(()),
+            false => writeln!(std::io::stderr(), "{text}"),
+        };
+    }
+
+    fn end(&self) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn bar(done: usize, all: usize) -> String {
+    let full = done * 24 / all.max(1);
+    format!("{}{}", "#".repeat(full), ".".repeat(24 - full.min(24)))
+}
+
+/// What was found out, for a person.
+fn summary(options: &Options, rules: &Rules, verdicts: &[Verdict]) -> String {
+    let mut out = String::new();
+    let winners: Vec<&Verdict> =
+        verdicts.iter().filter(|verdict| verdict.variant != Variant::FIXED).collect();
+    for verdict in &winners {
+        let row = verdict.algorithm().algorithm();
+        let gain = verdict.fixed_ns / verdict.best_ns.max(1e-3);
+        let said = said(&verdict.variant);
+        // A String takes everything.
+        let _ = writeln!(
+            out,
+            "{:<22} {:>8} ranks {:>10}: {} {}{said}, {gain:.2} times as fast",
+            verdict.cell.collective.name(),
+            verdict.cell.ranks,
+            bytes_text(verdict.cell.bytes),
+            row.number,
+            row.name,
+        );
+    }
+    let how_many: usize = rules.collectives.iter().flatten().map(|comm| comm.messages.len()).sum();
+    let _ = writeln!(
+        out,
+        "{} of {} calls have a better algorithm than the fixed choice: {how_many} rules in {}",
+        winners.len(),
+        verdicts.len(),
+        options.out.display()
+    );
+    if how_many > 0 {
+        let _ = writeln!(
+            out,
+            "use them: mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename {} ...",
+            options.out.display()
+        );
+    }
+    out
+}
+
+fn said(variant: &Variant) -> String {
+    let tuning = variant.tuning;
+    let parts = [
+        ("segments of", tuning.segment_bytes),
+        ("fan-out", u64::from(tuning.fan_out)),
+        ("requests", u64::from(tuning.max_requests)),
+    ];
+    parts.iter().filter(|(_, value)| *value > 0).map(|(name, value)| format!(", {name} {value}")).collect()
+}

@@ -1,0 +1,172 @@
+//! What is made of the tables for the chapter on collectives (`docs/collectives.md`): its table of algorithms and its pictures.
+
+use crate::bout::Outcome;
+use crate::formula::{formula, tunable};
+use crate::picture::draw;
+use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, cells, sizes};
+use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
+use crate::verdict::{Verdict, verdict};
+use oxmpi_plan::cost::Machine;
+use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Member, Parameters, make};
+use oxmpi_tuned::collectives::{TUNABLE, Tunable};
+use std::fmt::Write as _;
+
+const BEGIN: &str = "<!-- the tables: made by `cargo xtask docs` -->\n";
+const END: &str = "<!-- the end of the tables -->\n";
+
+/// Ranks of the nodes in the pictures.
+const RANKS_PER_NODE: u32 = 64;
+const RANKS: [u32; 9] = [2, 8, 64, 128, 512, 2048, 8192, 65_536, 1 << 20];
+/// The collectives with a picture.
+const PICTURES: [Collective; 5] = [
+    Collective::Allgather,
+    Collective::Allreduce,
+    Collective::Alltoall,
+    Collective::Bcast,
+    Collective::Reduce,
+];
+/// Ranks of the figures in the tables.
+const COUNTED_RANKS: u32 = 64;
+/// Bytes of a call in the tables: long enough for 32 segments, and for a part for each rank.
+const COUNTED_BYTES: usize = 1 << 20;
+
+/// The chapter with its tables made new.
+///
+/// # Errors
+/// The place for them is not there.
+pub fn refreshed(chapter: &str) -> Result<String, String> {
+    let parts = chapter.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) =
+        parts.ok_or_else(|| format!("there are no lines '{}' and '{}'", BEGIN.trim(), END.trim()))?;
+    Ok(format!("{before}{BEGIN}\n{}{END}{after}", tables()))
+}
+
+/// The pictures: names of files in `docs/img`, and what is in them.
+#[must_use]
+pub fn pictures() -> Vec<(String, String)> {
+    let machine = Machine { ranks_per_node: RANKS_PER_NODE, ..MACHINE };
+    let picture = |collective: &Collective| {
+        let all = cells(&[*collective], &RANKS, &sizes(8, 1 << 20), MOST_BYTES);
+        let outcomes: Vec<Outcome> = all.iter().map(|cell| outcome(&machine, cell, WALKED_RANKS)).collect();
+        let verdicts: Vec<Verdict> =
+            outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
+        let heading = format!("fastest algorithms by the model, nodes of {RANKS_PER_NODE} ranks");
+        (format!("collectives-{collective}.svg"), draw(&heading, &verdicts))
+    };
+    PICTURES.iter().map(picture).collect()
+}
+
+/// A table for each collective.
+fn tables() -> String {
+    let mut out = String::new();
+    for row in TUNABLE {
+        let Tunable { collective, id, measure, .. } = row;
+        // A String takes everything.
+        let _ = writeln!(out, "### {collective}\n");
+        let unit = match collective {
+            Collective::Barrier => "no bytes",
+            Collective::Bcast
+            | Collective::Reduce
+            | Collective::Allreduce
+            | Collective::Scan
+            | Collective::Exscan => "m: bytes of the vector",
+            _ => "m: bytes of one block",
+        };
+        let _ = writeln!(out, "{id} in rules files, message size there: {}; {unit}.\n", measure.phrase());
+        out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
+        out += "|---|---|---|---|---|---|---|---|\n";
+        for id in tunable().filter(|id| id.algorithm().collective == collective) {
+            out += &line(id);
+        }
+        if PICTURES.contains(&collective) {
+            let _ = writeln!(
+                out,
+                "\n![The fastest algorithms of {collective} by the model](img/collectives-{collective}.svg)"
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn line(id: AlgorithmId) -> String {
+    let row = id.algorithm();
+    let needs: Vec<_> = row.restrictions.iter().map(|one| one.to_string().replace("it needs ", "")).collect();
+    let settings: Vec<_> = row.parameters.iter().map(|one| one.name()).collect();
+    let (cost, wins) = formula(id).map_or((String::new(), ""), |formula| (formula.text(), formula.wins));
+    format!(
+        "| {} | `{}` | {} | {} | {} | {} | {cost} | {wins} |\n",
+        row.number,
+        row.name,
+        row.description,
+        needs.join(", "),
+        settings.join(", "),
+        sent(id).unwrap_or_else(|| "-".to_string()),
+    )
+}
+
+/// The most messages and bytes that any of so many ranks sends; of two where it serves two.
+fn sent(id: AlgorithmId) -> Option<String> {
+    let row = id.algorithm();
+    let ranks = [COUNTED_RANKS, 2].into_iter().find(|ranks| row.refusal(*ranks, true).is_none())?;
+    let bytes = if row.collective == Collective::Barrier { 0 } else { COUNTED_BYTES };
+    let cell = Cell { ranks, collective: row.collective, bytes };
+    let unit = if cell.element() == ELEMENT_BYTES { ELEMENT_BYTES } else { 1 };
+    let (mut most_messages, mut most_bytes) = (0_usize, 0_usize);
+    for rank in 0..ranks {
+        let mut plan = make(id, Member { rank, size: ranks }, &cell.call()?, &Parameters::default()).ok()?;
+        let (mut messages, mut bytes) = (0, 0);
+        while let Some(step) = plan.next() {
+            if let Action::Send { what, .. } = step.action {
+                messages += 1;
+                bytes += what.len * unit;
+            }
+        }
+        most_messages = most_messages.max(messages);
+        most_bytes = most_bytes.max(bytes);
+    }
+    let messages =
+        if most_messages == 1 { "1 message".to_string() } else { format!("{most_messages} messages") };
+    if bytes == 0 {
+        return Some(messages);
+    }
+    let factor = format!("{:.2}", most_bytes as f64 / bytes as f64);
+    Some(format!("{messages}, {} m", factor.trim_end_matches('0').trim_end_matches('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn docs() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
+    #[test]
+    fn the_chapter_and_its_pictures_are_those_of_the_tables() {
+        let hint = "'cargo xtask docs' makes it new";
+        let chapter = std::fs::read_to_string(docs().join("collectives.md")).unwrap();
+        assert!(refreshed(&chapter).unwrap() == chapter, "docs/collectives.md is not current: {hint}");
+        for (name, wanted) in pictures() {
+            let found = std::fs::read_to_string(docs().join("img").join(&name)).unwrap_or_default();
+            assert!(found == wanted, "docs/img/{name} is not current: {hint}");
+            assert!(found.len() < 20_000, "{name}");
+            assert!(chapter.contains(&format!("(img/{name})")));
+        }
+    }
+
+    #[test]
+    fn a_chapter_without_the_place_is_an_error() {
+        assert!(refreshed("no place").is_err());
+    }
+
+    #[test]
+    fn figures_are_those_of_the_plans() {
+        let of = |collective, name| sent(oxmpi_plan::table::by_name(collective, name).unwrap()).unwrap();
+        assert_eq!(of(Collective::Bcast, "binomial"), "6 messages, 6 m");
+        assert_eq!(of(Collective::Allgather, "ring"), "63 messages, 63 m");
+        assert_eq!(of(Collective::Barrier, "bruck"), "6 messages");
+        assert_eq!(of(Collective::Allgather, "two_proc"), "1 message, 1 m");
+    }
+}

@@ -1,0 +1,331 @@
+//! What each algorithm costs, as a formula: for people, in the signs of LogGP, and as a number by [`Model`].
+//!
+//! The formulas of people are for one level and numbers of ranks that are powers of two: `p` ranks, `m` bytes as the
+//! collective counts them, `lg` = log2 p, `s` segments, `f` the fan-out, `k` the requests at a time.
+
+use crate::model::Model;
+use oxmpi_plan::table::algorithms;
+use oxmpi_plan::{AlgorithmId, Collective};
+use oxmpi_tuned::collectives::TUNABLE;
+
+/// What an algorithm costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Formula {
+    /// The algorithm's collective and name.
+    pub collective: Collective,
+    /// See `collective`.
+    pub name: &'static str,
+    /// How many messages follow each other on the longest way: each costs `L + 2o`.
+    pub rounds: &'static str,
+    /// The bytes on the longest way: each costs `G`.
+    pub bytes: &'static str,
+    /// The bytes that are combined one after the other, if any are.
+    pub combined: &'static str,
+    /// When it wins.
+    pub wins: &'static str,
+    cost: fn(&Model) -> f64,
+}
+
+impl Formula {
+    /// The cost in nanoseconds.
+    #[must_use]
+    pub fn cost_ns(&self, model: &Model) -> f64 {
+        (self.cost)(model)
+    }
+
+    /// The cost in the signs of LogGP.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let term = |factor: &str, unit: &str| match factor {
+            "" | "0" => String::new(),
+            "1" => unit.to_string(),
+            factor if is_sum(factor) => format!("({factor}) {unit}"),
+            factor => format!("{factor} {unit}"),
+        };
+        let terms = [term(self.rounds, "(L + 2o)"), term(self.bytes, "G"), term(self.combined, "γ")];
+        terms.into_iter().filter(|term| !term.is_empty()).collect::<Vec<_>>().join(" + ")
+    }
+}
+
+/// Whether a plus stands outside of all parentheses.
+fn is_sum(text: &str) -> bool {
+    let mut depth = 0;
+    text.chars().any(|sign| {
+        depth += i32::from(sign == '(') - i32::from(sign == ')');
+        sign == '+' && depth == 0
+    })
+}
+
+/// The formula of an algorithm of a collective that can be tuned.
+#[must_use]
+pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
+    let row = algorithm.algorithm();
+    FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
+}
+
+/// All algorithms that can be chosen, by the numbers of their collectives in rules files.
+pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
+    TUNABLE.iter().flat_map(|row| algorithms(row.collective))
+}
+
+macro_rules! formulas {
+    ($($collective:ident $name:literal: $rounds:literal, $bytes:literal, $combined:literal, $wins:literal => $cost:expr;)*) => {
+        /// A formula for each algorithm of the table whose collective can be tuned.
+        const FORMULAS: &[Formula] = &[$(Formula {
+            collective: Collective::$collective,
+            name: $name,
+            rounds: $rounds,
+            bytes: $bytes,
+            combined: $combined,
+            wins: $wins,
+            cost: $cost,
+        }),*];
+    };
+}
+
+fn nothing(_: f64) -> f64 {
+    0.0
+}
+
+/// Recursive doubling of a whole vector.
+fn doubling_whole(c: &Model) -> f64 {
+    let round = |distance| c.exchange(distance, c.m) + c.combine(c.m);
+    c.fold(c.m, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
+}
+
+/// Bits of halving for all ranks' blocks, and bringing the results home.
+fn reduce_scatter_halving(c: &Model, far_first: bool) -> f64 {
+    let all = c.p * c.m;
+    let home = if far_first { 0.0 } else { c.shift(c.p / 2.0, c.m) };
+    c.fold(all, c.m) + c.halving(all, far_first) + home
+}
+
+/// A binomial reduction of all blocks, then each to its rank.
+fn reduce_and_scatter(c: &Model) -> f64 {
+    let all = c.untuned(c.p * c.m);
+    all.nomial(2.0, |bytes| c.combine(bytes)) + c.flat(c.m)
+}
+
+/// Recursive doubling of what the partner still needs.
+fn reduce_scatter_doubling(c: &Model) -> f64 {
+    let all = c.p * c.m;
+    let round = |distance: f64| {
+        let bytes = all - distance * c.m;
+        c.exchange(distance, bytes) + c.combine(bytes)
+    };
+    c.fold(all, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
+}
+
+fn gather_and_broadcast(c: &Model) -> f64 {
+    c.flat_in(c.m) + c.flat(c.p * c.m)
+}
+
+fn sparbit(c: &Model) -> f64 {
+    c.sparbit()
+}
+
+fn neighbor(c: &Model) -> f64 {
+    c.neighbours(1.0, c.m) + c.neighbours((c.p / 2.0 - 1.0).max(0.0), 2.0 * c.m)
+}
+
+/// One rank after the other is called and sends the first part of its block.
+fn called(c: &Model) -> f64 {
+    let first = if c.tuning.segment_bytes == 0 { 1024.0 } else { c.tuning.segment_bytes as f64 };
+    // A call and the first part: there and back past all. The rest is on its way meanwhile.
+    ((c.p - 1.0) * (c.hop(0.0) + c.hop(first.min(c.m)))).max(c.flat_in(c.m))
+}
+
+formulas! {
+    Barrier "linear": "2", "0", "", "two or three ranks" => |c| c.flat_in(0.0) + c.flat(0.0);
+    Barrier "double_ring": "2p", "0", "", "never by the model" => |c| c.ring(2.0 * c.p, 0.0, 0.0);
+    Barrier "recursive_doubling": "lg", "0", "", "powers of two; as bruck on one rank a node" => |c| c.fold(0.0, 0.0)
+        + c.doublings().filter(|d| 2.0 * d <= c.p).map(|d| c.exchange(d, 0.0)).sum::<f64>();
+    Barrier "bruck": "lg", "0", "", "any number of ranks, few on each node" => |c| c.doublings().map(|d| c.shift(d, 0.0)).sum();
+    Barrier "two_proc": "1", "0", "", "two ranks" => |c| c.hop(0.0);
+    Barrier "tree": "2 lg", "0", "", "many ranks on each node: one message in and out of each" => |c| 2.0 * c.nomial(2.0, nothing);
+
+    Bcast "basic_linear": "1", "p m", "", "up to a handful of ranks" => |c| c.flat_segments();
+    Bcast "chain": "p/f + s", "(f + p/(f s)) m", "", "long messages on some ranks" => |c| c.chains(c.fan_out(4.0), nothing);
+    Bcast "pipeline": "p + s", "(1 + p/s) m", "", "very long messages on few ranks" => |c| c.chains(1.0, nothing);
+    Bcast "split_binary_tree": "lg + s + 1", "(3/2 + lg/s) m", "", "long messages, few ranks on each node" => |c| c.binary(c.m / 2.0, c.p / 2.0, nothing) + c.shift(c.p / 2.0, c.m / 2.0);
+    Bcast "binary_tree": "lg + 2s", "2 (1 + lg/s) m", "", "hardly: half of the ranks send everything twice" => |c| c.binary(c.m, c.p, nothing);
+    Bcast "binomial": "lg", "lg m", "", "short messages" => |c| c.nomial(2.0, nothing);
+    Bcast "knomial": "log_f p", "(f - 1) log_f p m", "", "short messages where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), nothing);
+    Bcast "scatter_allgather": "2 lg", "2 m", "", "long messages on many ranks" => |c| c.binomial_parts() + c.bruck(2.0, c.m / c.p);
+    Bcast "scatter_allgather_ring": "lg + p", "2 m", "", "very long messages, many ranks on each node" => |c| c.binomial_parts() + c.ring(c.p - 1.0, c.m / c.p, 0.0);
+
+    Gather "basic_linear": "1", "p m", "", "nearly always" => |c| c.flat_in(c.m);
+    Gather "binomial": "lg", "p m", "", "short blocks, many ranks on each node" => |c| c.binomial_blocks(c.m);
+    Gather "linear_sync": "2p", "p m", "", "long blocks where many senders at once disturb each other, which the model does not know" => called;
+
+    Scatter "basic_linear": "1", "p m", "", "long blocks" => |c| c.flat(c.m);
+    Scatter "binomial": "lg", "p m", "", "short blocks" => |c| c.binomial_blocks(c.m);
+    Scatter "linear_nb": "1", "p m", "", "as basic_linear, with less memory in use" => |c| c.flat(c.m);
+
+    Allgather "linear": "2", "p^2 m", "", "hardly: the root sends everything to all" => gather_and_broadcast;
+    Allgather "bruck-k-fanout": "log_f p", "p m", "", "short blocks" => |c| c.bruck(c.fan_out(2.0).max(2.0), c.m);
+    Allgather "recursive_doubling": "lg", "p m", "", "short and middle blocks, powers of two" => |c| c.doubling(c.p * c.m);
+    Allgather "ring": "p", "p m", "", "long blocks: each node sends each block once" => |c| c.ring(c.p - 1.0, c.m, 0.0);
+    Allgather "neighbor": "p/2", "p m", "", "long blocks, half the rounds of ring" => neighbor;
+    Allgather "two_proc": "1", "m", "", "two ranks" => |c| c.hop(c.m);
+    Allgather "sparbit": "lg", "p m", "", "middle blocks, any number of ranks" => sparbit;
+    Allgather "direct-messaging": "1", "p m", "", "few ranks" => |c| c.direct(c.m);
+
+    Allgatherv "default": "2", "p^2 m", "", "hardly: the root sends everything to all" => gather_and_broadcast;
+    Allgatherv "bruck": "lg", "p m", "", "short blocks" => |c| c.bruck(2.0, c.m);
+    Allgatherv "ring": "p", "p m", "", "long blocks of like lengths" => |c| c.ring(c.p - 1.0, c.m, 0.0);
+    Allgatherv "neighbor": "p/2", "p m", "", "as ring, half the rounds" => neighbor;
+    Allgatherv "two_proc": "1", "m", "", "two ranks" => |c| c.hop(c.m);
+    Allgatherv "sparbit": "lg", "p m", "", "middle blocks" => sparbit;
+    Allgatherv "linear": "1", "p m", "", "few ranks, and blocks of very different lengths" => |c| c.direct(c.m);
+
+    Allreduce "basic_linear": "2", "2p m", "p m", "two or three ranks" => |c| c.flat_combined(c.m) + c.flat_segments();
+    Allreduce "nonoverlapping": "2 lg", "2 lg m", "lg m", "short vectors, many ranks on each node" => |c| {
+        let reduce = c.untuned(c.m);
+        reduce.nomial(2.0, |bytes| c.combine(bytes)) + c.nomial(2.0, nothing)
+    };
+    Allreduce "recursive_doubling": "lg", "lg m", "lg m", "short vectors" => doubling_whole;
+    Allreduce "ring": "2p", "2 m", "m", "very long vectors" => |c| {
+        let part = c.m / c.p;
+        c.ring(c.p - 1.0, part, c.combine(part)) + c.ring(c.p - 1.0, part, 0.0)
+    };
+    Allreduce "segmented_ring": "(1 + s) p", "2 m", "m", "very long vectors on few ranks: sending and combining overlap" => |c| {
+        let part = c.m / c.p;
+        let (segments, bytes) = c.pipeline_segments(part);
+        c.ring((c.p - 1.0) * segments, bytes, c.combine(bytes)) + c.ring(c.p - 1.0, part, 0.0)
+    };
+    Allreduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| c.fold(c.m, c.m) + c.halving(c.m, true) + c.doubling(c.m);
+    Allreduce "allgather_reduce": "lg", "p m", "p m", "hardly: all ranks combine everything" => |c| c.bruck(2.0, c.m) + c.p * c.combine(c.m);
+
+    Alltoall "linear": "1", "p m", "", "middle and long blocks" => |c| c.direct(c.m);
+    Alltoall "pairwise": "p", "p m", "", "long blocks where many messages at once disturb each other, which the model does not know" => |c| c.pairwise(c.m);
+    Alltoall "modified_bruck": "lg", "(p/2) lg m", "", "short blocks" => |c| {
+        let half = (c.p / 2.0).floor().max(1.0) * c.m;
+        let round = |distance| c.shift(distance, half) + 2.0 * c.copy(half);
+        c.doublings().map(round).sum::<f64>() + 2.0 * c.copy(c.p * c.m)
+    };
+    Alltoall "linear_sync": "p/k", "p m", "", "as linear, with less memory in use" => |c| {
+        let requests = if c.tuning.max_requests == 0 { 32.0 } else { f64::from(c.tuning.max_requests) };
+        c.direct(c.m).max((c.p - 1.0) / requests * c.hop(c.m))
+    };
+    Alltoall "two_proc": "1", "m", "", "two ranks" => |c| c.hop(c.m);
+
+    Alltoallv "basic_linear": "1", "p m", "", "nearly always" => |c| c.direct(c.m);
+    Alltoallv "pairwise": "p", "p m", "", "long blocks, as of alltoall" => |c| c.pairwise(c.m);
+
+    Exscan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
+    Exscan "recursive_doubling": "lg + 1", "(lg + 1) m", "lg m", "nearly always" => |c| c.shift(1.0, c.m)
+        + c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum::<f64>();
+
+    Reduce "linear": "1", "p m", "p m", "two or three ranks" => |c| c.flat_combined(c.m);
+    Reduce "chain": "p/f + s", "(f + p/(f s)) m", "(f + p/(f s)) m", "long vectors on some ranks" => |c| c.chains(c.fan_out(4.0), |bytes| c.combine(bytes));
+    Reduce "pipeline": "p + s", "(1 + p/s) m", "(1 + p/s) m", "very long vectors on few ranks" => |c| c.chains(1.0, |bytes| c.combine(bytes));
+    Reduce "binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "hardly: half of the ranks take everything twice" => |c| c.binary(c.m, c.p, |bytes| c.combine(bytes));
+    Reduce "binomial": "lg", "lg m", "lg m", "short vectors" => |c| c.nomial(2.0, |bytes| c.combine(bytes));
+    Reduce "in-order_binary": "lg + 2s", "2 (1 + lg/s) m", "2 (1 + lg/s) m", "long vectors, many ranks on each node; operations that do not commute" => |c| c.in_order(|bytes| c.combine(bytes));
+    Reduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| c.fold(c.m, 0.0) + c.halving(c.m, true) + c.binomial_parts();
+    Reduce "knomial": "log_f p", "(f - 1) log_f p m", "(f - 1) log_f p m", "short vectors where latency counts more than overhead" => |c| c.nomial(c.fan_out(4.0), |bytes| c.combine(bytes));
+
+    ReduceScatter "non-overlapping": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
+    ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks, few ranks on each node" => |c| reduce_scatter_halving(c, true);
+    ReduceScatter "ring": "p", "p m", "p m", "long blocks" => |c| c.ring(c.p - 1.0, c.m, c.combine(c.m));
+    ReduceScatter "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+
+    ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
+    ReduceScatterBlock "recursive_doubling": "lg", "lg p m", "lg p m", "very short blocks of operations that do not commute" => reduce_scatter_doubling;
+    ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "few ranks on each node" => |c| reduce_scatter_halving(c, true);
+    ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+
+    Scan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
+    Scan "recursive_doubling": "lg", "lg m", "lg m", "nearly always" => |c| c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::{Cell, cells};
+    use crate::simulate::MACHINE;
+    use oxmpi_plan::cost::{Machine, estimate};
+    use oxmpi_plan::{ALGORITHMS, Parameters};
+    use oxmpi_tuned::Tuning;
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_algorithm_that_can_be_chosen_has_one_formula() {
+        for id in tunable() {
+            assert!(formula(id).is_some(), "{id}");
+        }
+        assert_eq!(FORMULAS.len(), tunable().count());
+        // Those that the table has beside them cannot be chosen.
+        assert!(ALGORITHMS.len() > FORMULAS.len());
+    }
+
+    #[test]
+    fn formulas_are_texts() {
+        let text = |collective, name| {
+            let id = oxmpi_plan::table::by_name(collective, name).unwrap();
+            formula(id).unwrap().text()
+        };
+        assert_eq!(text(Collective::Bcast, "pipeline"), "(p + s) (L + 2o) + (1 + p/s) m G");
+        assert_eq!(text(Collective::Barrier, "bruck"), "lg (L + 2o)");
+        assert_eq!(text(Collective::Alltoall, "two_proc"), "(L + 2o) + m G");
+        assert_eq!(text(Collective::Allreduce, "ring"), "2p (L + 2o) + 2 m G + m γ");
+    }
+
+    /// Nodes and ranks on each, small enough to walk all plans.
+    const SHAPES: [(u32, u32); 6] = [(1, 16), (16, 1), (4, 8), (5, 6), (8, 16), (32, 4)];
+
+    fn compare(check: impl Fn(&Cell, &Machine, AlgorithmId, f64, f64)) {
+        for (nodes, ranks_per_node) in SHAPES {
+            let ranks = nodes * ranks_per_node;
+            let machine = Machine { ranks_per_node, ..MACHINE };
+            for row in TUNABLE {
+                for cell in cells(&[row.collective], &[ranks], &[8, 512, 16384, 1 << 18], usize::MAX) {
+                    let call = cell.call().unwrap();
+                    for id in
+                        algorithms(row.collective).filter(|id| id.algorithm().refusal(ranks, true).is_none())
+                    {
+                        let walked =
+                            estimate(&machine, id, ranks, &call, cell.element(), &Parameters::default())
+                                .unwrap();
+                        let said =
+                            formula(id).unwrap().cost_ns(&Model::new(&machine, &cell, Tuning::default()));
+                        check(&cell, &machine, id, said, walked);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The formulas are no walk of the plans, but near to it.
+    #[test]
+    fn formulas_are_near_to_what_the_plans_cost() {
+        let far = RefCell::new((0, 0));
+        compare(|cell, machine, id, said, walked| {
+            let ratio = said / walked;
+            let text =
+                || format!("{id} {cell}, {} a node: {said} said, {walked} walked", machine.ranks_per_node);
+            assert!((0.4..=2.5).contains(&ratio), "{}", text());
+            let mut far = far.borrow_mut();
+            far.0 += u32::from(!(0.75..=1.33).contains(&ratio));
+            far.1 += 1;
+        });
+        let (far, all) = far.into_inner();
+        assert!(far * 10 < all, "{far} of {all} are off by more than a third");
+    }
+
+    /// What they say is the best is, by the walk, nearly so.
+    #[test]
+    fn winners_by_formula_lose_little() {
+        let found = RefCell::new(BTreeMap::<(Cell, u32), Vec<(f64, f64)>>::new());
+        compare(|cell, machine, _, said, walked| {
+            found.borrow_mut().entry((*cell, machine.ranks_per_node)).or_default().push((said, walked));
+        });
+        for (cell, times) in found.into_inner() {
+            let best = times.iter().map(|time| time.1).fold(f64::INFINITY, f64::min);
+            let chosen = times.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1;
+            assert!(chosen <= best * 1.6, "{cell:?}: {chosen} instead of {best}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The program that measures, as a rank of a job: `oxmpi tune-rank`, started by `oxmpi tune` through `mpirun`.
+//!
+//! Rank 0 reads a question a line from its input ([`question_line`]) and prints the answer in a line ([`parse_answer`]). All
+//! ranks measure: a barrier, then one call, again and again. The time of a call is that of the slowest rank.
+
+use crate::bout::Ask;
+use crate::campaign::Answer;
+use crate::question::{Cell, ELEMENT_BYTES, Variant};
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::Process;
+use oxmpi_core::start::{self, Started};
+use oxmpi_fabric::ways::Ways;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::element::layout_of;
+use oxmpi_mem::kernels::{Kernel, Op, Scalar, kernel};
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::segment::RankState;
+use oxmpi_plan::{Call, Collective, Parameters, Shared};
+use std::io::{BufRead as _, Write as _};
+use std::time::Instant;
+
+/// The first word of an answer; whatever else is printed is none.
+const ANSWER: &str = "oxmpi-tune-answer";
+
+/// The longest question, in bytes: some dozens of ways of 30 letters.
+const LONGEST: usize = 1 << 16;
+
+/// A question in a line.
+#[must_use]
+pub fn question_line(ask: &Ask) -> String {
+    let runs: Vec<_> =
+        ask.runs.iter().map(|(variant, calls)| format!("{}:{calls}", variant.word())).collect();
+    format!("{} {} {}\n", ask.cell.collective, ask.cell.bytes, runs.join(" "))
+}
+
+/// What [`question_line`] has written, to so many ranks.
+fn parse_question(line: &str, ranks: u32) -> Option<Ask> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?;
+    let collective = Collective::ALL.into_iter().find(|collective| collective.name() == name)?;
+    let cell = Cell { ranks, collective, bytes: words.next()?.parse().ok()? };
+    let run = |word: &str| {
+        let (variant, calls) = word.split_once(':')?;
+        Some((Variant::of_word(collective, variant)?, calls.parse().ok()?))
+    };
+    Some(Ask { cell, runs: words.map(run).collect::<Option<_>>()? })
+}
+
+/// An answer in a line.
+#[must_use]
+fn answer_line(answer: &Answer) -> String {
+    let times: Vec<_> = answer.times_ns.iter().map(|time| format!(" {time:.0}")).collect();
+    format!("{ANSWER} {:.0}{}\n", answer.all_ns, times.concat())
+}
+
+/// The answer in a line of the job's output, if it is one.
+#[must_use]
+pub fn parse_answer(line: &str) -> Option<Answer> {
+    let mut numbers = line.trim_end().strip_prefix(ANSWER)?.split_whitespace().map(str::parse::<f64>);
+    let all_ns = numbers.next()?.ok()?;
+    Some(Answer { times_ns: numbers.collect::<Result<_, _>>().ok()?, all_ns })
+}
+
+/// Runs this process as a rank that measures, until rank 0's input ends.
+///
+/// # Errors
+/// What went wrong, for a person.
+pub fn main() -> Result<(), String> {
+    let Started { process, client, .. } = start::start().map_err(|error| error.to_string())?;
+    client.segment().status().set_state(RankState::Initialized);
+    let done = Rank::new(process).and_then(|rank| {
+        rank.answer_all()?;
+        rank.process.drain();
+        Ok(())
+    });
+    client.segment().status().set_state(RankState::Finalized);
+    done
+}
+
+struct Rank {
+    process: Process<Ways>,
+    sum: Kernel,
+    longest: Kernel,
+}
+
+impl Rank {
+    fn new(process: Process<Ways>) -> Result<Rank, String> {
+        let kernel = |op| kernel(op, Scalar::F64).ok_or("there is no sum of doubles");
+        Ok(Rank { process, sum: kernel(Op::Sum)?, longest: kernel(Op::Max)? })
+    }
+
+    fn answer_all(&self) -> Result<(), String> {
+        let mut input = std::io::stdin().lock();
+        loop {
+            let mut line = String::new();
+            if self.process.rank() == 0 {
+                input.read_line(&mut line).map_err(|error| format!("cannot read a question: {error}"))?;
+            }
+            let line = self.told_by_first(line)?;
+            if line.trim().is_empty() {
+                return Ok(());
+            }
+            let ask = parse_question(&line, self.process.size())
+                .ok_or_else(|| format!("this is no question: '{}'", line.trim_end()))?;
+            let answer = self.answer(&ask)?;
+            if self.process.rank() == 0 {
+                let mut out = std::io::stdout().lock();
+                let written = out.write_all(answer_line(&answer).as_bytes()).and_then(|()| out.flush());
+                written.map_err(|error| format!("cannot print an answer: {error}"))?;
+            }
+        }
+    }
+
+    /// A line of rank 0 at all ranks.
+    fn told_by_first(&self, line: String) -> Result<String, String> {
+        let mut bytes = line.into_bytes();
+        if bytes.len() > LONGEST {
+            return Err("a question is too long".to_string());
+        }
+        let length = self.broadcast((bytes.len() as u64).to_ne_bytes().to_vec())?;
+        let length = length.try_into().map(u64::from_ne_bytes).unwrap_or(0);
+        bytes.resize(length as usize, 0);
+        String::from_utf8(self.broadcast(bytes)?).map_err(|error| error.to_string())
+    }
+
+    fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+        let call = Call::Bcast { root: 0, bytes: Shared(bytes.len()) };
+        let data = Owned::new(bytes);
+        let buffers = Buffers { input: UserBuf::empty(), output: data.buf(), element: None };
+        self.process.run(self.process.world(), call, buffers, Combine::Nothing).map_err(|e| e.to_string())?;
+        data.into_vec().map_err(|_| "a broadcast has not ended".to_string())
+    }
+
+    fn answer(&self, ask: &Ask) -> Result<Answer, String> {
+        let begin = Instant::now();
+        let call = ask.cell.call().ok_or_else(|| format!("{} cannot be measured", ask.cell))?;
+        let [input, output] = buffers_of(&ask.cell);
+        let mut times = Vec::new();
+        for (variant, calls) in &ask.runs {
+            let mut spent_ns = 0.0;
+            for _ in 0..*calls {
+                self.barrier()?;
+                let begin = Instant::now();
+                self.call(&ask.cell, &call, variant, (&input, &output))?;
+                spent_ns += begin.elapsed().as_nanos() as f64;
+            }
+            times.push(spent_ns / f64::from((*calls).max(1)));
+        }
+        Ok(Answer { times_ns: self.longest_of_all(times)?, all_ns: begin.elapsed().as_nanos() as f64 })
+    }
+
+    fn call(
+        &self,
+        cell: &Cell,
+        call: &Call,
+        variant: &Variant,
+        (input, output): (&Owned<f64>, &Owned<f64>),
+    ) -> Result<(), String> {
+        let reduces = cell.element() == ELEMENT_BYTES;
+        let combine = if reduces { Combine::Kernel(self.sum) } else { Combine::Nothing };
+        let element = reduces.then(layout_of::<f64>);
+        let buffers = Buffers { input: input.buf(), output: output.buf(), element };
+        let comm = self.process.world();
+        let done = match variant.algorithm {
+            None => self.process.run(comm, call.clone(), buffers, combine),
+            Some(algorithm) => {
+                let parameters = variant.tuning.parameters(cell.element());
+                self.process.execute_by(comm, call, buffers, combine, (algorithm, &parameters))
+            }
+        };
+        done.map_err(|error| format!("{cell}: {error}"))
+    }
+
+    fn barrier(&self) -> Result<(), String> {
+        let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
+        let done = self.process.run(self.process.world(), Call::Barrier, buffers, Combine::Nothing);
+        done.map_err(|error| error.to_string())
+    }
+
+    fn longest_of_all(&self, times: Vec<f64>) -> Result<Vec<f64>, String> {
+        let call = Call::Allreduce { count: Shared(times.len()), commutative: true, in_place: false };
+        let (all, times) = (Owned::new(vec![0.0; times.len()]), Owned::new(times));
+        let buffers = Buffers { input: times.buf(), output: all.buf(), element: Some(layout_of::<f64>()) };
+        let combine = Combine::Kernel(self.longest);
+        let algorithm = oxmpi_plan::table::by_name(Collective::Allreduce, "recursive_doubling");
+        let algorithm = algorithm.ok_or("there is no allreduce")?;
+        let by = (algorithm, &Parameters::default());
+        self.process
+            .execute_by(self.process.world(), &call, buffers, combine, by)
+            .map_err(|e| e.to_string())?;
+        all.into_vec().map_err(|_| "an allreduce has not ended".to_string())
+    }
+}
+
+/// Input and output, each as long as the longer of a call.
+fn buffers_of(cell: &Cell) -> [Owned<f64>; 2] {
+    let doubles = cell.buffer_bytes().div_ceil(ELEMENT_BYTES).max(1);
+    [0.0, 0.0].map(|value| Owned::new(vec![value; doubles]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::variants;
+
+    #[test]
+    fn questions_and_answers_come_back() {
+        let cell = Cell { ranks: 4, collective: Collective::Bcast, bytes: 1 << 20 };
+        let runs = variants(&cell).into_iter().zip(1..).collect();
+        let ask = Ask { cell, runs };
+        assert!(question_line(&ask).len() < LONGEST / 8);
+        assert_eq!(parse_question(&question_line(&ask), 4), Some(ask));
+        for line in ["", "bcast", "bcats 8 1/0/0/0:1", "bcast 8 1/0/0/0", "bcast 8 1/0/0/0:x"] {
+            assert!(parse_question(line, 4).is_none_or(|ask| ask.runs.is_empty()), "{line}");
+        }
+        let answer = Answer { times_ns: vec![1.0, 20.0], all_ns: 300.0 };
+        assert_eq!(parse_answer(&answer_line(&answer)), Some(answer));
+        assert_eq!(parse_answer("hello"), None);
+    }
+}

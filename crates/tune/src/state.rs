@@ -1,0 +1,229 @@
+//! The file in which a campaign is kept as it goes: a line that says what it is, a line of settings, and a line for each
+//! answer, each with a check sum. The campaign follows from it ([`crate::campaign`]).
+//!
+//! A line that was being written when the program ended is missing its end: it is dropped, and measured again. Any other
+//! damage is an error that says where.
+
+use crate::bout::Ask;
+use crate::campaign::{Answer, Campaign, Settings};
+use oxmpi_plan::Collective;
+use std::fmt::Write as _;
+
+const TITLE: &str = "state of oxmpi tune, version 1";
+
+/// Why a state cannot be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {text}")]
+pub struct StateError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+/// A state that was read.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// The settings of the campaign.
+    pub settings: Settings,
+    /// The campaign, with all answers taken.
+    pub campaign: Campaign,
+    /// How many answers there were.
+    pub answers: usize,
+    /// How long the file is without a torn last line, in bytes: what follows is to be cut off.
+    pub good_bytes: u64,
+}
+
+/// The first lines of a file.
+#[must_use]
+pub fn head(settings: &Settings) -> String {
+    let list = |words: Vec<String>| words.join(",");
+    let settings = format!(
+        "settings collectives={} ranks={} sizes={} minutes={}",
+        list(settings.collectives.iter().map(|c| c.name().to_string()).collect()),
+        list(settings.ranks.iter().map(u32::to_string).collect()),
+        list(settings.sizes.iter().map(usize::to_string).collect()),
+        settings.minutes,
+    );
+    line(TITLE) + &line(&settings)
+}
+
+/// The line of an answer.
+#[must_use]
+pub fn answered(ask: &Ask, answer: &Answer) -> String {
+    let mut text =
+        format!("answer {} {} {} {}", ask.cell.collective, ask.cell.bytes, ask.cell.ranks, answer.all_ns);
+    for ((variant, calls), time) in ask.runs.iter().zip(&answer.times_ns) {
+        // A String takes everything.
+        let _ = write!(text, " {}:{calls}={time}", variant.word());
+    }
+    line(&text)
+}
+
+fn line(text: &str) -> String {
+    format!("{text} #{:08x}\n", check(text))
+}
+
+/// A check sum against torn and edited lines (FNV-1a).
+fn check(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Reads a state.
+///
+/// # Errors
+/// Where it is damaged, or does not go on as its settings want.
+pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
+    let error = |line: usize, text: String| StateError { file: file.to_string(), line, text };
+    // Lines are made of ASCII alone; whatever else is there has no check sum.
+    let text = String::from_utf8_lossy(bytes);
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    let mut lines = whole.lines().zip(1..).map(|(text, number)| match text.rsplit_once(" #") {
+        Some((text, sum)) if sum == format!("{:08x}", check(text)) => Ok((text, number)),
+        _ => Err(error(number, "the line is damaged: its check sum does not fit".to_string())),
+    });
+    let title =
+        lines.next().ok_or_else(|| error(1, "this is no state of oxmpi tune: it is empty".to_string()))?;
+    match title {
+        Ok((TITLE, _)) => {}
+        _ => return Err(error(1, format!("this is no state of oxmpi tune: expected '{TITLE}'"))),
+    }
+    let missing = || error(2, "the settings are missing".to_string());
+    let (settings, _) = lines.next().ok_or_else(missing)??;
+    let settings = parse_settings(settings).map_err(|text| error(2, text))?;
+    let mut campaign = Campaign::new(&settings);
+    let mut answers = 0;
+    for entry in lines {
+        let (text, number) = entry?;
+        let Some(ask) = campaign.ask() else {
+            return Err(error(number, "there is an answer behind the end".to_string()));
+        };
+        let strange = || {
+            let text = "the answer is not one to what was asked next: the file is of another version, or was put together";
+            error(number, text.to_string())
+        };
+        let answer = parse_answer(&ask, text).ok_or_else(strange)?;
+        if !campaign.take(&answer) {
+            return Err(strange());
+        }
+        answers += 1;
+    }
+    Ok(Resumed { settings, campaign, answers, good_bytes: whole.len() as u64 })
+}
+
+fn parse_settings(text: &str) -> Result<Settings, String> {
+    let wrong = || format!("expected the settings, found '{text}'");
+    let mut words = text.strip_prefix("settings ").ok_or_else(wrong)?.split(' ');
+    let mut value = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
+    let mut read = || -> Option<Settings> {
+        let collective = |name: &str| Collective::ALL.into_iter().find(|c| c.name() == name);
+        Some(Settings {
+            collectives: value("collectives")?.split(',').map(collective).collect::<Option<_>>()?,
+            ranks: value("ranks")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
+            sizes: value("sizes")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
+            minutes: value("minutes")?.parse().ok()?,
+        })
+    };
+    read().ok_or_else(wrong)
+}
+
+fn parse_answer(ask: &Ask, text: &str) -> Option<Answer> {
+    let cell = ask.cell;
+    let head = format!("answer {} {} {} ", cell.collective, cell.bytes, cell.ranks);
+    let mut words = text.strip_prefix(&head)?.split(' ');
+    let all_ns = time(words.next()?)?;
+    let mut times_ns = Vec::new();
+    for (variant, calls) in &ask.runs {
+        let run = format!("{}:{calls}=", variant.word());
+        times_ns.push(time(words.next()?.strip_prefix(&run)?)?);
+    }
+    words.next().is_none().then_some(Answer { times_ns, all_ns })
+}
+
+fn time(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::tests::{answer, settings};
+    use proptest::prelude::*;
+
+    /// A whole campaign as a file.
+    fn file() -> String {
+        let mut text = head(&settings());
+        let mut campaign = Campaign::new(&settings());
+        while let Some(ask) = campaign.ask() {
+            let answer = answer(&ask);
+            text += &answered(&ask, &answer);
+            assert!(campaign.take(&answer));
+        }
+        text
+    }
+
+    #[test]
+    fn a_campaign_goes_on_wherever_it_was_cut() {
+        let text = file();
+        let whole = resume("f", text.as_bytes()).unwrap();
+        assert_eq!((whole.settings.clone(), whole.campaign.ask()), (settings(), None));
+        let first = head(&settings()).len();
+        for cut in first..text.len() {
+            let mut resumed = resume("f", &text.as_bytes()[..cut]).unwrap();
+            assert!(
+                resumed.good_bytes as usize <= cut
+                    && text.as_bytes()[resumed.good_bytes as usize - 1] == b'\n'
+            );
+            while let Some(ask) = resumed.campaign.ask() {
+                assert!(resumed.campaign.take(&answer(&ask)));
+            }
+            assert_eq!(resumed.campaign.outcomes(), whole.campaign.outcomes(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn damage_is_told_with_its_line() {
+        let text = file();
+        let error = |text: &str| resume("f", text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error(""), "f:1: this is no state of oxmpi tune: it is empty");
+        assert!(
+            error("rule-file-version-2\n").starts_with("f:1: this is no state of oxmpi tune: expected '")
+        );
+        assert_eq!(error(&line(TITLE)), "f:2: the settings are missing");
+        assert!(error(&(line(TITLE) + &line("settings x"))).starts_with("f:2: expected the settings"));
+        let lines: Vec<&str> = text.lines().collect();
+        let without = |n: usize| {
+            let kept =
+                lines.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| format!("{line}\n"));
+            kept.collect::<String>()
+        };
+        assert!(error(&without(2)).starts_with("f:3: the answer is not one to what was asked next"));
+        assert_eq!(
+            error(&(text.clone() + &line("answer x"))).split(": ").nth(1),
+            Some("there is an answer behind the end")
+        );
+        let edited = text.replacen("=1008", "=1009", 1);
+        assert_ne!(edited, text);
+        assert!(error(&edited).contains("the line is damaged"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn no_byte_that_changes_goes_unnoticed(at in 0..4000_usize, flip in 1..=255_u8) {
+            let mut bytes = file().into_bytes();
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            // Only the end of the last line may be taken for torn.
+            prop_assert!(at + 1 == bytes.len() || resume("f", &bytes).is_err());
+        }
+
+        #[test]
+        fn anything_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = resume("f", &bytes);
+        }
+    }
+}

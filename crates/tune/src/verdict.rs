@@ -1,0 +1,307 @@
+//! Who won, and whether it is worth a rule; rules out of it.
+
+use crate::bout::{Outcome, Time};
+use crate::question::{Cell, Variant};
+use oxmpi_plan::table::Parameter;
+use oxmpi_plan::{AlgorithmId, Collective};
+use oxmpi_tuned::collectives::{Measure, TUNABLE, index_of};
+use oxmpi_tuned::rules::{CommRules, Matching, MessageRule, Range};
+use oxmpi_tuned::{Distribution, Position, Rules};
+
+/// A winner must be faster than the fixed choice by this part of it.
+pub const LEAST_GAIN: f64 = 0.05;
+
+/// What is best for a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// The call.
+    pub cell: Cell,
+    /// What a rule shall name; [`Variant::FIXED`] for no rule.
+    pub variant: Variant,
+    /// What it takes, and what the fixed choice takes, in nanoseconds.
+    pub best_ns: f64,
+    /// See `best_ns`.
+    pub fixed_ns: f64,
+}
+
+impl Verdict {
+    /// The algorithm that is named, or that the fixed cut-offs choose.
+    #[must_use]
+    pub fn algorithm(&self) -> AlgorithmId {
+        self.variant.algorithm.unwrap_or_else(|| self.cell.fixed())
+    }
+}
+
+/// Decides. A winner is faster than the fixed choice by more than the scatter of both and by [`LEAST_GAIN`] of it, and his best
+/// time is better than its best by as much: on a machine with other work medians alone are luck.
+#[must_use]
+pub fn verdict(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Verdict> {
+    let (_, fixed) = *outcome.times.iter().find(|(variant, _)| *variant == Variant::FIXED)?;
+    let others = outcome.times.iter().filter(|(variant, _)| variant.algorithm.is_some() && may(variant));
+    let best = others.min_by(|a, b| a.1.median_ns.total_cmp(&b.1.median_ns));
+    let is_worth = |time: &Time| {
+        let gain = fixed.median_ns - time.median_ns;
+        let gain_at_best = fixed.least_ns - time.least_ns;
+        gain > fixed.median_ns * LEAST_GAIN
+            && gain > fixed.spread_ns + time.spread_ns
+            && gain_at_best > fixed.least_ns * LEAST_GAIN
+    };
+    let (variant, best_ns) = match best.filter(|(_, time)| is_worth(time)) {
+        Some((variant, time)) => (*variant, time.median_ns),
+        None => (Variant::FIXED, fixed.median_ns),
+    };
+    Some(Verdict { cell: outcome.cell, variant, best_ns, fixed_ns: fixed.median_ns })
+}
+
+/// One comparison for each key of rules files. Where the message size of rules files does not depend on the bytes of the call
+/// (scans, alltoallv), its times are relative to the fixed choice and are averaged over all bytes, as geometric means, of the
+/// ways that were measured for all of them.
+fn by_key(outcomes: &[Outcome]) -> Vec<Outcome> {
+    let mut all: Vec<Outcome> = Vec::new();
+    let mut rest = outcomes;
+    while let Some(first) = rest.first() {
+        let key = |outcome: &Outcome| {
+            (outcome.cell.ranks, outcome.cell.collective, outcome.cell.facts().message_size)
+        };
+        let same = rest.iter().take_while(|outcome| key(outcome) == key(first)).count();
+        let (group, others) = rest.split_at(same);
+        rest = others;
+        all.push(if same == 1 { first.clone() } else { averaged(group) });
+    }
+    all
+}
+
+fn averaged(group: &[Outcome]) -> Outcome {
+    let relative = |outcome: &Outcome, variant: &Variant| {
+        let of = |wanted: &Variant| {
+            outcome.times.iter().find(|(variant, _)| variant == wanted).map(|(_, time)| *time)
+        };
+        let (time, fixed) = (of(variant)?, of(&Variant::FIXED)?);
+        let fixed_ns = fixed.median_ns.max(1e-3);
+        Some([time.median_ns, time.least_ns, time.spread_ns].map(|ns| ns.max(1e-3) / fixed_ns))
+    };
+    let mean = |variant: &Variant| {
+        let parts: Vec<[f64; 3]> =
+            group.iter().map(|outcome| relative(outcome, variant)).collect::<Option<_>>()?;
+        let how_many = parts.len() as f64;
+        let mean = |of: usize| (parts.iter().map(|part| part[of].ln()).sum::<f64>() / how_many).exp();
+        let spread_ns = parts.iter().map(|part| part[2]).sum::<f64>() / how_many;
+        Some(Time { median_ns: mean(0), spread_ns, least_ns: mean(1) })
+    };
+    let times = group[0].times.iter().filter_map(|(variant, _)| Some((*variant, mean(variant)?))).collect();
+    Outcome { cell: group[0].cell, times }
+}
+
+/// Rules for the winners. `outcomes` are by ranks, then collectives, then bytes, all ascending.
+///
+/// Neighbouring sizes with the same winner share a rule. A size that was measured stands for those up to the next; the least
+/// also for those below, the greatest for those above. A number of ranks stands for those up to the next that was measured,
+/// with winners that can serve any number; above the greatest nothing is known, so nothing is said. Where the fixed choice is
+/// as good there is no rule.
+#[must_use]
+pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
+    let outcomes = by_key(outcomes);
+    let mut rules = Rules::new(file, Matching::First);
+    let mut ranks: Vec<u32> = outcomes.iter().map(|outcome| outcome.cell.ranks).collect();
+    ranks.dedup();
+    for row in TUNABLE {
+        let Some(all) = index_of(row.collective).map(|index| &mut rules.collectives[index]) else { continue };
+        for (at, &here) in ranks.iter().enumerate() {
+            let mine: Vec<&Outcome> = outcomes
+                .iter()
+                .filter(|outcome| outcome.cell.ranks == here && outcome.cell.collective == row.collective)
+                .collect();
+            // Up to the next number that was measured.
+            let last = ranks.get(at + 1).map_or(u64::from(here), |next| u64::from(*next) - 1);
+            let exact = messages(row.collective, &mine, |_| true);
+            let between = messages(row.collective, &mine, Variant::serves_any_ranks);
+            let here = u64::from(here);
+            let parts = match exact == between {
+                true => vec![(here, last, exact)],
+                false => vec![(here, here, exact), (here + 1, last, between)],
+            };
+            for (min, max, messages) in parts {
+                if min <= max && !messages.is_empty() {
+                    all.push(CommRules {
+                        ranks: Range { min, max },
+                        distribution: Distribution::Any,
+                        messages,
+                    });
+                }
+            }
+        }
+    }
+    rules
+}
+
+/// The rules for the message sizes of one communicator; none if the fixed choice is as good everywhere.
+fn messages(
+    collective: Collective,
+    outcomes: &[&Outcome],
+    may: impl Fn(&Variant) -> bool,
+) -> Vec<MessageRule> {
+    let verdicts: Vec<Verdict> = outcomes.iter().filter_map(|outcome| verdict(outcome, &may)).collect();
+    let mut all: Vec<(u64, Variant)> = Vec::new();
+    for verdict in &verdicts {
+        if all.last().is_none_or(|(_, variant)| *variant != verdict.variant) {
+            let from = if all.is_empty() { 0 } else { message_size(collective, &verdict.cell) };
+            all.push((from, verdict.variant));
+        }
+    }
+    let end = |at: usize| all.get(at + 1).map_or(u64::MAX, |(next, _)| next - 1);
+    let rule = |(at, (min, variant)): (usize, &(u64, Variant))| {
+        let algorithm = variant.algorithm?;
+        let uses_requests = algorithm.algorithm().uses(Parameter::MaxRequests);
+        Some(MessageRule {
+            sizes: Range { min: *min, max: end(at) },
+            algorithm: Some(algorithm),
+            fan_out: variant.tuning.fan_out,
+            segment_bytes: variant.tuning.segment_bytes,
+            max_requests: uses_requests.then_some(variant.tuning.max_requests),
+            at: Position { line: 0, column: 0 },
+        })
+    };
+    all.iter().enumerate().filter_map(rule).collect()
+}
+
+fn message_size(collective: Collective, cell: &Cell) -> u64 {
+    match index_of(collective).map(|index| TUNABLE[index].measure) {
+        // The only size of its communicator: the rule is for all.
+        None | Some(Measure::TypeByRanks | Measure::Unused) => 0,
+        Some(Measure::Buffer | Measure::AllBlocks | Measure::Sum) => cell.facts().message_size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_plan::table::by_name;
+    use oxmpi_tuned::selection::Reason;
+    use oxmpi_tuned::write::Version;
+    use oxmpi_tuned::{Selection, Tuning};
+
+    fn variant(collective: Collective, name: &str) -> Variant {
+        Variant { algorithm: Some(by_name(collective, name).unwrap()), tuning: Tuning::default() }
+    }
+
+    fn outcome(
+        ranks: u32,
+        collective: Collective,
+        bytes: usize,
+        fixed: f64,
+        others: &[(&str, f64)],
+    ) -> Outcome {
+        let mut times = vec![(Variant::FIXED, Time::exact(fixed))];
+        times.extend(others.iter().map(|(name, ns)| (variant(collective, name), Time::exact(*ns))));
+        Outcome { cell: Cell { ranks, collective, bytes }, times }
+    }
+
+    #[test]
+    fn who_is_within_noise_of_the_fixed_choice_has_not_won() {
+        let of = |fixed, spread, best| {
+            let mut outcome = outcome(4, Collective::Bcast, 8, fixed, &[("chain", best), ("pipeline", 9e9)]);
+            outcome.times[0].1.spread_ns = spread;
+            verdict(&outcome, |_| true).unwrap().variant
+        };
+        assert_eq!(of(100.0, 0.0, 97.0), Variant::FIXED);
+        assert_eq!(of(100.0, 0.0, 90.0), variant(Collective::Bcast, "chain"));
+        assert_eq!(of(100.0, 20.0, 90.0), Variant::FIXED);
+        // Often disturbed, but not slower by itself.
+        let mut outcome = outcome(4, Collective::Bcast, 8, 100.0, &[("chain", 50.0)]);
+        outcome.times[0].1.least_ns = 48.0;
+        assert_eq!(verdict(&outcome, |_| true).unwrap().variant, Variant::FIXED);
+        assert_eq!(of(100.0, 0.0, 110.0), Variant::FIXED);
+    }
+
+    #[test]
+    fn neighbours_with_one_winner_share_a_rule_and_ties_have_none() {
+        let c = Collective::Allreduce;
+        let (ring, linear) = ("ring", "basic_linear");
+        let all = [
+            outcome(4, c, 8, 10.0, &[(linear, 5.0), (ring, 8.0)]),
+            outcome(4, c, 32, 10.0, &[(linear, 5.0), (ring, 8.0)]),
+            outcome(4, c, 128, 10.0, &[(linear, 10.0)]),
+            outcome(4, c, 512, 10.0, &[(ring, 2.0)]),
+            outcome(4, c, 2048, 10.0, &[(ring, 1.0)]),
+            outcome(8, c, 8, 10.0, &[(ring, 9.9)]),
+            outcome(8, c, 32, 10.0, &[]),
+        ];
+        let rules = rules("f", &all);
+        let [comm] = &rules.collectives[index_of(c).unwrap()][..] else { panic!("{rules:?}") };
+        assert_eq!(comm.ranks, Range { min: 4, max: 7 });
+        let said: Vec<_> = comm
+            .messages
+            .iter()
+            .map(|m| (m.sizes.min, m.sizes.max, m.algorithm.unwrap().algorithm().name))
+            .collect();
+        assert_eq!(said, [(0, 127, linear), (512, u64::MAX, ring)]);
+        assert!(!rules.mentions(Collective::Bcast));
+    }
+
+    #[test]
+    fn a_winner_that_some_numbers_of_ranks_refuse_is_named_for_its_own_alone() {
+        let c = Collective::Allgather;
+        let all = [
+            outcome(4, c, 8, 10.0, &[("recursive_doubling", 2.0), ("sparbit", 5.0)]),
+            outcome(8, c, 8, 10.0, &[("recursive_doubling", 2.0)]),
+        ];
+        let rules = rules("f", &all);
+        let said: Vec<_> = rules.collectives[index_of(c).unwrap()]
+            .iter()
+            .map(|comm| {
+                (comm.ranks.min, comm.ranks.max, comm.messages[0].algorithm.unwrap().algorithm().name)
+            })
+            .collect();
+        assert_eq!(said, [(4, 4, "recursive_doubling"), (5, 7, "sparbit"), (8, 8, "recursive_doubling")]);
+    }
+
+    #[test]
+    fn where_rules_know_no_bytes_the_average_decides() {
+        let c = Collective::Scan;
+        let all = [
+            outcome(4, c, 8, 10.0, &[("linear", 5.0)]),
+            outcome(4, c, 800, 10.0, &[("linear", 12.0)]),
+            outcome(8, c, 8, 10.0, &[("linear", 5.0)]),
+            outcome(8, c, 800, 10.0, &[("linear", 40.0)]),
+        ];
+        let rules = rules("f", &all);
+        let [comm] = &rules.collectives[index_of(c).unwrap()][..] else { panic!("{rules:?}") };
+        assert_eq!((comm.ranks.min, comm.messages.len(), comm.messages[0].sizes), (4, 1, Range::from(0)));
+    }
+
+    /// What was written is what is chosen, in both forms, at all that was measured.
+    #[test]
+    fn rules_come_back_as_they_were_written() {
+        let mut all = Vec::new();
+        for ranks in [2, 5, 8] {
+            for (c, name) in [(Collective::Alltoall, "linear_sync"), (Collective::Bcast, "chain")] {
+                for (bytes, ns) in [(8, 3.0), (64, 30.0), (4096, 2.0)] {
+                    let mut one = outcome(ranks, c, bytes, 10.0, &[(name, ns)]);
+                    one.times[1].0.tuning = Tuning { segment_bytes: 0, fan_out: 3, max_requests: 0 };
+                    if c == Collective::Alltoall {
+                        one.times[1].0.tuning = Tuning { segment_bytes: 0, fan_out: 0, max_requests: 4 };
+                    }
+                    all.push(one);
+                }
+            }
+        }
+        let made = rules("f", &all);
+        for text in [made.to_classic(Version::Two).unwrap(), made.to_json()] {
+            let read = Rules::parse("f", text.as_bytes()).unwrap();
+            assert_eq!(read.warnings, [], "{text}");
+            let selection = Selection::default().with_rules(read.rules);
+            for outcome in &all {
+                let wanted = verdict(outcome, |_| true).unwrap();
+                let facts = outcome.cell.facts();
+                let decision = selection.decide(&facts).unwrap();
+                assert_eq!(
+                    matches!(decision.reason, Reason::Fixed(_)),
+                    wanted.variant == Variant::FIXED,
+                    "{text}"
+                );
+                assert_eq!(decision.algorithm, wanted.algorithm(), "{:?}\n{text}", outcome.cell);
+                assert_eq!(decision.tuning, wanted.variant.tuning);
+            }
+        }
+    }
+}
