@@ -7,13 +7,13 @@ mod requests;
 mod synchronize;
 
 use crate::errors::outcome;
-use crate::library::{Running, library};
+use crate::library::{Running, library, running};
 use crate::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Win;
 use oxmpi_core::window::Window;
-use oxmpi_mem::table::{Handle, Ref};
+use oxmpi_mem::table::{Glance, Handle, Ref};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -27,6 +27,16 @@ impl Running {
         let found = self.windows.get(Handle::from_raw(win as u64));
         found.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, format!("the window {win:#x}: {bad}")))
     }
+}
+
+/// The library and a window, for the straight lines ([`oxmpi_core::window`]): these call nothing of the program's and free
+/// nothing.
+#[inline(always)]
+fn at_hand(win: Win) -> Option<(&'static Running, Glance<'static, Arc<Window>>)> {
+    let library = running()?;
+    // SAFETY: as said above; whoever goes on to a look at everything gives it up before.
+    let window = unsafe { library.windows.glance(Handle::from_raw(win as u64)) };
+    Some((library, window.ok()?))
 }
 
 /// Runs a call on a window.

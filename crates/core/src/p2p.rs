@@ -111,7 +111,7 @@ impl<F: Fabric> Process<F> {
     /// The look at everything that is due now and then behind the fast ways.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_now_and_then(&self) {
+    pub fn look_now_and_then(&self) {
         self.look(|_| ());
     }
 

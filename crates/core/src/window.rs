@@ -20,6 +20,7 @@ mod control;
 mod create;
 mod epoch;
 mod message;
+mod now;
 mod service;
 
 pub use access::{Accumulate, At, How};
@@ -58,6 +59,12 @@ pub struct Window {
     /// Which accesses the present epoch allows: one of the constants of `epoch`.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
+    /// How many targets are locked by themselves; 1 if all are by MPI_Win_lock_all. Changed with `epochs` locked, or by the only
+    /// thread.
+    locks: AtomicU32,
+    /// Whether memory that is mapped here was stored to since a fence. Set *after* the stores: who sees it clear knows that
+    /// they have left this processor.
+    stored: AtomicBool,
     /// Whether anything was ever asked for by messages.
     far: AtomicBool,
     /// Calls of the fast ways, of which some must look at everything.

@@ -9,6 +9,10 @@
 //!    atomic with each other, whoever carries them out.
 //! 4. Nobody waits for anything with the element lock held.
 
+mod instruction;
+
+pub use instruction::Instruction;
+
 use crate::buffer::UserBuf;
 use crate::kernels::{Loop, Op, Scalar, kernel};
 use crate::layout::Layout;

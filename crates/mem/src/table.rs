@@ -21,8 +21,10 @@
 //! Slots lie in chunks that double in size and never move; a look-up takes no lock. Rules 1, 3 and 5 are why no reference can
 //! outlive its value: a value is dropped only at count 0, and from count 0 no reference can be taken.
 
+mod glance;
 mod int;
 
+pub use glance::Glance;
 pub use int::Int;
 
 use std::cell::UnsafeCell;
@@ -217,6 +219,7 @@ impl<T> Shared<T> {
         Some(unsafe { &*chunk.add(at) })
     }
 
+    #[inline]
     fn find(&self, handle: Handle) -> Result<(u32, &Slot<T>), BadHandle> {
         let slot = handle.slot().and_then(|slot| Some((slot, self.slot(slot)?)));
         slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown(handle) })

@@ -2,9 +2,9 @@
 
 use crate::datatype::Datatype;
 use crate::error::{MpiError, Result};
-use crate::predefined::{Category, PredefinedType};
+use crate::predefined::{Category, PredefinedType, is_word};
 use oxmpi_abi::constants as abi;
-use oxmpi_mem::atomics::Accumulator;
+use oxmpi_mem::atomics::{Accumulator, Instruction};
 use oxmpi_mem::kernels::{self, Kernel};
 
 pub use oxmpi_mem::kernels::Op as PredefinedOp;
@@ -46,6 +46,21 @@ const OPS: [(usize, PredefinedOp, &str); 14] = [
 /// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and values that are none.
 pub fn predefined(handle: u64) -> Option<PredefinedOp> {
     OPS.iter().find(|op| op.0 as u64 == handle).map(|op| op.1)
+}
+
+/// The instruction that is a predefined operation on an integer ([`is_word`]), both by their handle values.
+#[inline(always)]
+pub fn instruction(op: u64, datatype: u64) -> Option<Instruction> {
+    let instruction = match op as usize {
+        abi::MPI_SUM => Instruction::Add,
+        abi::MPI_NO_OP => Instruction::Load,
+        abi::MPI_REPLACE => Instruction::Swap,
+        abi::MPI_BAND => Instruction::And,
+        abi::MPI_BOR => Instruction::Or,
+        abi::MPI_BXOR => Instruction::Xor,
+        _ => return None,
+    };
+    is_word(datatype).then_some(instruction)
 }
 
 /// The name in C.

@@ -252,6 +252,33 @@ pub fn plain_size(handle: u64) -> Option<usize> {
     }
 }
 
+/// Which predefined datatypes are integers of 4 or 8 bytes of which all of sum, bitwise operations and replacement are defined
+/// (MPI-5.0 section 6.9.2), by their distance to the first.
+static WORDS: [bool; END] = {
+    let mut words = [false; END];
+    let mut at = 0;
+    while at < ARITHMETIC.len() {
+        let facts = &ARITHMETIC[at];
+        let integer = matches!(
+            (facts.category, facts.scalar),
+            (
+                Category::CInteger | Category::FortranInteger | Category::MultiLanguage,
+                Some(Scalar::I32 | Scalar::I64 | Scalar::U32 | Scalar::U64)
+            )
+        );
+        words[facts.handle as usize - FIRST as usize] = integer && facts.is_plain();
+        at += 1;
+    }
+    words
+};
+
+/// Whether a predefined datatype, by its handle value, is an integer of 4 or 8 bytes with all operations that are one
+/// instruction of the processor.
+#[inline(always)]
+pub fn is_word(handle: u64) -> bool {
+    WORDS.get(handle.wrapping_sub(FIRST) as usize).is_some_and(|is| *is)
+}
+
 /// One process's predefined datatypes: their names and attributes may be set, so they are no global state.
 #[derive(Debug)]
 pub struct Predefined {

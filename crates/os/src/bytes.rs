@@ -4,6 +4,7 @@
 //! segment that another process maps. A `&[u8]` would promise the compiler that nobody does. [`Bytes`] and
 //! [`BytesMut`] promise only that the memory stays mapped for their lifetime; they can be sliced and copied.
 
+mod long;
 mod streaming;
 
 use std::marker::PhantomData;
@@ -108,6 +109,10 @@ impl<'a> Bytes<'a> {
 
     #[inline(never)]
     fn copy_any(&self, to: BytesMut<'_>) {
+        if self.len >= long::LONG_BYTES {
+            // SAFETY: both views are mapped for their lifetimes and equally long.
+            return unsafe { long::copy(self.ptr, to.ptr, self.len) };
+        }
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
         // a program may send from and receive into overlapping memory, which is its error, not ours.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
@@ -258,6 +263,26 @@ mod tests {
     #[should_panic(expected = "slice of 2 at 3 in 4")]
     fn a_slice_past_the_end_is_refused() {
         let _ = Bytes::from(&[0u8; 4]).slice(3, 2);
+    }
+
+    #[test]
+    fn a_long_copy_writes_each_byte_and_no_other() {
+        let long = long::LONG_BYTES;
+        let from: Vec<u8> = (0..long + 200).map(|at| (at * 7 / 3) as u8).collect();
+        for (start, len) in [(0, long), (1, long + 63), (64, long + 1), (100, long - 1)] {
+            let mut to = vec![0xaau8; long + 200];
+            Bytes::from(&from[..])
+                .slice(start / 2, len)
+                .copy_to(BytesMut::from(&mut to[..]).slice(start, len));
+            assert_eq!(to[start..start + len], from[start / 2..start / 2 + len]);
+            assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0xaa));
+        }
+        // Overlapping memory keeps its content.
+        let mut both = from.clone();
+        let at = both.as_mut_ptr();
+        // SAFETY: the vector is not used otherwise while these views are.
+        unsafe { Bytes::from_raw(at, long).copy_to(BytesMut::from_raw(at.add(100), long)) };
+        assert_eq!(both[100..100 + long], from[..long]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Where the data lie in one piece on both sides and the target's memory is mapped here, an access is one straight line;
 //! whatever that does not take, wrong arguments included, goes the full way.
 
-use super::on_win;
-use crate::library::{Running, check_count, null, running};
+use super::{at_hand, on_win};
+use crate::library::{Running, check_count, null};
 use crate::p2p::plain;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -14,13 +14,11 @@ use oxmpi_engine::RequestId;
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op as OpKind;
-use oxmpi_mem::table::{Handle, Ref};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::op::{self, accumulator_for};
 use oxmpi_objects::predefined::Category;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 /// The memory of the caller.
 #[derive(Clone, Copy)]
@@ -37,13 +35,6 @@ pub(super) struct Place {
     pub(super) disp: Aint,
     pub(super) count: i64,
     pub(super) datatype: Datatype,
-}
-
-/// The library and a window, for the straight line.
-#[inline(always)]
-fn at_hand(win: Win) -> Option<(&'static Running, Ref<'static, Arc<Window>>)> {
-    let library = running()?;
-    Some((library, library.windows.get(Handle::from_raw(win as u64)).ok()?))
 }
 
 /// The place of an access, its arguments checked.
@@ -179,12 +170,32 @@ fn fetched_now(origin: *const c_void, result: Origin, place: (c_int, Aint), op: 
     let Some(operand) = operand.or_else(|| operands.as_ref().map(|operands| operands.bytes())) else {
         return false;
     };
-    if let Some(old) = plain(result.addr, 1, result.datatype)
+    let (Some(old), at) = (plain(result.addr, 1, result.datatype), (place.0, place.1 as i64)) else {
+        return false;
+    };
+    if let Some(instruction) = op::instruction(op as u64, result.datatype as u64)
         && let Some((library, window)) = at_hand(win)
-        && let Some(accumulator) = accumulator_now(library, op, result.datatype)
+        && library.process.fetch_word_now(&window, instruction, operand, old.bytes_mut(), at)
     {
-        let at = (place.0, place.1 as i64);
-        return library.process.fetch_now(&window, &accumulator, operand, old.bytes_mut(), at);
+        return true;
+    }
+    accumulated_now(operand, old.bytes_mut(), result.datatype, at, op, win)
+}
+
+/// As [`fetched_now`], of any operation.
+#[inline(never)]
+fn accumulated_now(
+    operand: Bytes<'_>,
+    old: BytesMut<'_>,
+    datatype: Datatype,
+    at: (c_int, i64),
+    op: Op,
+    win: Win,
+) -> bool {
+    if let Some((library, window)) = at_hand(win)
+        && let Some(accumulator) = accumulator_now(library, op, datatype)
+    {
+        return library.process.fetch_now(&window, &accumulator, operand, old, at);
     }
     false
 }

@@ -1,7 +1,7 @@
 //! Epochs of windows (MPI-5.0 section 12.5).
 
-use super::on_win;
-use crate::library::{null, put};
+use super::{at_hand, on_win};
+use crate::library::{Running, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Group, Win};
@@ -23,7 +23,39 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
 /// Completes what was asked of a target: what is complete there is complete here, so the local form is the same.
 #[inline(always)]
 fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
+    if let Some((library, window)) = at_hand(win)
+        && let Some(due) = library.process.flush_now(&window, rank)
+    {
+        drop(window);
+        return done(library, due);
+    }
+    flush_fully(function, rank, win)
+}
+
+/// The end of a straight line, behind which a look at everything may be due.
+#[inline(always)]
+fn done(library: &Running, look_is_due: bool) -> c_int {
+    if look_is_due {
+        library.process.look_now_and_then();
+    }
+    abi::MPI_SUCCESS
+}
+
+#[inline(never)]
+fn flush_fully(function: FuncId, rank: c_int, win: Win) -> c_int {
     on_win(function, win, |library, window| library.process.flush_window(window, rank))
+}
+
+#[inline(never)]
+fn lock_fully(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
+    on_win(FuncId::MPI_Win_lock, win, |library, window| {
+        library.process.lock_window(window, self::lock_type(lock_type)?, rank, assert)
+    })
+}
+
+#[inline(never)]
+fn unlock_fully(rank: c_int, win: Win) -> c_int {
+    on_win(FuncId::MPI_Win_unlock, win, |library, window| library.process.unlock_window(window, rank))
 }
 
 fn flush_all(function: FuncId, win: Win) -> c_int {
@@ -74,9 +106,14 @@ mpi! {
 
     /// MPI-5.0 section 12.5.3. Test: tests/c/win_lock.c.
     fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_lock, win, |library, window| {
-            library.process.lock_window(window, self::lock_type(lock_type)?, rank, assert)
-        })
+        if assert == 0
+            && (lock_type == abi::MPI_LOCK_SHARED || lock_type == abi::MPI_LOCK_EXCLUSIVE)
+            && let Some((library, window)) = at_hand(win)
+            && library.process.lock_now(&window, lock_type == abi::MPI_LOCK_EXCLUSIVE, rank)
+        {
+            return abi::MPI_SUCCESS;
+        }
+        lock_fully(lock_type, rank, assert, win)
     }
 
     /// MPI-5.0 section 12.5.3.
@@ -86,7 +123,13 @@ mpi! {
 
     /// MPI-5.0 section 12.5.3.
     fn MPI_Win_unlock(rank: c_int, win: Win) -> c_int {
-        on_win(FuncId::MPI_Win_unlock, win, |library, window| library.process.unlock_window(window, rank))
+        if let Some((library, window)) = at_hand(win)
+            && let Some(due) = library.process.unlock_now(&window, rank)
+        {
+            drop(window);
+            return done(library, due);
+        }
+        unlock_fully(rank, win)
     }
 
     /// MPI-5.0 section 12.5.3.

@@ -72,18 +72,6 @@ fn outside(what: impl std::fmt::Display) -> MpiError {
 }
 
 impl Window {
-    /// The `len` bytes at a displacement, if the target is mapped, may be accessed and exposes them all: the fast way,
-    /// in one straight line.
-    #[inline(always)]
-    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
-        let target = self.targets.get(rank as usize)?;
-        let near = target.near.get()?;
-        let offset = disp.checked_mul(target.disp_unit)?;
-        let bytes = near.memory.as_ref()?.bytes(offset as usize, len)?;
-        let control = near.control.as_ref()?;
-        self.may_access(target).then_some((bytes, control))
-    }
-
     /// The place in the target's memory, checked as far as it is known here.
     fn place(&self, target: &Target, at: &At) -> Result<Place> {
         let At { rank, disp, count, layout } = at;
@@ -126,68 +114,6 @@ fn check_fit(len: usize, room: usize, what: &str) -> Result<()> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Puts bytes that lie in one piece into memory that is mapped here. `false`: it is not like that, or something is
-    /// wrong; use [`Process::put`].
-    #[inline(always)]
-    pub fn put_now(&self, window: &Window, bytes: Bytes<'_>, rank: i32, disp: i64) -> bool {
-        match window.bytes_now(rank, disp, bytes.len()) {
-            Some((target, _)) => {
-                bytes.copy_to(target);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// As [`Process::put_now`], the other way: gets as many bytes as `into` has.
-    #[inline(always)]
-    pub fn get_now(&self, window: &Window, into: BytesMut<'_>, rank: i32, disp: i64) -> bool {
-        match window.bytes_now(rank, disp, into.len()) {
-            Some((target, _)) => {
-                target.as_bytes().copy_to(into);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// As [`Process::put_now`], for one element without padding that is accumulated to, and the value from before.
-    #[inline(always)]
-    pub fn fetch_now(
-        &self,
-        window: &Window,
-        accumulator: &Accumulator,
-        operand: Bytes<'_>,
-        old: BytesMut<'_>,
-        (rank, disp): (i32, i64),
-    ) -> bool {
-        match window.bytes_now(rank, disp, old.len()) {
-            Some((target, control)) => {
-                accumulator.apply(operand, target, Some(old), control.elements());
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// As [`Process::put_now`], for one element that is compared and swapped.
-    #[inline(always)]
-    pub fn swap_now(
-        &self,
-        window: &Window,
-        (new, compare): (Bytes<'_>, Bytes<'_>),
-        old: BytesMut<'_>,
-        (rank, disp): (i32, i64),
-    ) -> bool {
-        match window.bytes_now(rank, disp, old.len()) {
-            Some((target, control)) => {
-                compare_and_swap(new, compare, target, old, control.elements());
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Checks an access and finds its place.
     fn begin<'w>(&self, window: &'w Window, at: &At, how: How) -> Result<(&'w Target, Place)> {
         let target = window.target(at.rank)?;
@@ -283,7 +209,10 @@ impl<F: Fabric> Process<F> {
             return Ok(None);
         }
         match self.way(window, target, &place, false)? {
-            Way::Mapped(buffer, _) => buffer.copy_from(0, origin, 0, len),
+            Way::Mapped(buffer, _) => {
+                buffer.copy_from(0, origin, 0, len);
+                window.has_stored();
+            }
             Way::SingleCopy(address) => self.copy_out(target.process, address, origin)?,
             Way::Far => {
                 let wanted = how == How::Request;
@@ -405,8 +334,9 @@ impl<F: Fabric> Process<F> {
         match self.way(window, target, &place, true)? {
             Way::Mapped(buffer, control) => {
                 let what = Accumulate { operands, fetch, accumulator };
-                accumulate_mapped(&what, &buffer, len, control)?;
-                Ok(None)
+                let done = accumulate_mapped(&what, &buffer, len, control);
+                window.has_stored();
+                done.map(|()| None)
             }
             Way::SingleCopy(_) | Way::Far => {
                 let wanted = how == How::Request;
@@ -439,6 +369,7 @@ impl<F: Fabric> Process<F> {
                 let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
                 if let (Some(element), Some(old)) = (element, old) {
                     compare_and_swap(new, compare, element, old, control.elements());
+                    window.has_stored();
                 }
                 Ok(())
             }

@@ -105,6 +105,14 @@ impl Control {
         }
     }
 
+    /// Takes the lock if nobody has it or waits for it. `false`: see [`Control::try_lock`]. The word is not loaded before: its
+    /// line comes once, to be written.
+    #[inline(always)]
+    pub(crate) fn lock_if_free(&self, exclusive: bool) -> bool {
+        let held = if exclusive { EXCLUSIVE } else { 1 };
+        self.memory.word(LOCK).compare_exchange(0, held, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
     /// Gives up the lock. Whether somebody must be woken: see [`Control::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool) -> bool {

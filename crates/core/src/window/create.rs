@@ -348,6 +348,8 @@ impl Parts {
             targets: targets.into(),
             access: AtomicU32::new(0),
             epochs: Mutex::new(Epochs::default()),
+            locks: AtomicU32::new(0),
+            stored: AtomicBool::new(false),
             far: AtomicBool::new(false),
             calls: AtomicU32::new(0),
             attributes: Attributes::default(),

@@ -14,7 +14,7 @@ use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use std::borrow::Cow;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// What the access word of a window says: no access is allowed.
 pub(super) const CLOSED: u32 = 0;
@@ -35,13 +35,13 @@ pub(super) const SHUT: u32 = 0;
 const COMING: u32 = 1;
 /// It is open; a lock of both kinds has more bits.
 pub(super) const OPEN: u32 = 2;
-const HELD_SHARED: u32 = OPEN | 4;
-const HELD_EXCLUSIVE: u32 = OPEN | 8;
+pub(super) const HELD_SHARED: u32 = OPEN | 4;
+pub(super) const HELD_EXCLUSIVE: u32 = OPEN | 8;
 /// The program has promised that nobody else locks it, so nobody was asked.
 const UNCHECKED: u32 = 16;
 
 /// How many calls that need no look at anything may follow each other without one.
-const LOOK_EVERY: u32 = 32;
+pub(super) const LOOK_EVERY: u32 = 32;
 
 /// A target that was asked to say when all is done.
 struct Flush {
@@ -54,8 +54,6 @@ struct Flush {
 /// What epochs of a window a process has, beside the words.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
-    /// How many targets are locked by themselves.
-    locks: u32,
     /// The targets of MPI_Win_start.
     started: Vec<u32>,
     /// How many processes have access by MPI_Win_post.
@@ -104,7 +102,7 @@ fn open_access(mode: u32) -> &'static str {
 impl Target {
     /// Whether nothing that was asked by messages may be incomplete.
     #[inline(always)]
-    fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.asked.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
     }
 }
@@ -238,7 +236,7 @@ impl<F: Fabric> Process<F> {
     /// The target has failed, or exposes no memory where it was accessed.
     pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
         // What was stored before is seen before whatever is loaded behind this.
-        fence(Ordering::SeqCst);
+        window.order_stores();
         if window.targets[rank as usize].is_complete() {
             return Ok(());
         }
@@ -263,7 +261,7 @@ impl<F: Fabric> Process<F> {
 
     /// As [`Process::complete_target`], for all targets.
     fn complete_all(&self, window: &Window) -> Result<()> {
-        fence(Ordering::SeqCst);
+        window.order_stores();
         if !window.far.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -310,13 +308,10 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A look at everything, every now and then: programs wait in loops around calls that need none. Whether one thread more
-    /// or less counts does not matter.
+    /// A look at everything, every now and then.
     #[inline(always)]
     pub fn look_sometimes(&self, window: &Window) {
-        let calls = window.calls.load(Ordering::Relaxed).wrapping_add(1);
-        window.calls.store(calls, Ordering::Relaxed);
-        if calls.is_multiple_of(LOOK_EVERY) {
+        if window.is_look_due() {
             self.look_now_and_then();
         }
     }

@@ -5,6 +5,7 @@ use super::{
     check_assert, open_access, sync,
 };
 use crate::Process;
+use crate::window::control::Control;
 use crate::window::message::Message;
 use crate::window::{Target, Window, locked};
 use oxmpi_abi::constants as abi;
@@ -43,9 +44,7 @@ impl<F: Fabric> Process<F> {
         if let Some(control) = self.is_reached_by_words(window, rank, near) {
             let complete = self.complete_target(window, rank);
             if control.unlock(exclusive) {
-                for waiter in control.take_waiters() {
-                    self.ring(window, waiter);
-                }
+                self.wake_lockers(window, control);
             }
             if window.is_own(rank) {
                 self.grant_others(window);
@@ -56,6 +55,14 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
         let flush = self.ask_to_flush(window, rank, Some(exclusive))?;
         self.finish_flush(window, flush)
+    }
+
+    /// Wakes those who wait for a lock that is free now.
+    #[cold]
+    pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &Control) {
+        for waiter in control.take_waiters() {
+            self.ring(window, waiter);
+        }
     }
 
     /// Those who have asked for the lock of this process by messages may have it now.
@@ -83,7 +90,7 @@ impl<F: Fabric> Process<F> {
         }
         let target = window.target(rank)?;
         {
-            let mut epochs = locked(&window.epochs);
+            let _epochs = locked(&window.epochs);
             match window.access.load(Ordering::Relaxed) {
                 LOCKED if target.open.load(Ordering::Relaxed) != SHUT => {
                     return Err(sync(format!("rank {rank} is locked already by this process")));
@@ -91,7 +98,7 @@ impl<F: Fabric> Process<F> {
                 LOCKED => {}
                 _ => window.check_closed("MPI_Win_lock")?,
             }
-            epochs.locks += 1;
+            window.locks.fetch_add(1, Ordering::Relaxed);
             target.open.store(COMING, Ordering::Relaxed);
             window.set_access(LOCKED);
         }
@@ -113,10 +120,9 @@ impl<F: Fabric> Process<F> {
 
     /// A target is not locked any more.
     fn shut(&self, window: &Window, target: &Target) {
-        let mut epochs = locked(&window.epochs);
+        let _epochs = locked(&window.epochs);
         target.open.store(SHUT, Ordering::Relaxed);
-        epochs.locks -= 1;
-        if epochs.locks == 0 {
+        if window.locks.fetch_sub(1, Ordering::Relaxed) == 1 {
             window.set_access(CLOSED);
         }
     }
@@ -151,10 +157,10 @@ impl<F: Fabric> Process<F> {
     pub fn lock_all_window(&self, window: &Window, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock_all")?;
         {
-            let mut epochs = locked(&window.epochs);
+            let _epochs = locked(&window.epochs);
             window.check_closed("MPI_Win_lock_all")?;
             // The accesses wait until all locks are there.
-            epochs.locks = u32::from(assert & abi::MPI_MODE_NOCHECK == 0);
+            window.locks.store(u32::from(assert & abi::MPI_MODE_NOCHECK == 0), Ordering::Relaxed);
             window.set_access(STARTED);
         }
         if assert & abi::MPI_MODE_NOCHECK == 0 {
@@ -187,9 +193,9 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_RMA_SYNC if they are not locked; as [`Process::flush_window`].
     pub fn unlock_all_window(&self, window: &Window) -> Result<()> {
         let checked = {
-            let mut epochs = locked(&window.epochs);
+            let _epochs = locked(&window.epochs);
             match window.access.load(Ordering::Relaxed) {
-                LOCKED_ALL => std::mem::take(&mut epochs.locks) > 0,
+                LOCKED_ALL => window.locks.swap(0, Ordering::Relaxed) > 0,
                 mode => {
                     let text = format!("MPI_Win_unlock_all without MPI_Win_lock_all: {}", open_access(mode));
                     return Err(sync(text));
@@ -224,7 +230,7 @@ impl<F: Fabric> Process<F> {
             return self.complete_target(window, rank as u32);
         }
         // As there.
-        fence(Ordering::SeqCst);
+        window.order_stores();
         self.look_sometimes(window);
         Ok(())
     }
