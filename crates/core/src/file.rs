@@ -125,6 +125,11 @@ impl File {
         self.comm.group()
     }
 
+    /// The communicator of this file alone.
+    pub(crate) fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+
     /// The access mode (MPI_File_get_amode).
     pub fn amode(&self) -> i32 {
         self.mode.bits()

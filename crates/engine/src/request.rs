@@ -78,7 +78,7 @@ pub enum Fault {
         peer: u32,
     },
     /// The communicator was revoked.
-    #[error("the communicator was revoked")]
+    #[error("the communicator, window or file was revoked")]
     Revoked,
 }
 
