@@ -112,7 +112,6 @@ impl<F: Fabric> Process<F> {
                     atomic: AtomicBool::new(false),
                     split: Mutex::default(),
                     dirty: AtomicBool::new(false),
-                    faults: Mutex::default(),
                 }))
             }
             Err(error) => {
