@@ -22,6 +22,32 @@ static void groups(MPI_Group one, MPI_Group other)
     MPI_Group_free(&made);
 }
 
+/* Requests of both are refused before any of them is waited for. */
+static void requests(MPI_Comm one, MPI_Comm other)
+{
+    int numbers[2] = {-1, -1}, me, n, flag, index, indices[2];
+    MPI_Request both[2];
+    MPI_Comm_rank(one, &me);
+    MPI_Comm_size(one, &n);
+    CHECK_OK(MPI_Irecv(&numbers[0], 1, MPI_INT, (me + n - 1) % n, 5, one, &both[0]));
+    CHECK_OK(MPI_Irecv(&numbers[1], 1, MPI_INT, (me + n - 1) % n, 5, other, &both[1]));
+    CHECK_CLASS(MPI_Waitall(2, both, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Waitany(2, both, &index, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Waitsome(2, both, &index, indices, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Testall(2, both, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Testany(2, both, &index, &flag, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Testsome(2, both, &index, indices, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
+    CHECK_CLASS(MPI_Request_get_status_all(2, both, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
+    CHECK(both[0] != MPI_REQUEST_NULL && both[1] != MPI_REQUEST_NULL);
+    /* A message that is there already completes its receive at once. */
+    CHECK_OK(MPI_Barrier(one));
+    CHECK_OK(MPI_Send(&me, 1, MPI_INT, (me + 1) % n, 5, one));
+    CHECK_OK(MPI_Send(&me, 1, MPI_INT, (me + 1) % n, 5, other));
+    CHECK_OK(MPI_Wait(&both[0], MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
+    CHECK(numbers[0] == (me + n - 1) % n && numbers[1] == numbers[0]);
+}
+
 static void communicators(MPI_Comm one, MPI_Comm other)
 {
     MPI_Comm made = MPI_COMM_NULL;
@@ -68,6 +94,7 @@ int main(int argc, char **argv)
             check_where("%d and %d", i, j);
             groups(of[i], of[j]);
             communicators(comms[i], comms[j]);
+            requests(comms[i], comms[j]);
         }
     for (int i = 0; i < 2; i++) {
         MPI_Comm_free(&comms[i]);

@@ -11,7 +11,7 @@ use std::fmt::Write;
 classes! {
     MPIX_ERR_PROC_FAILED = 901, "a process that the operation needs has failed";
     MPIX_ERR_PROC_FAILED_PENDING = 902, "a process has failed that might have sent the message; the receive still waits";
-    MPIX_ERR_REVOKED = 903, "the communicator was revoked";
+    MPIX_ERR_REVOKED = 903, "the communicator, window or file was revoked";
 }
 
 /// The key of an attribute of communicators that a program may set without having made it: the name of the only collective
@@ -28,6 +28,9 @@ pub(crate) static FUNCTIONS: &[Extension] = &[
     Extension { name: "MPIX_Comm_ishrink", params: "MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request" },
     Extension { name: "MPIX_Comm_revoke", params: "MPI_Comm comm" },
     Extension { name: "MPIX_Comm_shrink", params: "MPI_Comm comm, MPI_Comm *newcomm" },
+    Extension { name: "MPIX_File_revoke", params: "MPI_File fh" },
+    Extension { name: "MPIX_Win_get_failed", params: "MPI_Win win, MPI_Group *failedgrp" },
+    Extension { name: "MPIX_Win_revoke", params: "MPI_Win win" },
 ];
 
 /// The text of `mpi-ext.h`.

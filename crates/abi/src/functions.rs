@@ -107,6 +107,9 @@ extensions! {
     MPIX_Comm_ishrink = 5
     MPIX_Comm_revoke = 6
     MPIX_Comm_shrink = 7
+    MPIX_File_revoke = 8
+    MPIX_Win_get_failed = 9
+    MPIX_Win_revoke = 10
 }
 
 impl fmt::Display for FuncId {

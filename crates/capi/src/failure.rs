@@ -4,12 +4,14 @@
 use crate::communicators::{enlist, give};
 use crate::duplicates::Place;
 use crate::errors::on_comm;
+use crate::files::on_file;
 use crate::groups;
 use crate::library::{null, put};
 use crate::objects::locked;
+use crate::windows::on_win;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::types::{Comm, Group as GroupHandle, Request};
+use oxmpi_abi::types::{Comm, File, Group as GroupHandle, Request, Win};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
@@ -96,6 +98,29 @@ mpix! {
                 Some(made) => give(library, newcomm, "newcomm", made),
                 None => Err(MpiError::new(abi::MPI_ERR_INTERN, "no communicator was made")),
             }
+        })
+    }
+
+    /// Nobody waits in collective calls on the file any more. Not collective. Test: tests/c/jobs/ulfm_objects.h.
+    fn MPIX_File_revoke(fh: File) -> c_int {
+        on_file(FuncId::MPIX_File_revoke, fh, |library, file| {
+            library.process.revoke_file(file);
+            Ok(())
+        })
+    }
+
+    /// The processes of the window that are known to have failed. Local. Test: tests/c/jobs/ulfm_windows.c.
+    fn MPIX_Win_get_failed(win: Win, failedgrp: *mut GroupHandle) -> c_int {
+        on_win(FuncId::MPIX_Win_get_failed, win, |library, window| {
+            groups::give(library, failedgrp, "failedgrp", library.process.failed_of_window(window)?)
+        })
+    }
+
+    /// Nobody waits in the window any more. Not collective. Test: tests/c/jobs/ulfm_windows.c.
+    fn MPIX_Win_revoke(win: Win) -> c_int {
+        on_win(FuncId::MPIX_Win_revoke, win, |library, window| {
+            library.process.revoke_window(window);
+            Ok(())
         })
     }
 

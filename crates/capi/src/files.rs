@@ -51,7 +51,7 @@ pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<Ha
 }
 
 /// Runs a call on a file.
-fn on_file(
+pub(crate) fn on_file(
     function: FuncId,
     handle: FileHandle,
     call: impl FnOnce(&'static Running, &Arc<File>) -> Result<()>,

@@ -6,11 +6,11 @@
 
 use crate::errors::on_comm;
 use crate::library::{Running, null, put, running};
+use crate::requests;
 use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
-use oxmpi_core::completion::error_of;
 use oxmpi_core::p2p::{Incoming, Outgoing};
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::PlainBuf;
@@ -225,7 +225,7 @@ fn recv_fully(
 pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()> {
     // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
     unsafe { put_status(status, &completion) };
-    error_of(&completion).map_or(Ok(()), Err)
+    requests::error_of(&completion).map_or(Ok(()), Err)
 }
 
 #[inline(always)]

@@ -6,12 +6,11 @@
 
 use crate::grequests;
 use crate::library::{null, put};
-use crate::requests::{handles, on_requests, status_at};
+use crate::requests::{self, handles, on_requests, status_at};
 use crate::statuses::{put_empty, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
-use oxmpi_core::completion::error_of;
 use oxmpi_engine::Completion;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
@@ -41,7 +40,7 @@ unsafe fn tell_of_many(request: Request, status: *mut Status, done: &Completion)
         let told = tell(request, status, done);
         if !status.is_null() {
             let error = told.as_ref().err().map(MpiError::class);
-            let error = error.or_else(|| error_of(done).map(|error| error.class()));
+            let error = error.or_else(|| requests::error_of(done).map(|error| error.class()));
             (*status).error = error.unwrap_or(abi::MPI_SUCCESS);
         }
         told

@@ -12,7 +12,7 @@ use crate::statuses::{put_empty, put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Request, Status};
-use oxmpi_core::completion::{Indexed, error_of};
+use oxmpi_core::completion::Indexed;
 use oxmpi_engine::{Completion, Received, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
@@ -31,6 +31,12 @@ pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<V
 /// The `at`th place of an array of statuses; null for MPI_STATUSES_IGNORE.
 pub(crate) fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
+}
+
+/// The error of an operation that is complete, if it failed, with all that is known of it.
+pub(crate) fn error_of(done: &Completion) -> Option<MpiError> {
+    done.fault?;
+    library().ok()?.process.error_of(done)
 }
 
 /// Tells of one complete request of an array: its handle is gone, unless it is persistent, its status written. Returns

@@ -6,7 +6,7 @@
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Completion, Received, RequestId};
+use oxmpi_engine::{Completion, Fault, Received, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
@@ -115,7 +115,27 @@ fn check_all<F: Fabric>(process: &Process<F>, domain: &mut Domain<F>, requests: 
     if !process.checks {
         return Ok(());
     }
-    requests.iter().try_for_each(|request| peek(domain, *request).map(drop))
+    requests.iter().try_for_each(|request| peek(domain, *request).map(drop))?;
+    check_origins(domain, requests.iter().copied())
+}
+
+/// Requests of different sessions, or of a session and the World Model, must not be mixed in a call (MPI-5.0, "The Sessions
+/// Model").
+fn check_origins<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64>) -> Result<()> {
+    if !domain.has_sessions {
+        return Ok(());
+    }
+    let mut first = None;
+    for (at, request) in requests.enumerate() {
+        let context = domain.lane.context_of(RequestId::from_raw(request));
+        let Some(origin) = context.and_then(|context| domain.origin_of(context)) else { continue };
+        first.get_or_insert(origin).check_same(
+            origin,
+            abi::MPI_ERR_REQUEST,
+            &format_args!("request {at} of the array").to_string(),
+        )?;
+    }
+    Ok(())
 }
 
 impl<F: Fabric> Process<F> {
@@ -125,7 +145,16 @@ impl<F: Fabric> Process<F> {
     /// The error of the operation.
     pub fn wait(&self, request: RequestId) -> Result<Completion> {
         let completion = self.wait_raw(request.raw())?;
-        outcome(self.given_up(request, completion))
+        let completion = self.given_up(request, completion);
+        self.error_of(&completion).map_or(Ok(completion), Err)
+    }
+
+    /// As [`error_of`], with what is known of it beside the request.
+    pub fn error_of(&self, completion: &Completion) -> Option<MpiError> {
+        let error = error_of(completion)?;
+        let Some(Fault::File { class, note }) = completion.fault else { return Some(error) };
+        let known = self.errhandler_of(completion).and_then(|cell| cell.noted(note));
+        Some(known.map_or(error, |text| MpiError::new(class, text)))
     }
 
     /// What a request says that went well; it is then gone. `None`: it is not like that, and nothing happened; ask with
@@ -219,7 +248,8 @@ impl<F: Fabric> Process<F> {
             return Ok(());
         }
         let mut domain = self.domain.lock();
-        requests.into_iter().try_for_each(|request| peek(&mut domain, request).map(drop))
+        let requests: Vec<u64> = requests.into_iter().collect();
+        check_all(self, &mut domain, &requests)
     }
 
     /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
@@ -240,6 +270,9 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn test_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
+            if self.checks {
+                check_origins(domain, requests.iter().copied())?;
+            }
             for &request in requests {
                 if peek(domain, request)?.is_none() {
                     return Ok(false);

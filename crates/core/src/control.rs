@@ -20,7 +20,7 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::{CELL_BYTES, ControlSection};
 use oxmpi_plan::{Call, Collective};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a small collective is worth, in short messages, when it is counted how long nobody has looked at everything.
 const SMALL_COLLECTIVE: i32 = 16;
@@ -37,6 +37,8 @@ pub(crate) struct Control {
     generation: AtomicU64,
     /// The one before its first.
     first: u64,
+    /// This rank has given up an operation: it must not be counted again, or the others took it for the one that is missing.
+    is_broken: AtomicBool,
 }
 
 impl Control {
@@ -47,6 +49,7 @@ impl Control {
             section: OnceLock::new(),
             generation: AtomicU64::new(generation),
             first: generation,
+            is_broken: AtomicBool::new(false),
         }
     }
 
@@ -149,6 +152,9 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
+        if control.is_broken.load(Ordering::Relaxed) {
+            check_alive(&self.domain.lock().lane, &comm.team).map_err(of_fault)?;
+        }
         let generation = control.generation.fetch_add(1, Ordering::Relaxed) + 1;
         self.tool.calls.count_small(small.made.collective(), self.is_threaded());
         let mut packed = [0u8; CELL_BYTES];
@@ -183,7 +189,10 @@ impl<F: Fabric> Process<F> {
                 },
                 || _ = section.want(generation),
             )
-            .map_err(of_fault)?;
+            .map_err(|fault| {
+                control.is_broken.store(true, Ordering::Relaxed);
+                of_fault(fault)
+            })?;
         }
         if small.len > 0 {
             let read = |to: BytesMut<'_>| match small.made {

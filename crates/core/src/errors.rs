@@ -17,7 +17,7 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
         Fault::Closed => abi::MPI_ERR_COMM,
         Fault::NoMemory => abi::MPI_ERR_NO_MEM,
         Fault::Operation => abi::MPI_ERR_OP,
-        Fault::File(fault) => fault.class,
+        Fault::File { class, .. } => class,
         Fault::Outside => abi::MPI_ERR_RMA_RANGE,
     };
     MpiError::new(class, fault.to_string())

@@ -17,10 +17,11 @@ mod notice;
 mod ranks;
 
 use crate::comm::Communicator;
+use crate::file::File;
 use crate::process::{Domain, Process};
 use agreement::{Agreements, Contribution, Outbox};
 use notice::Text;
-use oxmpi_abi::extensions::MPIX_ERR_REVOKED;
+use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED};
 use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -96,6 +97,10 @@ impl<F: Fabric> Domain<F> {
             self.notice(notice);
         }
         self.doom_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
+        for window in &mut self.windows {
+            window.attend(&mut self.lane);
+        }
+        self.serving |= !self.windows.is_empty();
     }
 
     fn notice(&mut self, notice: Notice) {
@@ -279,6 +284,12 @@ impl<F: Fabric> Process<F> {
         self.look(|_| ());
     }
 
+    /// As [`Process::revoke`], of a file: its collective calls wait for nobody any more; only closing it is left
+    /// (MPIX_File_revoke).
+    pub fn revoke_file(&self, file: &File) {
+        self.revoke(file.communicator());
+    }
+
     /// The processes of a communicator that are known to have failed, of both groups of an intercommunicator, in the order in
     /// which that was heard (MPIX_Comm_get_failed).
     pub fn failed(&self, comm: &Communicator) -> Vec<u32> {
@@ -396,6 +407,11 @@ impl<F: Fabric> Process<F> {
         domain.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
         request
     }
+}
+
+/// Whether an error says that the others cannot be met any more.
+pub(crate) fn is_failure(error: &MpiError) -> bool {
+    [MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED].contains(&error.class())
 }
 
 /// Whether a collective of a team can come to its end.

@@ -36,7 +36,7 @@ use crate::comm::Communicator;
 use crate::handler::HandlerCell;
 use collective::Place;
 use oxmpi_abi::constants as abi;
-use oxmpi_engine::{Fault, FileFault};
+use oxmpi_engine::Fault;
 use oxmpi_io::failure::Failure;
 use oxmpi_io::hints::Hints;
 use oxmpi_io::mode::Mode;
@@ -69,8 +69,6 @@ pub struct File {
     split: Mutex<Option<Split>>,
     /// Whether this process has written since the last sync.
     dirty: AtomicBool,
-    /// Errors that were told by requests.
-    faults: Mutex<Vec<&'static FileFault>>,
 }
 
 /// A view with what it was made of.
@@ -125,6 +123,11 @@ impl File {
         self.comm.group()
     }
 
+    /// The communicator of this file alone.
+    pub(crate) fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+
     /// The access mode (MPI_File_get_amode).
     pub fn amode(&self) -> i32 {
         self.mode.bits()
@@ -170,19 +173,9 @@ impl File {
         MpiError::new(class, format!("file \"{}\": {why}", self.name))
     }
 
-    /// The fault of a request that failed with this error. It stays, so equal ones are one.
+    /// The fault of a request that failed with this error, which is noted.
     fn fault(&self, error: &MpiError) -> Fault {
-        let mut faults = locked(&self.faults);
-        let known = faults.iter().find(|f| f.class == error.class() && f.text == error.detail());
-        Fault::File(match known {
-            Some(fault) => fault,
-            None => {
-                let made = FileFault { class: error.class(), text: error.detail().to_owned() };
-                let made: &'static FileFault = Box::leak(Box::new(made));
-                faults.push(made);
-                made
-            }
-        })
+        Fault::File { class: error.class(), note: self.comm.errhandler_cell().note(error.detail()) }
     }
 
     fn rules(&self, direction: Direction) -> Rules {

@@ -5,6 +5,7 @@
 
 use oxmpi_abi::constants as abi;
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,12 +37,25 @@ pub struct HandlerCell {
     current: Mutex<ErrorHandler>,
     /// The handle of the object, MPI_COMM_NULL if it has none.
     object: AtomicUsize,
+    notes: Mutex<Notes>,
 }
+
+/// What is known of the last failed operations of an object whose requests have no place for it.
+#[derive(Debug)]
+struct Notes {
+    texts: VecDeque<String>,
+    /// The number of the first of them.
+    first: u32,
+}
+
+/// So many are kept; of older ones only the class is told.
+const NOTES: usize = 64;
 
 impl HandlerCell {
     /// A place for the handler of an object that has no handle yet.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
-        HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL) }
+        let notes = Mutex::new(Notes { texts: VecDeque::new(), first: 0 });
+        HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL), notes }
     }
 
     /// The handler.
@@ -63,8 +77,46 @@ impl HandlerCell {
         self.object.load(Ordering::Relaxed)
     }
 
+    /// Notes what is known of a failed operation. Returns the number by which it can be asked for; equal texts that follow each
+    /// other have one.
+    pub fn note(&self, text: &str) -> u32 {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.texts.back().is_none_or(|last| last != text) {
+            if notes.texts.len() == NOTES {
+                notes.texts.pop_front();
+                notes.first = notes.first.wrapping_add(1);
+            }
+            notes.texts.push_back(text.to_owned());
+        }
+        notes.first.wrapping_add(notes.texts.len() as u32 - 1)
+    }
+
+    /// What was noted under a number, if it is kept still.
+    pub fn noted(&self, number: u32) -> Option<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.texts.get(number.wrapping_sub(notes.first) as usize).cloned()
+    }
+
     /// Says which handle the object has.
     pub fn set_object(&self, handle: usize) {
         self.object.store(handle, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_notes_are_kept() {
+        let cell = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN));
+        let first = cell.note("first");
+        assert_eq!((cell.note("first"), cell.noted(first).as_deref()), (first, Some("first")));
+        let numbers: Vec<u32> = (0..NOTES).map(|n| cell.note(&n.to_string())).collect();
+        assert_eq!(cell.noted(first), None);
+        for (n, number) in numbers.into_iter().enumerate() {
+            assert_eq!(cell.noted(number), Some(n.to_string()));
+        }
+        assert_eq!(cell.noted(first + 2 * NOTES as u32), None);
     }
 }

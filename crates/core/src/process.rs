@@ -97,7 +97,9 @@ pub(crate) struct Domain<F> {
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
     /// freed: a request that failed may be asked for later.
-    handlers: Vec<Option<Arc<HandlerCell>>>,
+    handlers: Vec<Option<(Arc<HandlerCell>, Origin)>>,
+    /// Whether one of them is of a session.
+    pub(crate) has_sessions: bool,
     /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
     /// What follows from processes that fail.
@@ -290,8 +292,14 @@ impl<F: Fabric> Domain<F> {
             if self.handlers.len() <= context {
                 self.handlers.resize(context + 1, None);
             }
-            self.handlers[context] = Some(comm.errhandler_cell().clone());
+            self.handlers[context] = Some((comm.errhandler_cell().clone(), comm.origin()));
         }
+        self.has_sessions |= !comm.origin().is_world();
+    }
+
+    /// Where the communicator of a context comes from.
+    pub(crate) fn origin_of(&self, context: u32) -> Option<Origin> {
+        self.handlers.get(context as usize)?.as_ref().map(|(_, origin)| *origin)
     }
 
     fn callback_done(&mut self, request: RequestId) {
@@ -394,6 +402,7 @@ impl<F: Fabric> Process<F> {
             partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
+            has_sessions: false,
             attached: AttachedBuffers::default(),
             failures: Failures::default(),
             calls: calls.clone(),
@@ -619,7 +628,9 @@ impl<F: Fabric> Process<F> {
 
     /// The place of the error handler that counts for a failed operation: that of its communicator.
     pub fn errhandler_of(&self, failed: &Completion) -> Option<Arc<HandlerCell>> {
-        self.domain.lock().handlers.get(failed.context as usize)?.clone()
+        let domain = self.domain.lock();
+        let (cell, _) = domain.handlers.get(failed.context as usize)?.as_ref()?;
+        Some(cell.clone())
     }
 
     /// Waits until `question` has an answer, letting things go on meanwhile.

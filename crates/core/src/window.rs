@@ -19,6 +19,7 @@ mod access;
 mod control;
 mod create;
 mod epoch;
+mod failure;
 mod message;
 mod now;
 mod service;
@@ -55,7 +56,7 @@ pub struct Window {
     exposure: Arc<Exposure>,
     /// The memory of all ranks of a shared window, at the one that has allocated it.
     whole: Option<Exposed>,
-    targets: Box<[Target]>,
+    targets: Arc<[Target]>,
     /// Which accesses the present epoch allows: one of the constants of `epoch`.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
@@ -65,8 +66,8 @@ pub struct Window {
     /// Whether memory that is mapped here was stored to since a fence. Set *after* the stores: who sees it clear knows that
     /// they have left this processor.
     stored: AtomicBool,
-    /// Whether anything was ever asked for by messages.
-    far: AtomicBool,
+    /// Whether anything was ever asked for by messages, or a target is gone.
+    far: Arc<AtomicBool>,
     /// Calls of the fast ways, of which some must look at everything.
     calls: AtomicU32,
     /// What the program has attached to it.
@@ -111,10 +112,14 @@ struct Target {
     open: AtomicU32,
     /// How many of its exposure epochs have been taken.
     posts_taken: AtomicU64,
-    /// How much was asked of it by messages, and how much of that is known to be complete.
+    /// How much was asked of it by messages, and how much of that is known to be complete. What was asked has [`GONE`] if it
+    /// has failed, or the window was revoked: nothing is complete there any more.
     asked: AtomicU64,
     complete: AtomicU64,
 }
+
+/// See [`Target`].
+const GONE: u64 = 1 << 63;
 
 /// How to get to a target.
 #[derive(Debug, Default)]

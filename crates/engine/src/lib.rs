@@ -34,7 +34,5 @@ pub use counts::{Counts, QueueCounts};
 pub use lane::{Lane, Notice, Now, Posted, Rest};
 pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
 pub use notes::Note;
-pub use request::{
-    Completion, Fault, FileFault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch,
-};
+pub use request::{Completion, Fault, Mode, NO_CONTEXT, Received, RequestId, Source, Started, TagMatch};
 pub use team::{RankMap, Team};

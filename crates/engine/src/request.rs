@@ -58,9 +58,14 @@ pub enum Fault {
     /// The operation of a reduction cannot work on the buffers given.
     #[error("the reduction operation does not fit the layout of the buffers")]
     Operation,
-    /// An operation on a file.
-    #[error("{}", .0.text)]
-    File(&'static FileFault),
+    /// An operation on a file, of which the engine itself knows nothing.
+    #[error("the operation on the file has failed")]
+    File {
+        /// The error class of MPI.
+        class: i32,
+        /// The number of what more is known, with the file.
+        note: u32,
+    },
     /// A window's process refused an access to its memory.
     #[error("the target exposes no memory at the place of the access")]
     Outside,
@@ -78,18 +83,8 @@ pub enum Fault {
         peer: u32,
     },
     /// The communicator was revoked.
-    #[error("the communicator was revoked")]
+    #[error("the communicator, window or file was revoked")]
     Revoked,
-}
-
-/// What is known of a failed operation on a file, of which the engine itself knows nothing. It stays for ever, so that faults
-/// are plain values: whoever makes one keeps it for the next of its kind.
-#[derive(PartialEq, Eq, Debug)]
-pub struct FileFault {
-    /// The error class of MPI.
-    pub class: i32,
-    /// What happened, with the name of the file.
-    pub text: String,
 }
 
 /// What a complete operation has to say.

@@ -180,6 +180,8 @@ pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
 /// Allocated memory, freed when dropped.
 struct Block {
     start: NonNull<u8>,
+    /// What the allocator gave, and how it was asked.
+    given: NonNull<u8>,
     layout: alloc::Layout,
 }
 
@@ -192,7 +194,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
             // SAFETY: the memory came from the global allocator with this layout, and only this value frees it.
-            unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) }
+            unsafe { alloc::dealloc(self.given.as_ptr(), self.layout) }
         }
     }
 }
@@ -225,7 +227,7 @@ impl<T: Element> Owned<T> {
         // SAFETY: the vector has allocated just this, so it is a valid layout.
         let layout =
             unsafe { alloc::Layout::from_size_align_unchecked(capacity * size_of::<T>(), align_of::<T>()) };
-        let block = Block { start: start.cast(), layout };
+        let block = Block { start: start.cast(), given: start.cast(), layout };
         Owned { start, len, capacity, lease: Arc::new(Lease { _what: Kept::Block { _block: block } }) }
     }
 
@@ -330,12 +332,17 @@ impl Scratch {
 impl Block {
     fn zeroed(bytes: usize) -> Result<Block, ScratchError> {
         let no_memory = ScratchError::NoMemory { bytes };
-        let layout = alloc::Layout::from_size_align(bytes, SCRATCH_ALIGN).map_err(|_| no_memory)?;
+        let room = if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
+        // For a small alignment the allocator takes zeroed pages from the system; for a greater one it writes to all of them.
+        let layout = alloc::Layout::from_size_align(room, 8).map_err(|_| no_memory)?;
         if bytes == 0 {
-            return Ok(Block { start: NonNull::dangling(), layout });
+            let nowhere = NonNull::dangling();
+            return Ok(Block { start: nowhere, given: nowhere, layout });
         }
         // SAFETY: the size is not zero.
-        let start = unsafe { alloc::alloc_zeroed(layout) };
-        Ok(Block { start: NonNull::new(start).ok_or(no_memory)?, layout })
+        let given = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or(no_memory)?;
+        // SAFETY: less than SCRATCH_ALIGN bytes are left out, which were asked for in addition.
+        let start = unsafe { given.add(given.align_offset(SCRATCH_ALIGN)) };
+        Ok(Block { start, given, layout })
     }
 }

@@ -31,9 +31,9 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Memory of this process alone.
+/// Memory of this process alone, as the allocator gave it.
 struct Private {
-    at: NonNull<u8>,
+    given: NonNull<u8>,
     layout: Layout,
 }
 
@@ -45,7 +45,7 @@ unsafe impl Sync for Private {}
 impl Drop for Private {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout by `Memory::zeroed`, and freed here alone, when no `Memory` is left.
-        unsafe { dealloc(self.at.as_ptr(), self.layout) };
+        unsafe { dealloc(self.given.as_ptr(), self.layout) };
     }
 }
 
@@ -75,10 +75,14 @@ impl Memory {
         if !align.is_power_of_two() {
             return None;
         }
-        let layout = Layout::from_size_align(len.max(1), align.max(64)).ok()?;
+        let align = align.max(64);
+        // For a small alignment the allocator takes zeroed pages from the system; for a greater one it writes to all of them.
+        let layout = Layout::from_size_align(len.checked_add(align)?, 8).ok()?;
         // SAFETY: the size is not zero.
-        let at = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Memory { at, len, keep: Arc::new(Private { at, layout }) })
+        let given = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        // SAFETY: less than `align` bytes are left out, which were asked for in addition.
+        let at = unsafe { given.add(given.align_offset(align)) };
+        Some(Memory { at, len, keep: Arc::new(Private { given, layout }) })
     }
 
     /// `len` bytes of the heap at a multiple of `align`, given back when nobody has them any more. What is in them is

@@ -1,4 +1,6 @@
-/* Ranks kill themselves wherever they are, and the others go on: ulfm_kill SEED.
+/* Ranks kill themselves wherever they are, and the others go on: ulfm_kill SEED [objects].
+ *
+ * The work is messages and collectives, or windows and files ("objects", ulfm_objects.h).
  *
  * Work is a number of rounds. In each the ranks of the current communicator do something that the seed says; some kill
  * themselves in the middle of it. After each round all who live agree on whether it was good for all, and if not, they
@@ -107,6 +109,8 @@ static int funnel(MPI_Comm comm, int rank, int size)
     return bad;
 }
 
+#include "ulfm_objects.h"
+
 static int work(MPI_Comm comm, uint64_t dice)
 {
     int rank, size, bad = 0;
@@ -211,6 +215,7 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     uint64_t seed = (uint64_t)atoll(argv[1]);
+    int objects = argc > 2 && !strcmp(argv[2], "objects");
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -226,9 +231,9 @@ int main(int argc, char **argv)
             /* Or at any instruction whatever, some time soon. */
             struct itimerval soon = {{0, 0}, {0, 1 + (long)(mix(own + 1) % 3000)}};
             if (own >> 32 & 1) setitimer(ITIMER_REAL, &soon, NULL);
-            else steps_left = (long)(mix(own) % (uint64_t)most[dice % KINDS]);
+            else steps_left = (long)(mix(own) % (uint64_t)(objects ? 60 : most[dice % KINDS]));
         }
-        int good = !work(comm, dice);
+        int good = !(objects ? work_with_objects(comm, dice) : work(comm, dice));
         step();
         if (!good) MPIX_Comm_revoke(comm);
         int flag = good;

@@ -33,6 +33,11 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
     CHECK(class_of(MPI_Send(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Ssend(&number, 1, MPI_INT, 1, 5, comm)) == MPIX_ERR_PROC_FAILED);
     CHECK(class_of(MPI_Barrier(comm)) == MPIX_ERR_PROC_FAILED);
+    /* However often the living ask: nobody stands for it. */
+    for (int i = 0; i < 2 * size; i++) {
+        CHECK(class_of(MPI_Barrier(comm)) == MPIX_ERR_PROC_FAILED);
+        CHECK(class_of(MPI_Allreduce(&number, &flag, 1, MPI_INT, MPI_SUM, comm)) == MPIX_ERR_PROC_FAILED);
+    }
 
     /* A receive from anybody is told of it, and goes on when it is acknowledged. */
     if (rank == 0) {

@@ -13,6 +13,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Comm, Info, Win};
 use oxmpi_core::Communicator;
 use oxmpi_core::window::{Flavor, NewWindow};
+use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::exposed::Exposed;
 use oxmpi_mem::table::Handle;
@@ -109,17 +110,23 @@ fn free(win: *mut Win) -> c_int {
         Ok(handle) => handle,
         Err(error) => return outcome(FuncId::MPI_Win_free, None, Err(error)),
     };
+    // The handler that counts for an error of freeing all the same is found by the window's context: the handle is gone.
+    let mut on = On::Win(handle);
     let result = library().and_then(|library| {
         let window = Arc::clone(&*library.window(handle)?);
         library.process.agree_to_free_window(&window)?;
         let deleted = delete_attributes(handle, &window.attributes);
-        library.process.free_window(&window, deleted)?;
+        let done = library.process.free_window(&window, deleted)?;
         let freed = library.windows.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, bad.to_string()))?;
         // SAFETY: as above.
-        unsafe { put(win, abi::MPI_WIN_NULL, "win") }
+        unsafe { put(win, abi::MPI_WIN_NULL, "win") }?;
+        done.inspect_err(|error| {
+            let failed = Completion { context: window.context(), ..Completion::EMPTY };
+            on = On::Failed(failed, error.class());
+        })
     });
-    outcome(FuncId::MPI_Win_free, Some(On::Win(handle)), result)
+    outcome(FuncId::MPI_Win_free, Some(on), result)
 }
 
 mpi! {

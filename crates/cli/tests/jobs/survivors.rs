@@ -14,10 +14,14 @@ fn notes(outcome: &Outcome) -> usize {
 }
 
 fn survive(programs: &Programs, ranks: u32, options: &[&str], seeds: std::ops::Range<u32>) {
+    survive_at(programs, ranks, options, "messages", seeds);
+}
+
+fn survive_at(programs: &Programs, ranks: u32, options: &[&str], work: &str, seeds: std::ops::Range<u32>) {
     let options = [&["--with-ft", "ulfm"], options].concat();
     let mut deaths = 0;
     for seed in seeds {
-        let outcome = programs.run(ranks, &options, "ulfm_kill", &[&seed.to_string()]);
+        let outcome = programs.run(ranks, &options, "ulfm_kill", &[&seed.to_string(), work]);
         let count = notes(&outcome);
         let left = format!("{} of {ranks} are left\n", ranks as usize - count);
         assert_eq!((outcome.code, &*outcome.out), (0, &*left), "seed {seed}, {options:?}: {outcome:?}");
@@ -72,6 +76,31 @@ fn survivors_are_told_as_the_functions_say() {
                 assert_eq!(notes(&outcome), deaths, "{ranks} {way} {how}: {outcome:?}");
                 assert_eq!(outcome.out, "went on\n".repeat(lines), "{ranks} {way} {how}: {outcome:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn survivors_of_windows_and_files_go_on() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    for way in ["shm", "tcp"] {
+        survive_at(&p, 4, &["--mca", "rpi", way], "objects", 1..13);
+        survive_at(&p, 7, &["--mca", "rpi", way], "objects", 1..7);
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_dead_in_windows_files_and_meetings() {
+    let p = compile(&["jobs/ulfm_windows"]);
+    let windows = ["fence", "target", "exclusive", "shared", "epochs", "revoked"];
+    let cases = windows.into_iter().flat_map(|how| [(how, "memory"), (how, "messages")]);
+    let others = ["create", "files", "meetings"].into_iter().map(|how| (how, ""));
+    for (how, by) in cases.chain(others) {
+        for (way, ranks) in [("shm", 3), ("shm", 5), ("tcp", 3), ("tcp", 5)] {
+            let options = ["--with-ft", "ulfm", "--mca", "rpi", way];
+            let outcome = p.run(ranks, &options, "ulfm_windows", &[how, by]);
+            assert_eq!((outcome.code, notes(&outcome)), (0, 1), "{ranks} {way} {how} {by}: {outcome:?}");
+            assert_eq!(outcome.out, "went on\n", "{ranks} {way} {how} {by}: {outcome:?}");
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::{News, nothing_known};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
+use crate::failure::check_alive;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
@@ -121,7 +122,7 @@ impl<F: Fabric> Process<F> {
                 self.hand_over(&other, &words)?;
                 other
             }
-            Going::Waits(ticket) => self.wait_for_other(tag, ticket, way, broker)?,
+            Going::Waits(ticket) => self.wait_for_other(comm, (tag, ticket), way, broker)?,
         };
         if let Some(rank) = other.processes.iter().find_map(|process| comm.team.map.rank(*process)) {
             let text = format!("rank {rank} is on both sides of the port");
@@ -155,17 +156,39 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    fn wait_for_other(&self, tag: u32, ticket: u32, way: Way, broker: &dyn Broker) -> Result<Card> {
+    fn wait_for_other(
+        &self,
+        comm: &Communicator,
+        (tag, ticket): (u32, u32),
+        way: Way,
+        broker: &dyn Broker,
+    ) -> Result<Card> {
         let context = self.meetings();
         let limit = way.patience.and_then(|patience| Instant::now().checked_add(patience));
         let head = Owned::new(vec![0u64; Card::HEAD]);
         let request = self.expect(context, tag, &head)?;
+        let mut is_given_up = false;
         let came = loop {
             let now = Instant::now();
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
-            let done = |domain: &mut Domain<F>| domain.lane.test(request).unwrap_or(Some(Completion::EMPTY));
-            if let Some(came) = self.wait_until(next, done) {
-                break came;
+            let done =
+                |domain: &mut Domain<F>| match domain.lane.test(request).unwrap_or(Some(Completion::EMPTY)) {
+                    Some(came) => Some(Ok(came)),
+                    None if is_given_up => None,
+                    None => check_alive(&domain.lane, &comm.team).err().map(Err),
+                };
+            match self.wait_until(next, done) {
+                Some(Ok(came)) => break came,
+                // Without all of them there is nobody to meet; but who is met already waits for an answer.
+                Some(Err(fault)) => {
+                    is_given_up = true;
+                    if broker.waits(ticket, true)? {
+                        self.domain.lock().lane.abandon(request);
+                        return Err(of_fault(fault));
+                    }
+                    continue;
+                }
+                None => {}
             }
             let is_late = limit.is_some_and(|limit| Instant::now() >= limit);
             let waits = broker.waits(ticket, is_late);

@@ -3,6 +3,7 @@
 use super::agree::{not_same, settle, verdict};
 use super::{File, Representation, Shown, error_of};
 use crate::comm::Communicator;
+use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
@@ -111,7 +112,6 @@ impl<F: Fabric> Process<F> {
                     atomic: AtomicBool::new(false),
                     split: Mutex::default(),
                     dirty: AtomicBool::new(false),
-                    faults: Mutex::default(),
                 }))
             }
             Err(error) => {
@@ -232,7 +232,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was closed all the same: the
-    /// system's, also of what was written before.
+    /// system's, also of what was written before, or that a rank has failed.
     ///
     /// # Errors
     /// MPI_ERR_OTHER if a split collective access has not ended; the file stays open.
@@ -244,7 +244,14 @@ impl<F: Fabric> Process<F> {
             true => file.store.sync().map_err(|failure| file.error("closing", failure)),
             false => Ok(()),
         };
-        let all = self.tell_all(&file.comm, [verdict(&may), verdict(&synced)])?;
+        let all = match self.tell_all(&file.comm, [verdict(&may), verdict(&synced)]) {
+            Ok(all) => all,
+            Err(error) if is_failure(&error) => {
+                may?;
+                return Ok(self.close_alone(file, error));
+            }
+            Err(error) => return Err(error),
+        };
         settle(&file.name, all.iter().map(|one| one[0]), may)?;
         let mut outcome = settle(&file.name, all.iter().map(|one| one[1]), synced);
         if file.mode.deletes() {
@@ -252,10 +259,23 @@ impl<F: Fabric> Process<F> {
                 0 => file.store.delete().map_err(|failure| file.error("deleting", failure)),
                 _ => Ok(()),
             };
-            outcome = outcome.and(self.one_decides(file, deleted));
+            match self.one_decides(file, deleted) {
+                Err(error) if is_failure(&error) => return Ok(self.close_alone(file, error)),
+                decided => outcome = outcome.and(decided),
+            }
         }
         self.close(&file.comm);
         Ok(outcome)
+    }
+
+    /// Closes a file without the others, of whom one has failed, as `error` says.
+    fn close_alone(&self, file: &File, error: MpiError) -> Result<()> {
+        if file.mode.deletes() {
+            // Another one may have been faster, and those that have it open keep what they have.
+            let _ = file.store.delete();
+        }
+        self.close(&file.comm);
+        Err(error)
     }
 }
 

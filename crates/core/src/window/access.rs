@@ -267,7 +267,7 @@ impl<F: Fabric> Process<F> {
                 }
             };
             let written = self.domain.lock().lane.fabric_mut().write(process, address + at as u64, piece);
-            written.map_err(outside)?;
+            written.map_err(|unreachable| self.unreached(process, unreachable))?;
             at += n;
         }
         Ok(())
@@ -289,7 +289,7 @@ impl<F: Fabric> Process<F> {
                 }
             };
             let read = self.domain.lock().lane.fabric_mut().read(process, address, piece);
-            read.map_err(outside)?;
+            read.map_err(|unreachable| self.unreached(process, unreachable))?;
             if whole.is_none() {
                 into.unpack(at, Bytes::from(&bounce[..]));
             }

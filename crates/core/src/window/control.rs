@@ -1,12 +1,13 @@
 //! What a process and its peers share of a window beside its memory: a few words, in memory that all of a node map.
 //!
 //! ```text
-//! word 0        the lock: how many hold it shared, whether one holds it exclusive, whether somebody waits
+//! word 0        the lock: how many hold it shared, or which rank holds it exclusive; whether somebody waits
 //! word 1        the element lock (oxmpi_mem::atomics)
 //! word 2        how many access epochs to this process have been completed
 //! words 3, 4    attached regions: how far the list goes; how many found no place in it
 //! from 8 on     a bit for each rank that waits for the lock
 //! then          for each rank how many exposure epochs it has opened to this process
+//! then          for each rank how many access epochs to this process it has completed, and whether it has the lock shared
 //! then          the regions of a dynamic window: address and length, 0 if there is none
 //! ```
 //!
@@ -19,6 +20,10 @@
 //!    for an exclusive one.
 //! 4. *Signals.* A count is raised (release), then the door of its owner rung; the owner loads it (acquire).
 //! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the length (release).
+//! 6. *The dead.* A rank writes the word with its completed epochs and its mark itself, or the owner for it if it shares no
+//!    memory; nobody else does. It counts its completed epoch there before it does in word 2. It sets its mark before it takes the
+//!    lock shared, and removes it after it has given the lock up: so whoever has died holding the lock can be told, and whoever
+//!    has died just before it had it is taken for one that had it.
 
 use oxmpi_os::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +43,10 @@ const UNLISTED: usize = 4;
 const WAITERS: usize = 8;
 
 const EXCLUSIVE: u64 = 1 << 62;
+/// In the lock, who holds it exclusive.
+const HOLDER: u64 = u32::MAX as u64;
+/// In the word of a rank: it has the lock shared.
+const SHARES: u64 = 1 << 63;
 const WAITING: u64 = 1 << 63;
 
 /// How many attached regions the list of a dynamic window has place for.
@@ -62,8 +71,12 @@ impl Control {
         WAITERS + (ranks as usize).div_ceil(64)
     }
 
-    const fn regions(ranks: u32) -> usize {
+    const fn ranks(ranks: u32) -> usize {
         Control::posts(ranks) + ranks as usize
+    }
+
+    const fn regions(ranks: u32) -> usize {
+        Control::ranks(ranks) + ranks as usize
     }
 
     /// The words in `memory`, which has room for them, and is zero at first.
@@ -82,48 +95,86 @@ impl Control {
         self.memory.word(ELEMENTS)
     }
 
-    /// Takes the lock for `rank` if it can be had; else notes that it waits (rule 1).
+    /// Takes the lock for `holder` if it can be had; else notes that `waiter` waits (rule 1).
     #[inline]
-    pub(crate) fn try_lock(&self, exclusive: bool, rank: u32) -> bool {
+    pub(crate) fn try_lock(&self, exclusive: bool, holder: u32, waiter: u32) -> bool {
         let lock = self.memory.word(LOCK);
         let mut now = lock.load(Ordering::Relaxed);
         loop {
             let held = if exclusive { now & !WAITING != 0 } else { now & EXCLUSIVE != 0 };
             let next = match (held, exclusive) {
-                (false, true) => now | EXCLUSIVE,
-                (false, false) => now + 1,
+                (false, true) => now | EXCLUSIVE | u64::from(holder),
+                (false, false) => {
+                    self.mark(holder, true);
+                    now + 1
+                }
                 (true, _) => {
-                    let waiters = self.memory.word(WAITERS + rank as usize / 64);
-                    waiters.fetch_or(1 << (rank % 64), Ordering::SeqCst);
+                    let waiters = self.memory.word(WAITERS + waiter as usize / 64);
+                    waiters.fetch_or(1 << (waiter % 64), Ordering::SeqCst);
                     now | WAITING
                 }
             };
             match lock.compare_exchange_weak(now, next, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => return !held,
+                Ok(_) => {
+                    if held && !exclusive {
+                        self.mark(holder, false);
+                    }
+                    return !held;
+                }
                 Err(other) => now = other,
             }
         }
     }
 
-    /// Takes the lock if nobody has it or waits for it. `false`: see [`Control::try_lock`]. The word is not loaded before: its
-    /// line comes once, to be written.
+    /// Takes the lock for `holder` if nobody has it or waits for it. `false`: see [`Control::try_lock`]. The word is not loaded
+    /// before: its line comes once, to be written.
     #[inline(always)]
-    pub(crate) fn lock_if_free(&self, exclusive: bool) -> bool {
-        let held = if exclusive { EXCLUSIVE } else { 1 };
-        self.memory.word(LOCK).compare_exchange(0, held, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
+        let lock = self.memory.word(LOCK);
+        let held = if exclusive { EXCLUSIVE | u64::from(holder) } else { 1 };
+        if !exclusive {
+            self.mark(holder, true);
+        }
+        let is_free = lock.compare_exchange(0, held, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if !is_free && !exclusive {
+            self.mark(holder, false);
+        }
+        is_free
     }
 
-    /// Gives up the lock. Whether somebody must be woken: see [`Control::take_waiters`].
+    /// Says that a rank has the lock shared, or has it no more (rule 6).
     #[inline]
-    pub(crate) fn unlock(&self, exclusive: bool) -> bool {
+    fn mark(&self, rank: u32, shares: bool) {
+        let word = self.of_rank(rank);
+        let completed = word.load(Ordering::Relaxed) & !SHARES;
+        word.store(if shares { completed | SHARES } else { completed }, Ordering::Release);
+    }
+
+    fn of_rank(&self, rank: u32) -> &AtomicU64 {
+        self.memory.word(Control::ranks(self.ranks) + rank as usize)
+    }
+
+    /// Gives up the lock that `holder` has. Whether somebody must be woken: see [`Control::take_waiters`].
+    #[inline]
+    pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
         if exclusive {
-            return lock.fetch_and(!(EXCLUSIVE | WAITING), Ordering::SeqCst) & WAITING != 0;
+            return lock.swap(0, Ordering::SeqCst) & WAITING != 0;
         }
         let before = lock.fetch_sub(1, Ordering::SeqCst);
+        self.mark(holder, false);
         before & !WAITING == 1
             && before & WAITING != 0
             && lock.compare_exchange(WAITING, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether a rank has the lock, or, if it has died meanwhile, may have had it (rule 6).
+    pub(crate) fn is_held_by(&self, rank: u32) -> bool {
+        let lock = self.memory.word(LOCK).load(Ordering::SeqCst);
+        match lock & EXCLUSIVE != 0 {
+            true => lock & HOLDER == u64::from(rank),
+            false => self.of_rank(rank).load(Ordering::SeqCst) & SHARES != 0,
+        }
     }
 
     /// The ranks that wait for the lock, to be woken (rule 2).
@@ -141,9 +192,16 @@ impl Control {
         ranks
     }
 
-    /// A rank has completed an access epoch to this process (rule 4).
-    pub(crate) fn complete(&self) {
+    /// `rank` has completed an access epoch to this process (rules 4 and 6).
+    pub(crate) fn complete(&self, rank: u32) {
+        let word = self.of_rank(rank);
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many access epochs to this process `rank` has completed.
+    pub(crate) fn completed_by(&self, rank: u32) -> u64 {
+        self.of_rank(rank).load(Ordering::Acquire) & !SHARES
     }
 
     /// How many access epochs to this process have been completed.
@@ -225,15 +283,34 @@ mod tests {
     #[test]
     fn a_lock_is_exclusive_or_shared() {
         let c = control(70);
-        assert!(c.try_lock(false, 1) && c.try_lock(false, 2));
-        assert!(!c.try_lock(true, 69) && c.try_lock(false, 3));
-        assert!(!c.unlock(false) && !c.unlock(false));
-        assert!(c.unlock(false), "the last one wakes");
+        let try_lock = |exclusive, rank| c.try_lock(exclusive, rank, rank);
+        assert!(try_lock(false, 1) && try_lock(false, 2));
+        assert!(!try_lock(true, 69) && try_lock(false, 3));
+        assert!(!c.unlock(false, 2) && !c.unlock(false, 1));
+        assert!(c.unlock(false, 3), "the last one wakes");
         assert_eq!(c.take_waiters(), [69]);
-        assert!(c.try_lock(true, 69) && !c.try_lock(false, 1) && !c.try_lock(true, 65));
-        assert!(c.unlock(true));
+        assert!(try_lock(true, 69) && !try_lock(false, 1) && !try_lock(true, 65));
+        assert!(c.unlock(true, 69));
         assert_eq!(c.take_waiters(), [1, 65]);
-        assert!(c.try_lock(true, 0) && !c.unlock(true), "nobody waits");
+        assert!(try_lock(true, 0) && !c.unlock(true, 0), "nobody waits");
+    }
+
+    /// Rule 6.
+    #[test]
+    fn who_has_the_lock_can_be_told() {
+        let c = control(5);
+        let holders = || (0..5).filter(|rank| c.is_held_by(*rank)).collect::<Vec<_>>();
+        assert_eq!(holders(), [0; 0]);
+        assert!(c.try_lock(true, 3, 2) && !c.try_lock(false, 1, 1) && !c.try_lock(true, 0, 0));
+        assert_eq!(holders(), [3]);
+        assert!(c.unlock(true, 3));
+        assert!(c.try_lock(false, 0, 0) && c.try_lock(false, 4, 2) && !c.try_lock(true, 1, 1));
+        assert_eq!(holders(), [0, 4]);
+        c.complete(4);
+        c.unlock(false, 0);
+        assert_eq!((holders(), c.completed_by(4), c.completed()), (vec![4], 1, 1));
+        c.unlock(false, 4);
+        assert_eq!((holders(), c.completed_by(4)), (vec![], 1));
     }
 
     #[test]
@@ -266,7 +343,7 @@ mod tests {
                 scope.spawn(move || {
                     for turn in 0..500 {
                         let exclusive = (turn + rank) % 2 == 0;
-                        while !c.try_lock(exclusive, rank) {
+                        while !c.try_lock(exclusive, rank, rank) {
                             std::thread::yield_now();
                         }
                         let weight = if exclusive { 1000 } else { 1 };
@@ -274,7 +351,7 @@ mod tests {
                         assert!(if exclusive { before == 0 } else { before < 1000 });
                         total.fetch_add(1, Ordering::Relaxed);
                         inside.fetch_sub(weight, Ordering::SeqCst);
-                        if c.unlock(exclusive) {
+                        if c.unlock(exclusive, rank) {
                             c.take_waiters();
                         }
                     }
@@ -282,6 +359,6 @@ mod tests {
             }
         });
         assert_eq!(total.into_inner(), 2000);
-        assert!(c.try_lock(true, 0));
+        assert!(c.try_lock(true, 0, 0));
     }
 }

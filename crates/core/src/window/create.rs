@@ -7,7 +7,9 @@ use super::epoch::Epochs;
 use super::{Exposure, Facts, Near, Service, Target, Window, locked};
 use crate::Process;
 use crate::comm::Communicator;
+use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::process::Domain;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::exposed::Exposed;
@@ -74,8 +76,10 @@ impl<F: Fabric> Process<F> {
         match self.make_window(&own, new) {
             Ok(parts) => {
                 let window = parts.finish(own);
-                let service = Service::new(window.comm.team.clone(), window.exposure.clone());
+                let mut service = window.service();
                 let mut domain = self.domain.lock();
+                // Some may have failed meanwhile.
+                service.attend(&mut domain.lane);
                 domain.windows.push(service);
                 // Others may have been faster, and have asked for something.
                 domain.serving = true;
@@ -83,6 +87,10 @@ impl<F: Fabric> Process<F> {
                 if window.flavor == Flavor::Shared { self.check_shared(window) } else { Ok(window) }
             }
             Err(error) => {
+                if is_failure(&error) {
+                    // Those that have made it must not wait in it for this process.
+                    self.revoke(&own);
+                }
                 self.close(&own);
                 Err(error)
             }
@@ -244,7 +252,7 @@ impl<F: Fabric> Process<F> {
         match self.agree_on_window(&window.comm, wrong, &[]) {
             Ok(_) => Ok(window),
             Err(error) => {
-                self.close_window(&window);
+                self.abandon_window(&window);
                 Err(error)
             }
         }
@@ -272,33 +280,48 @@ impl<F: Fabric> Process<F> {
         let whole = std::mem::replace(&mut window.exposure, Arc::new(kept));
         window.whole = Some(whole.memory.clone());
         let near = Near { memory: Some(memory), control: Some(control), ..Near::default() };
-        window.targets[rank].near = OnceLock::from(near);
         let context = window.comm.team.point_to_point;
         let mut domain = self.domain.lock();
-        if let Some(service) = domain.windows.iter_mut().find(|service| service.context() == context) {
-            *service = Service::new(window.comm.team.clone(), window.exposure.clone());
-        }
+        let Domain { lane, windows, .. } = &mut *domain;
+        // Nobody has asked for anything yet: all wait for each other before.
+        windows.retain(|service| service.context() != context);
+        Arc::get_mut(&mut window.targets)?[rank].near = OnceLock::from(near);
+        let mut service = window.service();
+        service.attend(lane);
+        windows.push(service);
         Some(())
     }
 
-    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all.
+    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all, unless
+    /// one has failed.
     ///
     /// # Errors
     /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch.
     pub fn agree_to_free_window(&self, window: &Window) -> Result<()> {
         let wrong = locked(&window.epochs).open_epoch(window);
-        self.agree_on_window(&window.comm, wrong, &[]).map(drop)
+        match self.agree_on_window(&window.comm, wrong, &[]) {
+            Err(error) if !is_failure(&error) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Frees a window (MPI_Win_free) whose attributes are deleted, or could not be. Collective; it waits for all.
     ///
     /// # Errors
-    /// At all ranks, if the attributes of one of them could not be deleted or it has an open epoch. The window then stays.
-    pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<()> {
+    /// At all ranks, if the attributes of one of them could not be deleted or it has an open epoch. The window then stays. The
+    /// inner result is an error with which it was freed all the same: a rank has failed, or the window was revoked, and so nobody
+    /// knows whether the others use it no more.
+    pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<Result<()>> {
         let wrong = deleted.err().or_else(|| locked(&window.epochs).open_epoch(window));
-        self.agree_on_window(&window.comm, wrong, &[])?;
-        self.close_window(window);
-        Ok(())
+        match self.agree_on_window(&window.comm, wrong, &[]) {
+            Ok(_) => self.close_window(window),
+            Err(error) if is_failure(&error) => {
+                self.abandon_window(window);
+                return Ok(Err(error));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Ok(()))
     }
 
     fn close_window(&self, window: &Window) {
@@ -308,6 +331,14 @@ impl<F: Fabric> Process<F> {
             domain.windows[at].is_idle().then(|| _ = domain.windows.swap_remove(at))
         });
         self.close(&window.comm);
+    }
+}
+
+impl Window {
+    /// Its part that talks.
+    fn service(&self) -> Service {
+        let shared = (self.targets.clone(), self.far.clone());
+        Service::new(self.comm.team.clone(), self.exposure.clone(), shared)
     }
 }
 
@@ -350,7 +381,7 @@ impl Parts {
             epochs: Mutex::new(Epochs::default()),
             locks: AtomicU32::new(0),
             stored: AtomicBool::new(false),
-            far: AtomicBool::new(false),
+            far: Arc::new(AtomicBool::new(false)),
             calls: AtomicU32::new(0),
             attributes: Attributes::default(),
             facts,

@@ -5,7 +5,7 @@ mod post_start;
 
 pub use locks::LockType;
 
-use super::{Near, Service, Target, Window, locked};
+use super::{GONE, Near, Service, Target, Window, locked};
 use crate::Process;
 use crate::errors::of_fault;
 use crate::process::Domain;
@@ -14,6 +14,7 @@ use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// What the access word of a window says: no access is allowed.
@@ -56,10 +57,12 @@ struct Flush {
 pub(super) struct Epochs {
     /// The targets of MPI_Win_start.
     started: Vec<u32>,
-    /// How many processes have access by MPI_Win_post.
-    posted: Option<u32>,
+    /// The ranks that have access by MPI_Win_post.
+    posted: Option<Vec<u32>>,
     /// How many access epochs to this process have been taken note of.
     completed: u64,
+    /// How many exposure epochs were opened to each rank.
+    opened: BTreeMap<u32, u64>,
 }
 
 fn sync(text: impl Into<Cow<'static, str>>) -> MpiError {
@@ -255,19 +258,23 @@ impl<F: Fabric> Process<F> {
     /// Waits until it says so.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
         let done = self.wait_for_service(window, |service, lane| service.flushed(lane, flush.id));
-        window.targets[flush.rank as usize].complete.fetch_max(flush.asked, Ordering::Relaxed);
+        window.targets[flush.rank as usize].complete.fetch_max(flush.asked & !GONE, Ordering::Relaxed);
         done
     }
 
-    /// As [`Process::complete_target`], for all targets.
-    fn complete_all(&self, window: &Window) -> Result<()> {
+    /// As [`Process::complete_target`], for all targets that count.
+    fn complete_all(&self, window: &Window, counts: impl Fn(&Target) -> bool) -> Result<()> {
         window.order_stores();
         if !window.far.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut flushes = Vec::new();
         let mut outcome = Ok(());
-        for rank in window.count().filter(|rank| !window.targets[*rank as usize].is_complete()) {
+        let open = |rank: &u32| {
+            let target = &window.targets[*rank as usize];
+            !target.is_complete() && counts(target)
+        };
+        for rank in window.count().filter(open) {
             match self.ask_to_flush(window, rank, None) {
                 Ok(flush) => flushes.push(flush),
                 Err(error) => outcome = Err(error),
@@ -300,7 +307,7 @@ impl<F: Fabric> Process<F> {
             mode => Err(sync(format!("MPI_Win_fence while {}", open_access(mode)))),
         };
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
-        let complete = self.complete_all(window);
+        let complete = self.complete_all(window, |_| true);
         let met = self.meet_own(&window.comm);
         right.and(complete).and(met)?;
         let ends = assert & abi::MPI_MODE_NOSUCCEED != 0;

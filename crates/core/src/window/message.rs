@@ -67,6 +67,10 @@ pub(super) enum Message {
     Complete,
     /// Answers `Lock`.
     Granted,
+    /// Answers `Lock` if nobody will have the lock any more: this process has died with it.
+    Denied {
+        process: u32,
+    },
     /// Answers `Get`, `Swap` or a fetching `Accumulate`.
     Answer {
         id: u64,
@@ -156,6 +160,10 @@ impl Message {
                 words.extend([*id, u64::from(*outside)]);
                 13
             }
+            Message::Denied { process } => {
+                words.push(u64::from(*process));
+                14
+            }
         };
         if let Some(place) = place_of {
             words.extend([place.at.cast_unsigned(), place.count as u64]);
@@ -227,6 +235,7 @@ impl Message {
             11 => Message::Answer { id: number(next())?, data: Data::of(next()?) },
             12 => Message::Refused { id: number(next())? },
             13 => Message::Done { id: number(next())?, outside: next()? != 0 },
+            14 => Message::Denied { process: u32::try_from(next()?).ok()? },
             _ => return None,
         };
         Some((message, at))
@@ -266,6 +275,7 @@ mod tests {
             (Message::Post, 0),
             (Message::Complete, 0),
             (Message::Granted, 0),
+            (Message::Denied { process: 7 }, 0),
             (Message::Answer { id: 5, data: Data::Here }, 12),
             (Message::Refused { id: 5 }, 0),
             (Message::Done { id: 5, outside: true }, 0),

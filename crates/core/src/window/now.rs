@@ -164,12 +164,15 @@ impl<F: Fabric> Process<F> {
     pub fn lock_now(&self, window: &Window, exclusive: bool, rank: i32) -> bool {
         let Some((target, control)) = window.locked_by_word(rank) else { return false };
         let mode = window.access.load(Ordering::Relaxed);
-        if !matches!(mode, CLOSED | FENCE | LOCKED) || target.open.load(Ordering::Relaxed) != SHUT {
+        if !matches!(mode, CLOSED | FENCE | LOCKED)
+            || target.open.load(Ordering::Relaxed) != SHUT
+            || target.is_gone()
+        {
             return false;
         }
         // While it is held no other thread is here.
         let Some(_only) = self.domain.home() else { return false };
-        if !control.lock_if_free(exclusive) {
+        if !control.lock_if_free(exclusive, window.rank()) {
             return false;
         }
         window.locks.store(window.locks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -197,7 +200,7 @@ impl<F: Fabric> Process<F> {
         } else {
             window.order_stores();
         }
-        let wakes = control.unlock(held == HELD_EXCLUSIVE);
+        let wakes = control.unlock(held == HELD_EXCLUSIVE, window.rank());
         target.open.store(SHUT, Ordering::Relaxed);
         let locks = window.locks.load(Ordering::Relaxed) - 1;
         window.locks.store(locks, Ordering::Relaxed);

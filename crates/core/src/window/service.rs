@@ -9,9 +9,10 @@
 
 mod ask;
 mod data;
+mod loss;
 
-use super::Exposure;
 use super::message::{Data, Message, Place};
+use super::{Exposure, Target};
 use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
@@ -20,6 +21,7 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Data of up to so many bytes travel behind the words of their message.
 const HERE_MOST: usize = 16 << 10;
@@ -43,8 +45,15 @@ pub(crate) struct Service {
     locks: VecDeque<(u32, bool)>,
     /// How many locks each rank has granted that nobody has asked for yet.
     granted: BTreeMap<u32, u32>,
+    /// Ranks that have not granted their lock, because a process has died with it.
+    denied: BTreeMap<u32, u32>,
     /// Ranks with operations that had a place outside of the memory here, to be told.
     outside: BTreeMap<u32, ()>,
+    /// What the window knows of its targets; whether it must ask here before it takes something for complete.
+    targets: Arc<[Target]>,
+    far: Arc<AtomicBool>,
+    /// How many of the lane's lost processes were seen to.
+    lost: usize,
 }
 
 /// Something that came and is not done.
@@ -56,6 +65,13 @@ enum Waiting {
     Put(RequestId),
     /// Operands that come.
     Operands(RequestId, Owned<u8>, Change),
+}
+
+impl Waiting {
+    fn request(&self) -> RequestId {
+        let (Waiting::Message(request, _) | Waiting::Put(request) | Waiting::Operands(request, ..)) = self;
+        *request
+    }
 }
 
 /// An accumulate, its operands apart.
@@ -126,10 +142,18 @@ fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
 }
 
 impl Service {
-    pub(super) fn new(team: Arc<Team>, exposure: Arc<Exposure>) -> Service {
+    pub(super) fn new(
+        team: Arc<Team>,
+        exposure: Arc<Exposure>,
+        (targets, far): (Arc<[Target]>, Arc<AtomicBool>),
+    ) -> Service {
         Service {
             team,
             exposure,
+            targets,
+            far,
+            lost: 0,
+            denied: BTreeMap::new(),
             queues: BTreeMap::new(),
             sends: Vec::new(),
             asked: BTreeMap::new(),
@@ -251,10 +275,14 @@ impl Service {
     }
 
     fn take_messages<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        // An error says that a rank is lost; who waits for it will see.
-        while let Ok(Some((message, found))) =
-            lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
-        {
+        loop {
+            let (message, found) = match lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
+            {
+                Ok(Some(taken)) => taken,
+                // What went down with its sender is in the way of what others have said.
+                Err(Fault::Lost { peer }) if self.discard(lane, peer) => continue,
+                _ => return,
+            };
             // A message for which there is no room is lost, and so is one too short for it to be anything.
             let room = zeros(usize::try_from(found.bytes).unwrap_or(usize::MAX));
             let room = Owned::new(room.unwrap_or_default());
@@ -268,13 +296,24 @@ impl Service {
         }
     }
 
+    /// Takes away a message that went down with its sender. `false`: there is none.
+    fn discard<F: Fabric>(&self, lane: &mut Lane<F>, peer: u32) -> bool {
+        let from = Source::Process(peer);
+        match lane.start_receive(self.context(), UserBuf::empty(), from, TagMatch::Is(MESSAGE)) {
+            Ok(Started::Complete(_)) => true,
+            Ok(Started::Pending(receive)) => {
+                lane.abandon(receive);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Does what has come from a rank, as far as it is here.
     fn serve<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
         let Some(mut queue) = self.queues.remove(&rank) else { return };
-        while let Some(mut waiting) = queue.pop_front() {
-            let (Waiting::Message(request, _) | Waiting::Put(request) | Waiting::Operands(request, ..)) =
-                &mut waiting;
-            match lane.test(*request) {
+        while let Some(waiting) = queue.pop_front() {
+            match lane.test(waiting.request()) {
                 Some(None) => {
                     queue.push_front(waiting);
                     break;
@@ -346,13 +385,14 @@ impl Service {
                 self.grant(lane);
             }
             Message::Unlock { exclusive, id } => {
-                self.unlock(lane, exclusive);
+                self.unlock(lane, exclusive, rank);
                 self.done(lane, rank, id);
             }
             Message::Flush { id } => self.done(lane, rank, id),
             Message::Post => self.exposure.control.post(rank),
-            Message::Complete => self.exposure.control.complete(),
+            Message::Complete => self.exposure.control.complete(rank),
             Message::Granted => *self.granted.entry(rank).or_default() += 1,
+            Message::Denied { process } => _ = self.denied.insert(rank, process),
             Message::Answer { id, data } => self.hear(lane, rank, id, (data, here)),
             Message::Refused { id } => self.hear_refusal(lane, rank, id),
             Message::Done { id, outside } => {
@@ -413,19 +453,24 @@ impl Service {
         });
     }
 
-    /// Grants the lock to those who wait, in their order.
+    /// Grants the lock to those who wait, in their order, or tells them that a process has died with it.
     fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        while let Some(&(rank, exclusive)) = self.locks.front()
-            && self.exposure.control.try_lock(exclusive, self.team.rank)
-        {
+        while let Some(&(rank, exclusive)) = self.locks.front() {
+            let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {
+                Message::Granted
+            } else if let Some(process) = self.dead_holder(lane) {
+                Message::Denied { process }
+            } else {
+                return;
+            };
             self.locks.pop_front();
-            let _ = self.say(lane, rank, &Message::Granted);
+            let _ = self.say(lane, rank, &answer);
         }
     }
 
     /// Gives up the lock here, and wakes those of this node who wait for it.
-    pub(super) fn unlock<F: Fabric>(&mut self, lane: &mut Lane<F>, exclusive: bool) {
-        if self.exposure.control.unlock(exclusive) {
+    fn unlock<F: Fabric>(&mut self, lane: &mut Lane<F>, exclusive: bool, holder: u32) {
+        if self.exposure.control.unlock(exclusive, holder) {
             for rank in self.exposure.control.take_waiters() {
                 if rank != self.team.rank
                     && let Some(process) = self.team.map.process(rank)

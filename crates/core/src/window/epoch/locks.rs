@@ -25,13 +25,18 @@ pub enum LockType {
 impl<F: Fabric> Process<F> {
     /// Waits for the lock of a target.
     fn acquire(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+        self.check_target(window, rank)?;
         let near = self.near(window, &window.targets[rank as usize]);
         let own = window.rank();
         if let Some(control) = self.is_reached_by_words(window, rank, near) {
-            if !control.try_lock(exclusive, own) {
-                self.wait_for(|_| control.try_lock(exclusive, own).then_some(()));
+            if control.try_lock(exclusive, own, own) {
+                return Ok(());
             }
-            return Ok(());
+            return self.wait_for_word(
+                window,
+                || control.try_lock(exclusive, own, own),
+                |lost| lost == rank || control.is_held_by(lost),
+            );
         }
         self.with_service(window, |service, lane| service.say(lane, rank, &Message::Lock { exclusive }))?;
         self.wait_for_service(window, |service, lane| service.take_grant(lane, rank))
@@ -43,7 +48,7 @@ impl<F: Fabric> Process<F> {
         let near = self.near(window, target);
         if let Some(control) = self.is_reached_by_words(window, rank, near) {
             let complete = self.complete_target(window, rank);
-            if control.unlock(exclusive) {
+            if control.unlock(exclusive, window.rank()) {
                 self.wake_lockers(window, control);
             }
             if window.is_own(rank) {
@@ -104,7 +109,10 @@ impl<F: Fabric> Process<F> {
         }
         let exclusive = kind == LockType::Exclusive;
         let unchecked = assert & abi::MPI_MODE_NOCHECK != 0;
-        let acquired = if unchecked { Ok(()) } else { self.acquire(window, rank as u32, exclusive) };
+        let acquired = match unchecked {
+            true => self.check_target(window, rank as u32),
+            false => self.acquire(window, rank as u32, exclusive),
+        };
         match acquired {
             Ok(()) => {
                 let held = if exclusive { HELD_EXCLUSIVE } else { HELD_SHARED };
@@ -172,15 +180,28 @@ impl<F: Fabric> Process<F> {
             let far: Vec<u32> = window.count().filter(far).collect();
             for &rank in &far {
                 let message = Message::Lock { exclusive: false };
-                self.with_service(window, |service, lane| service.say(lane, rank, &message))?;
+                // If it cannot be said no answer comes, of which the reason is told.
+                let _ = self.with_service(window, |service, lane| service.say(lane, rank, &message));
             }
+            let mut outcome = Ok(());
+            let mut missing = Vec::new();
             for rank in window.count() {
-                match far.contains(&rank) {
-                    true => {
-                        self.wait_for_service(window, |service, lane| service.take_grant(lane, rank))?;
-                    }
-                    false => self.acquire(window, rank, false)?,
+                let acquired = match far.contains(&rank) {
+                    true => self.wait_for_service(window, |service, lane| service.take_grant(lane, rank)),
+                    false => self.acquire(window, rank, false),
+                };
+                if acquired.is_err() {
+                    missing.push(rank);
+                    outcome = outcome.and(acquired);
                 }
+            }
+            if outcome.is_err() {
+                for rank in window.count().filter(|rank| !missing.contains(rank)) {
+                    let _ = self.release(window, rank, false);
+                }
+                window.locks.store(0, Ordering::Relaxed);
+                window.set_access(CLOSED);
+                return outcome;
             }
         }
         window.set_access(LOCKED_ALL);
@@ -202,7 +223,7 @@ impl<F: Fabric> Process<F> {
                 }
             }
         };
-        let mut outcome = self.complete_all(window);
+        let mut outcome = self.complete_all(window, |_| true);
         if checked {
             for rank in window.count() {
                 outcome = outcome.and(self.release(window, rank, false));
@@ -242,6 +263,6 @@ impl<F: Fabric> Process<F> {
     pub fn flush_all_window(&self, window: &Window) -> Result<()> {
         window.check_passive()?;
         self.look_sometimes(window);
-        self.complete_all(window)
+        self.complete_all(window, |target| window.is_locked(target))
     }
 }

@@ -2,10 +2,13 @@
 
 use super::{CLOSED, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
+use crate::errors::of_fault;
+use crate::failure::is_failure;
 use crate::window::control::Control;
 use crate::window::message::Message;
 use crate::window::{Window, locked};
 use oxmpi_abi::constants as abi;
+use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
@@ -42,10 +45,11 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Opens an access epoch to the processes of a group, when they have opened theirs to this one (MPI_Win_start).
+    /// Opens an access epoch to the processes of a group, when they have opened theirs to this one (MPI_Win_start). A process
+    /// that has failed is not waited for; the end of the epoch tells.
     ///
     /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC.
+    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
     pub fn start_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_start")?;
         let ranks = self.ranks_of(window, group)?;
@@ -60,7 +64,17 @@ impl<F: Fabric> Process<F> {
             // Also without a check: the signal is there, or as good as there.
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
-            self.wait_for(|_| (control.posted(rank) >= next).then_some(()));
+            let posted = || control.posted(rank) >= next;
+            if let Err(error) = self.wait_for_word(window, posted, |lost| lost == rank)
+                && window.comm.is_revoked()
+            {
+                let started = std::mem::take(&mut locked(&window.epochs).started);
+                for rank in started {
+                    window.targets[rank as usize].open.store(SHUT, Ordering::Relaxed);
+                }
+                window.set_access(CLOSED);
+                return Err(error);
+            }
             target.open.store(OPEN, Ordering::Relaxed);
         }
         Ok(())
@@ -86,17 +100,18 @@ impl<F: Fabric> Process<F> {
             let target = &window.targets[rank as usize];
             let complete = self.complete_target(window, rank);
             target.open.store(SHUT, Ordering::Relaxed);
-            let told = self.signal(window, rank, Control::complete, &Message::Complete);
+            let own = window.rank();
+            let told = self.signal(window, rank, |control| control.complete(own), &Message::Complete);
             outcome = outcome.and(complete).and(told);
         }
         window.set_access(CLOSED);
         outcome
     }
 
-    /// Opens an exposure epoch to the processes of a group (MPI_Win_post).
+    /// Opens an exposure epoch to the processes of a group (MPI_Win_post). If one has failed MPI_Win_wait tells.
     ///
     /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC.
+    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
     pub fn post_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         const KNOWN: i32 = abi::MPI_MODE_NOCHECK | abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT;
         check_assert(assert, KNOWN, "MPI_Win_post")?;
@@ -106,20 +121,27 @@ impl<F: Fabric> Process<F> {
             if epochs.posted.is_some() {
                 return Err(sync("MPI_Win_post while an exposure epoch is open: call MPI_Win_wait before"));
             }
-            epochs.posted = Some(ranks.len() as u32);
+            for rank in &ranks {
+                *epochs.opened.entry(*rank).or_default() += 1;
+            }
+            epochs.posted = Some(ranks.clone());
         }
         fence(Ordering::SeqCst);
         let own = window.rank();
-        ranks
-            .into_iter()
-            .try_for_each(|rank| self.signal(window, rank, |control| control.post(own), &Message::Post))
+        let mut outcome = Ok(());
+        for rank in ranks {
+            let told = self.signal(window, rank, |control| control.post(own), &Message::Post);
+            outcome = outcome.and(told.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
+        }
+        outcome
     }
 
-    /// The count of completed epochs at which the exposure epoch is over, and how many of them are its own.
-    fn end_of_exposure(&self, window: &Window, function: &str) -> Result<(u64, u32)> {
+    /// The count of completed epochs at which the exposure epoch is over.
+    fn end_of_exposure(&self, window: &Window, function: &str) -> Result<u64> {
         let epochs = locked(&window.epochs);
-        let posted = epochs.posted.ok_or_else(|| sync(format!("{function} without MPI_Win_post")))?;
-        Ok((epochs.completed + u64::from(posted), posted))
+        let posted =
+            epochs.posted.as_ref().ok_or_else(|| sync(format!("{function} without MPI_Win_post")))?;
+        Ok(epochs.completed + posted.len() as u64)
     }
 
     fn end_exposure(&self, window: &Window, count: u64) {
@@ -129,28 +151,51 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
     }
 
-    /// Waits for the end of the exposure epoch (MPI_Win_wait).
+    /// Whether the exposure epoch is over at `end` completed ones, with the count of them that was taken note of then; it is
+    /// over without those that have failed, too.
+    fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
+        let control = &window.exposure.control;
+        if control.completed() >= end {
+            return Some((end, None));
+        }
+        let epochs = locked(&window.epochs);
+        let posted = epochs.posted.as_ref()?;
+        let fault = window.hindrance(lane, |lost| posted.contains(&lost))?;
+        let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
+        let opened = |rank: u32| epochs.opened.get(&rank).copied().unwrap_or(0);
+        let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(*rank);
+        if fault != Fault::Revoked && posted.iter().any(is_late) {
+            return None;
+        }
+        // Nothing more comes of the dead; of a revoked window nothing counts any more.
+        let of = |rank| if lost.contains(&rank) { control.completed_by(rank) } else { opened(rank) };
+        Some(((0..window.size()).map(of).sum(), Some(fault)))
+    }
+
+    fn finish_exposure(&self, window: &Window, (count, fault): (u64, Option<Fault>)) -> Result<()> {
+        self.end_exposure(window, count);
+        fault.map_or(Ok(()), |fault| Err(of_fault(fault)))
+    }
+
+    /// Waits for the end of the exposure epoch (MPI_Win_wait). Its end does not need those who have failed.
     ///
     /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none.
+    /// MPI_ERR_RMA_SYNC if there is none; one of those who have access has failed, or the window was revoked: it is over all the
+    /// same.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
-        let (end, _) = self.end_of_exposure(window, "MPI_Win_wait")?;
-        let control = &window.exposure.control;
-        self.wait_for(|_| (control.completed() >= end).then_some(()));
-        self.end_exposure(window, end);
-        Ok(())
+        let end = self.end_of_exposure(window, "MPI_Win_wait")?;
+        let over = self.wait_for(|domain| self.is_exposure_over(window, &domain.lane, end));
+        self.finish_exposure(window, over)
     }
 
     /// Whether the exposure epoch is over; then it is ended (MPI_Win_test).
     ///
     /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none.
+    /// As [`Process::wait_window`].
     pub fn test_window(&self, window: &Window) -> Result<bool> {
-        let (end, _) = self.end_of_exposure(window, "MPI_Win_test")?;
-        let over = self.look_again(|_| window.exposure.control.completed() >= end, |over| !over);
-        if over {
-            self.end_exposure(window, end);
-        }
-        Ok(over)
+        let end = self.end_of_exposure(window, "MPI_Win_test")?;
+        let over =
+            self.look_again(|domain| self.is_exposure_over(window, &domain.lane, end), |over| over.is_none());
+        over.map_or(Ok(false), |over| self.finish_exposure(window, over).map(|()| true))
     }
 }

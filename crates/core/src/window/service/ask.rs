@@ -1,6 +1,6 @@
 //! What this process asks of others.
 
-use super::{Accumulating, Asked, Expected, HERE_MOST, MESSAGE, Service, part, tag_of_answer, tag_of_data};
+use super::{Accumulating, Asked, Expected, HERE_MOST, Service, part, tag_of_answer, tag_of_data};
 use crate::window::message::{Data, Message, Place};
 use oxmpi_engine::{Fault, Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -17,6 +17,7 @@ impl Service {
         (origin, len): (&UserBuf, usize),
         wanted: bool,
     ) -> Result<Option<RequestId>, Fault> {
+        self.check(lane, rank)?;
         if len <= HERE_MOST {
             let message = Message::Put { place, len, data: Data::Here };
             self.say_with(lane, rank, &message, origin, len)?;
@@ -49,6 +50,7 @@ impl Service {
         (into, len): (&UserBuf, usize),
         wanted: bool,
     ) -> Result<(u64, Option<RequestId>), Fault> {
+        self.check(lane, rank)?;
         let id = self.number();
         let user = wanted.then(|| lane.open_external());
         let receive = if len > HERE_MOST {
@@ -88,6 +90,7 @@ impl Service {
         (what, len): (Accumulating, usize),
         wanted: bool,
     ) -> Result<Option<RequestId>, Fault> {
+        self.check(lane, rank)?;
         let Accumulating { operands, accumulator, fetch } = what;
         let sent = if accumulator.op() == oxmpi_mem::kernels::Op::NoOp { 0 } else { len };
         let apart = if sent <= HERE_MOST { None } else { Some(part(&operands, len).ok_or(Fault::NoMemory)?) };
@@ -133,6 +136,7 @@ impl Service {
         rank: u32,
         unlock: Option<bool>,
     ) -> Result<u64, Fault> {
+        self.check(lane, rank)?;
         let id = self.number();
         self.asked.insert(id, Asked { rank, what: Expected::Done(None) });
         let message = match unlock {
@@ -151,7 +155,7 @@ impl Service {
     ) -> Option<Result<(), Fault>> {
         let rank = match self.asked.get(&id) {
             Some(Asked { rank, what: Expected::Done(told) }) => match told {
-                None => return self.lost(lane, *rank).map(Err),
+                None => return self.give_up(lane, *rank, id),
                 Some(_) => *rank,
             },
             _ => return Some(Ok(())),
@@ -159,7 +163,7 @@ impl Service {
         // Answers whose data come by themselves may still be on their way.
         let coming = |asked: &Asked| asked.rank == rank && matches!(asked.what, Expected::Data { .. });
         if self.asked.values().any(coming) || self.sends.iter().any(|send| send.rank == rank) {
-            return self.lost(lane, rank).map(Err);
+            return self.give_up(lane, rank, id);
         }
         match self.asked.remove(&id).map(|asked| asked.what) {
             Some(Expected::Done(Some(true))) => Some(Err(Fault::Outside)),
@@ -167,10 +171,11 @@ impl Service {
         }
     }
 
-    /// Why nothing will come from a rank any more, if so.
-    fn lost<F: Fabric>(&self, lane: &mut Lane<F>, rank: u32) -> Option<Fault> {
-        let process = self.team.map.process(rank)?;
-        lane.probe(self.context(), Source::Process(process), TagMatch::Is(MESSAGE)).err()
+    /// Expects an answer no more, if none will come; why.
+    fn give_up<F: Fabric>(&mut self, lane: &Lane<F>, rank: u32, id: u64) -> Option<Result<(), Fault>> {
+        let fault = self.check(lane, rank).err()?;
+        self.asked.remove(&id);
+        Some(Err(fault))
     }
 
     /// Whether a rank has granted its lock.
@@ -184,7 +189,10 @@ impl Service {
                 *grants -= 1;
                 Some(Ok(()))
             }
-            _ => self.lost(lane, rank).map(Err),
+            _ => match self.denied.remove(&rank) {
+                Some(peer) => Some(Err(Fault::Lost { peer })),
+                None => self.check(lane, rank).err().map(Err),
+            },
         }
     }
 }

@@ -1,0 +1,86 @@
+//! What becomes of all that is under way when processes have failed, or the window was revoked.
+
+use super::{Asked, Expected, Service};
+use crate::window::GONE;
+use oxmpi_engine::{Fault, Lane, RequestId};
+use oxmpi_fabric::Fabric;
+use std::sync::atomic::Ordering;
+
+impl Service {
+    /// Takes note of processes that have failed, and of a revocation.
+    pub(crate) fn attend<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let lost = lane.lost()[self.lost..].to_vec();
+        self.lost += lost.len();
+        for process in lost {
+            if let Some(rank) = self.team.map.rank(process) {
+                self.lose(lane, rank, Fault::Lost { peer: process });
+                self.locks.retain(|(waiting, _)| *waiting != rank);
+            }
+        }
+        if self.team.is_revoked() {
+            (0..self.team.size()).for_each(|rank| self.lose(lane, rank, Fault::Revoked));
+            self.locks.clear();
+        }
+    }
+
+    /// Nothing more comes from a rank.
+    fn lose<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
+        if let Some(target) = self.targets.get(rank as usize) {
+            target.asked.fetch_or(GONE, Ordering::Relaxed);
+            self.far.store(true, Ordering::Relaxed);
+        }
+        let failed = self.failed(fault);
+        self.asked.retain(|_, asked| match *asked {
+            // A receive of its own fails by itself, and whoever waits for the end of something is told when it asks.
+            Asked { rank: from, what: Expected::Data { receive: None, user, .. } } if from == rank => {
+                user.iter().for_each(|user| lane.complete_external(*user, failed));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Why nothing can be asked of a rank any more, if so.
+    pub(in crate::window) fn check<F: Fabric>(
+        &self,
+        lane: &Lane<F>,
+        rank: u32,
+    ) -> std::result::Result<(), Fault> {
+        if self.team.is_revoked() {
+            return Err(Fault::Revoked);
+        }
+        match self.team.map.process(rank) {
+            Some(peer) if lane.lost().contains(&peer) => Err(Fault::Lost { peer }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The process that has died with the lock of this one.
+    pub(super) fn dead_holder<F: Fabric>(&self, lane: &Lane<F>) -> Option<u32> {
+        let held = |process: &u32| {
+            self.team.map.rank(*process).is_some_and(|rank| self.exposure.control.is_held_by(rank))
+        };
+        lane.lost().iter().copied().find(held)
+    }
+
+    /// Ends whatever is under way: the window is freed without the others.
+    pub(in crate::window) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+        let failed = self.failed(Fault::Revoked);
+        for asked in std::mem::take(&mut self.asked).into_values() {
+            if let Expected::Data { receive, user, .. } = asked.what {
+                receive.into_iter().for_each(|receive| lane.abandon(receive));
+                user.into_iter().for_each(|user| lane.complete_external(user, failed));
+            }
+        }
+        for sending in std::mem::take(&mut self.sends) {
+            lane.abandon(sending.send);
+            sending.user.into_iter().for_each(|user| lane.complete_external(user, failed));
+        }
+        for waiting in std::mem::take(&mut self.queues).into_values().flatten() {
+            let request = waiting.request();
+            if request != RequestId::COMPLETE {
+                lane.abandon(request);
+            }
+        }
+    }
+}
