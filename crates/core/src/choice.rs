@@ -159,7 +159,7 @@ impl<F> Process<F> {
     pub(crate) fn went_past_plans(&self, comm: &Communicator, call: &Call, element: Option<&Arc<Layout>>) {
         if let Some(choice) = &self.choice {
             let facts = facts_of(comm.team.size(), call, element);
-            let what = "the control section of shared memory, as no algorithm is forced";
+            let what = "through shared memory (shmem), as no algorithm is forced";
             choice.tell(comm, &facts, true, || what.to_string());
         }
     }

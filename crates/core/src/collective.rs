@@ -1,16 +1,16 @@
 //! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
 //!
 //! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
-//! request to the user. Only blocking ones of a few bytes go past the plans, to the control section of their
-//! communicator (`control.rs`).
+//! request to the user. Only blocking ones of one node go past the plans, through shared memory
+//! (`shmem.rs`).
 
 use crate::choice::fixed_plan;
 use crate::comm::{Communicator, taken};
-use crate::control::Small;
 use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
+use crate::shmem::Served;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
@@ -163,9 +163,9 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
+        if let Some(served) = Served::of(comm, &call, &buffers, &combine)
             && self.may_go_past_plans(comm, &call, buffers.element.as_ref())?
-            && self.execute_small(comm, &small)?
+            && self.execute_served(comm, &served)?
         {
             self.went_past_plans(comm, &call, buffers.element.as_ref());
             return Ok(());
@@ -229,8 +229,8 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         combine: Combine,
     ) -> Result<()> {
-        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
-            && self.execute_small(comm, &small)?
+        if let Some(served) = Served::of(comm, &call, &buffers, &combine)
+            && self.execute_served(comm, &served)?
         {
             return Ok(());
         }
