@@ -16,6 +16,7 @@ use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{AnyPlan, Call, Groups, Shared};
@@ -163,14 +164,32 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        if let Some(served) = Served::of(comm, &call, &buffers, &combine)
-            && self.may_go_past_plans(comm, &call, buffers.element.as_ref())?
-            && self.execute_served(comm, &served)?
-        {
-            self.went_past_plans(comm, &call, buffers.element.as_ref());
+        if self.execute_past_plans(comm, &call, &buffers, &combine, buffers.element.as_ref())? {
             return Ok(());
         }
         self.execute_plan(comm, call, buffers, combine, user)
+    }
+
+    /// As [`Process::execute`], if the call goes past the plans; `false`: it does not, and nothing happened. The buffers need no
+    /// element: that is `element`, of a reduction.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    #[inline]
+    pub fn execute_past_plans(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        buffers: &Buffers,
+        combine: &Combine,
+        element: Option<&Arc<Layout>>,
+    ) -> Result<bool> {
+        let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
+        if !self.may_go_past_plans(comm, call, element)? || !self.execute_served(comm, &served)? {
+            return Ok(false);
+        }
+        self.went_past_plans(comm, call, element);
+        Ok(true)
     }
 
     /// Waits for all ranks, for the library's own ends.

@@ -13,22 +13,27 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     if !(2..=MAX_RANKS).contains(&ranks) {
         return false;
     }
-    let most = match collective {
+    let all = bytes.saturating_mul(ranks as usize);
+    let is_short = match collective {
         Collective::Barrier => return true,
-        Collective::Bcast
-        | Collective::Gather
-        | Collective::Scatter
-        | Collective::Allgather
-        | Collective::Alltoall
-        | Collective::Reduce
-        | Collective::Allreduce
-        | Collective::ReduceScatterBlock
-        | Collective::Scan
-        | Collective::Exscan => 4 << 20,
+        Collective::Bcast => bytes <= LONG,
+        // Two ranks that share the work of a long one have less to do by messages.
+        Collective::Allreduce if ranks == 2 => bytes < LONG / 8,
+        // Each rank combines a share, but of what lies in the pools of all.
+        Collective::Allreduce => all <= LONG,
+        // One rank combines all.
+        Collective::Reduce | Collective::Scan | Collective::Exscan => all <= LONG,
+        Collective::Gather | Collective::Scatter | Collective::Allgather | Collective::Alltoall => {
+            all <= LONG
+        }
+        Collective::ReduceScatterBlock => bytes <= LONG,
         _ => return false,
     };
-    bytes > 0 && bytes <= most
+    bytes > 0 && is_short
 }
+
+/// What is longer goes better by messages, bytes.
+const LONG: usize = 4 << 20;
 
 /// Whether the segments of a pool have room for a line for each rank.
 #[inline]
@@ -39,8 +44,5 @@ pub(super) fn has_room(segment_bytes: usize, ranks: u32) -> bool {
 /// Whether the ranks of an allreduce combine a share each, and not all of it.
 #[inline]
 pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
-    match ranks {
-        2 => bytes >= 512 << 10,
-        _ => bytes.saturating_mul(ranks as usize) > 64 << 10,
-    }
+    ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10
 }

@@ -112,10 +112,11 @@ impl<F: Fabric> Steps<'_, F> {
             }
             return Ok(());
         }
+        // The others write meanwhile.
+        if !in_place {
+            output.copy_from(root as usize * block, input, 0, block);
+        }
         for piece in pieces.all() {
-            if !in_place {
-                output.copy_from(root as usize * block + piece.at, input, piece.at, piece.len);
-            }
             for rank in self.others() {
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
