@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::{collectives, prefix};
-use oxmpi_os::control_section::CELL_BYTES;
+use oxmpi_core::shmem::limits::serves;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_plan::table::{algorithms, by_name};
@@ -261,19 +261,15 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         out += &format!("    {:>2} {:<24} {verdict}\n", row.number, row.name);
     }
     if is_small(facts, decision) && served.by[0].1 == Ok(Component::Shmem) {
-        out += "  Blocking calls of so few bytes on one node go through the control section in shared memory instead.\n";
+        out += "  Blocking calls of so many bytes on one node, but with an operation of the user, go through shared memory (shmem) instead.\n";
     }
     out
 }
 
 /// Whether a blocking call takes the short way through shared memory.
 fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>) -> bool {
-    let fits = match facts.collective {
-        Collective::Barrier => true,
-        Collective::Allreduce => facts.commutative && (1..=CELL_BYTES).contains(&facts.bytes),
-        _ => false,
-    };
-    fits && facts.ranks > 1 && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+    let fits = facts.commutative && serves(facts.collective, facts.ranks, facts.bytes);
+    fits && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
 }
 
 /// What is said to the algorithm.

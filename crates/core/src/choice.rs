@@ -412,7 +412,7 @@ impl<F: Fabric> Process<F> {
         if !run()? {
             return Ok(false);
         }
-        let what = "the control section of shared memory, as no algorithm is forced, component shmem";
+        let what = "through shared memory, as no algorithm is forced, component shmem";
         self.choice.tell(comm, &picked.facts, true, || what.to_string());
         self.put_barrier(comm, picked.asked, barriers, Side::After)?;
         Ok(true)

@@ -1,21 +1,22 @@
 //! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
 //!
 //! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
-//! request to the user. Only blocking ones of a few bytes go past the plans, to the control section of their
-//! communicator (`control.rs`).
+//! request to the user. Only blocking ones of one node go past the plans, through shared memory
+//! (`shmem.rs`).
 
 use crate::choice::fixed_plan;
 use crate::comm::{Communicator, taken};
-use crate::control::Small;
 use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
+use crate::shmem::Served;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{AnyPlan, Call, Groups, Shared};
@@ -164,18 +165,32 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
-            && match self.is_choosy() {
-                false => self.execute_small(comm, &small)?,
-                true => {
-                    let of = (buffers.element.as_ref(), &combine);
-                    self.execute_past_plans_if_chosen(comm, &call, of, || self.execute_small(comm, &small))?
-                }
-            }
-        {
+        if self.execute_past_plans(comm, &call, &buffers, &combine, buffers.element.as_ref())? {
             return Ok(());
         }
         self.execute_plan(comm, call, buffers, combine, user)
+    }
+
+    /// As [`Process::execute`], if the call goes past the plans; `false`: it does not, and nothing happened. The buffers need no
+    /// element: that is `element`, of a reduction.
+    ///
+    /// # Errors
+    /// As [`Process::execute`].
+    #[inline]
+    pub fn execute_past_plans(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        buffers: &Buffers,
+        combine: &Combine,
+        element: Option<&Arc<Layout>>,
+    ) -> Result<bool> {
+        let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
+        if self.is_choosy() {
+            let run = || self.execute_served(comm, &served);
+            return self.execute_past_plans_if_chosen(comm, call, (element, combine), run);
+        }
+        self.execute_served(comm, &served)
     }
 
     /// Waits for all ranks, for the library's own ends.
@@ -234,8 +249,8 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         combine: Combine,
     ) -> Result<()> {
-        if let Some(small) = Small::of(comm, &call, &buffers, &combine)
-            && self.execute_small(comm, &small)?
+        if let Some(served) = Served::of(comm, &call, &buffers, &combine)
+            && self.execute_served(comm, &served)?
         {
             return Ok(());
         }

@@ -32,8 +32,8 @@ pub use merge::Merge;
 pub use split::Split;
 
 use crate::choice::{Servers, Told};
-use crate::control::Control;
 use crate::handler::{ErrorHandler, HandlerCell};
+use crate::shmem::Control;
 pub(crate) use inter::{InterShape, Shape};
 pub(crate) use name::Name;
 use oxmpi_abi::constants as abi;
@@ -77,7 +77,7 @@ pub struct Communicator {
     pub(crate) immediates: AtomicU32,
     /// The persistent ones.
     pub(crate) persistents: AtomicU64,
-    /// Where its collectives of a few bytes take place.
+    /// Where its collectives in shared memory take place.
     pub(crate) control: Option<Control>,
     /// The components that serve its collectives.
     pub(crate) servers: Servers,

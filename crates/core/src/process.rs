@@ -3,12 +3,12 @@
 use crate::buffered::AttachedBuffers;
 use crate::choice::Choice;
 use crate::comm::{Communicator, Heritage};
-use crate::control::Control;
 use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
+use crate::shmem::Control;
 use crate::task::{Stand, Task};
 use crate::tool::{Calls, Notes, Peaks, Seen, Tool};
 use crate::window::Service;
@@ -50,7 +50,7 @@ pub struct Process<F> {
     /// in vain leaves the processor to others.
     pub(crate) probed: u32,
     /// There are more ranks than processors: a question in vain leaves the processor to others.
-    is_crowded: bool,
+    pub(crate) is_crowded: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,

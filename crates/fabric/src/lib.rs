@@ -313,7 +313,7 @@ pub trait Fabric {
     }
 
     /// Takes one of this process's own control sections for a team of at most `ranks`, if one is free: its index and the
-    /// generation it is at.
+    /// last step that was taken there.
     fn reserve_control_section(&mut self, _ranks: u32) -> Option<(u32, u64)> {
         None
     }

@@ -257,14 +257,16 @@ impl Kernel {
     #[inline]
     pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
         let len = left.len();
+        // All extents are powers of two; a division would cost as much as some reductions.
+        let elements = len >> self.extent.trailing_zeros();
         assert!(
-            len == right.len() && len.is_multiple_of(self.extent),
+            len == right.len() && elements * self.extent == len,
             "operands of {len} and {} bytes for elements of {}",
             right.len(),
             self.extent
         );
         // SAFETY: both views are mapped for `len` bytes, which are this many elements.
-        unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), len / self.extent) }
+        unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), elements) }
     }
 
     /// `right <- left op right`, over the packed elements of both buffers.

@@ -1,275 +1,360 @@
-//! The control section of a small team: all ranks leave a few bytes, the last one to arrive makes the result.
+//! The shared memory of one team's collectives: a control section and a message pool.
 //!
-//! Collectives of a few bytes on one node are dearest in what surrounds them: messages, matching, and, with more ranks
-//! than processors, a change of process for each message. Here each rank writes to a cell of its own and counts itself
-//! in; the last one combines all cells and raises the generation, for which the others wait. Of ranks that take turns
-//! on a processor each runs once per operation.
+//! Collectives on one node are dearest in what surrounds them: messages, matching, and, with more ranks than processors, a
+//! change of process for each message. Here a rank writes what others need into memory of its own, and says so with one
+//! word; who needs it waits for the word. Of ranks that take turns on a processor each runs once per operation. Longer data
+//! go piece by piece through the segments of the pool, so that some write while others read.
 //!
 //! ```text
-//! line 0  word 0: ranks that have arrived     word 1: ranks that have left for good
-//! line 1  word 0: generation                  word 1: somebody sleeps
-//! then    the result, CELL_BYTES              then a cell of CELL_BYTES for each rank
+//! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
+//! then, for each    a line, word 0: the last step it is done with
+//! rank              a line, word 0: a bit for each rank that sleeps until it goes on
+//!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
+//! then the pool     for each rank, for each segment, `segment_bytes`
 //! ```
 //!
+//! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
+//! behind the last segment. Here data of up to [`SHORT_BYTES`] ride in the line that announces them, each rank has a pool of
+//! its own, and nobody waits for all but who wants to write where somebody may still read.
+//!
 //! Rules
-//! 1. *Cell.* A rank writes its own cell only between the end of one operation and its arrival at the next.
-//! 2. *Arrive.* It adds 1 to the count (acquire and release). Who makes it the number of ranks is last.
-//! 3. *Result.* The last one alone reads and changes all cells, writes the result, stores 0 to the count (relaxed) and
-//!    raises the generation (release). The others load the generation (acquire) until it is that of their operation,
-//!    then read the result; of an exchange, in which each rank has one of its own, their cells.
-//! 4. *One is enough.* The result is written again only when all have arrived at the next operation, so after all have
-//!    read it; a cell, by its rank, after the operation in which it was read has ended. Nothing must be there twice.
-//! 5. *Sleep.* A rank that is about to sleep stores 1 to the sleeper word (relaxed), then heavy barrier, then looks at
-//!    the generation once more. The last one raises the generation, then light barrier, then loads the sleeper word; if
-//!    it is 1 it stores 0 and has the doors of all rung. So one of them sees the other.
-//! 6. *Leave.* A rank that will not come again counts itself out. When all have, another team may use the section.
+//! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses segment `s` modulo the number of
+//!    segments. A collective takes as many steps as follow from what all ranks know alike.
+//! 2. *Write.* Nobody writes the segment of step `s`, line or pool, before all ranks are done with the step that used it
+//!    last. A rank writes its own line alone, and its own part of the pool; in a step whose data all come from one rank
+//!    (a scatter) that one writes the parts of all.
+//! 3. *Publish.* Then it stores `s` to word 0 of its line of the segment (release). Others read what it has written only
+//!    after they have loaded `s` there (acquire).
+//! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
+//!    (release), whether it had a part in them or not. Who wants to write loads it (acquire).
+//! 5. *Seen.* A rank begins a collective when it is done with all steps before. So who has seen that it published its
+//!    first step of this one knows the same as from its word of steps done.
+//! 6. *Sleep.* A rank that is about to sleep until another one publishes or is done sets its bit in that one's word of
+//!    sleepers (relaxed), then heavy barrier, then looks once more. The other one stores its word, then light barrier, then
+//!    loads the word of sleepers; if it is not 0 it takes all bits and has the doors of those rung. So one of them sees the
+//!    other.
+//! 7. *Leave.* A rank that will not come again raises the last step to its own, then counts itself out. When all have,
+//!    another team may use the section, with steps after that one.
 
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
-    line::{Keep, LINE_BYTES, Line, heap_lines},
+    line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
     sync::{AtomicU64, Ordering},
 };
 use std::ptr::NonNull;
 
-/// Room for a contribution and for the result, bytes.
-pub const CELL_BYTES: usize = 256;
+/// The longest data that ride in the line that announces them, bytes.
+pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
+/// The most ranks of a team: each has a bit in the words of sleepers.
+pub const MAX_RANKS: u32 = 64;
 
-const CELL_LINES: usize = CELL_BYTES / LINE_BYTES;
-const RESULT_LINE: usize = 2;
+/// Ranks whose pools are as long as was asked for; more ranks share as much memory.
+const FULL_POOLS: usize = 16;
+/// Lines of a rank before those of its segments.
+const RANK_LINES: usize = 2;
 
-/// A control section for a team of some ranks. Cloning it gives another view of the same one.
+/// The sizes of a message pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSegments {
+    /// How many segments there are: 2 to 64.
+    pub count: u32,
+    /// Bytes of a segment of a rank: a multiple of 64. Teams of more than 16 ranks have less.
+    pub bytes: u32,
+}
+
+impl PoolSegments {
+    /// A pool of at most `bytes` bytes for a rank, in `count` segments of at least a line.
+    pub const fn of_pool(bytes: u32, count: u32) -> PoolSegments {
+        let lines = bytes / LINE_BYTES as u32 / if count == 0 { 1 } else { count };
+        PoolSegments { count, bytes: LINE_BYTES as u32 * if lines == 0 { 1 } else { lines } }
+    }
+
+    /// What is wrong with these sizes, if anything.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn check(&self) -> Result<(), String> {
+        if !(2..=64).contains(&self.count) {
+            return Err(format!(
+                "{} segments in a message pool of collectives: 2 to 64 are possible",
+                self.count
+            ));
+        }
+        let bytes = self.bytes as usize;
+        if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES) || bytes > 1 << 24 {
+            return Err(format!(
+                "segments of {bytes} bytes in a message pool of collectives: a multiple of {LINE_BYTES} up to 16 MiB is possible"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a segment of each rank in a team of some ranks; 0 if there are too many.
+    const fn bytes_for(&self, ranks: u32) -> usize {
+        if ranks as usize <= FULL_POOLS {
+            return self.bytes as usize;
+        }
+        (self.bytes as usize * FULL_POOLS / ranks as usize) & !(LINE_BYTES - 1)
+    }
+}
+
+/// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.
 #[derive(Clone, Debug)]
 pub struct ControlSection {
     lines: NonNull<Line>,
+    pool: NonNull<u8>,
     ranks: u32,
+    segments: u32,
+    segment_bytes: usize,
     barrier: BarrierKind,
-    /// Loom watches who touches a cell when.
-    #[cfg(loom)]
-    cells: std::sync::Arc<[loom::cell::UnsafeCell<[u8; CELL_BYTES]>]>,
-    _keep: Keep,
+    watched: Watched,
+    _keep: [Keep; 2],
 }
 
-// SAFETY: the memory behind `lines` is atomics, and cells that the protocol hands from rank to rank (rules 1 to 4);
-// `_keep` keeps it mapped.
+// SAFETY: the memory behind `lines` is atomics, that behind `pool` is handed from rank to rank by the protocol (rules 2
+// to 5); `_keep` keeps both mapped.
 unsafe impl Send for ControlSection {}
 // SAFETY: as above.
 unsafe impl Sync for ControlSection {}
 
 impl ControlSection {
-    /// Bytes of memory that a section for `ranks` ranks takes.
-    pub const fn bytes(ranks: u32) -> usize {
-        ControlSection::lines(ranks) * LINE_BYTES
+    /// Bytes of memory that a section for up to `ranks` ranks takes.
+    pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
+        let pools = if ranks as usize > FULL_POOLS { FULL_POOLS } else { ranks as usize };
+        let pool = pools * segments.count as usize * segments.bytes as usize;
+        ControlSection::lines(ranks, segments.count) * LINE_BYTES + pool
     }
 
-    const fn lines(ranks: u32) -> usize {
-        RESULT_LINE + (1 + ranks as usize) * CELL_LINES
+    const fn lines(ranks: u32, segments: u32) -> usize {
+        1 + ranks as usize * (RANK_LINES + segments as usize)
     }
 
     /// A section in zeroed memory on the heap, for threads of one process.
-    pub fn on_heap(ranks: u32, barrier: BarrierKind) -> ControlSection {
-        let lines = heap_lines(ControlSection::lines(ranks));
+    pub fn on_heap(ranks: u32, segments: PoolSegments, barrier: BarrierKind) -> ControlSection {
+        let lines = heap_lines(ControlSection::lines(ranks, segments.count));
+        let segment_bytes = segments.bytes_for(ranks);
+        let bytes = ranks as usize * segments.count as usize * segment_bytes;
+        let pool = heap_data(bytes);
         ControlSection {
             lines: NonNull::from(&lines[..]).cast(),
+            pool: NonNull::from(&pool[..]).cast(),
             ranks,
+            segments: segments.count,
+            segment_bytes,
             barrier,
-            #[cfg(loom)]
-            cells: (0..=ranks).map(|_| loom::cell::UnsafeCell::new([0; CELL_BYTES])).collect(),
-            _keep: std::sync::Arc::new(lines),
+            watched: Watched::new(bytes),
+            _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
         }
     }
 
     /// A section in memory that `keep` keeps mapped.
     ///
     /// # Safety
-    /// `lines` must point to [`ControlSection::bytes`] bytes for `ranks`, zero at first and used for nothing else.
+    /// `start` must point to [`ControlSection::bytes`] bytes for `ranks`, on a cache line, zero at first and used for nothing
+    /// else.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
-        lines: NonNull<u8>,
+        start: NonNull<u8>,
         ranks: u32,
+        segments: PoolSegments,
         barrier: BarrierKind,
         keep: Keep,
     ) -> ControlSection {
-        ControlSection { lines: lines.cast(), ranks, barrier, _keep: keep }
+        let segment_bytes = segments.bytes_for(ranks);
+        ControlSection {
+            lines: start.cast(),
+            // SAFETY: the pool lies behind the lines, in the caller's memory.
+            pool: unsafe { start.add(ControlSection::lines(ranks, segments.count) * LINE_BYTES) },
+            ranks,
+            segments: segments.count,
+            segment_bytes,
+            barrier,
+            watched: Watched::new(0),
+            _keep: [keep.clone(), keep],
+        }
+    }
+
+    /// How many segments there are: so many steps may be under way at a time.
+    #[inline]
+    pub fn segments(&self) -> u64 {
+        u64::from(self.segments)
+    }
+
+    /// The longest data of one rank in one step, bytes: a multiple of 64, 0 if the team is too large for the pool.
+    #[inline]
+    pub fn segment_bytes(&self) -> usize {
+        self.segment_bytes
     }
 
     #[inline]
-    fn word(&self, line: usize, word: usize) -> &AtomicU64 {
-        // SAFETY: all callers name the first two lines, which every section has.
-        unsafe { &(*self.lines.as_ptr().add(line)).words[word] }
+    fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
+        // SAFETY: all callers name a line of an existing rank and segment, or the first.
+        unsafe { &(*self.lines.as_ptr().add(line)).words }
     }
 
-    /// Cell `index` to write: 0 is the result, then the ranks'.
     #[inline]
-    fn write<R>(&self, index: u32, f: impl FnOnce(*mut u8) -> R) -> R {
-        assert!(index <= self.ranks);
-        #[cfg(loom)]
-        return self.cells[index as usize].with_mut(|cell| f(cell.cast()));
-        #[cfg(not(loom))]
-        // SAFETY: the result and the cells of all ranks lie in the section.
-        f(unsafe { self.lines.as_ptr().add(RESULT_LINE + index as usize * CELL_LINES) }.cast())
+    fn rank_line(&self, rank: u32) -> usize {
+        assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
+        1 + rank as usize * (RANK_LINES + self.segments as usize)
     }
 
-    /// As [`ControlSection::write`], to read.
     #[inline]
-    fn read<R>(&self, index: u32, f: impl FnOnce(*const u8) -> R) -> R {
-        #[cfg(loom)]
-        return self.cells[index as usize].with(|cell| f(cell.cast()));
-        #[cfg(not(loom))]
-        self.write(index, |cell| f(cell))
+    fn done(&self, rank: u32) -> &AtomicU64 {
+        &self.line(self.rank_line(rank))[0]
     }
 
-    /// Leaves a rank's contribution and counts it in (rules 1 and 2). Returns whether it is the last one, which must
-    /// then call [`ControlSection::complete`].
-    ///
-    /// # Panics
-    /// If there is no such rank, or the contribution is longer than [`CELL_BYTES`].
     #[inline]
-    pub fn arrive(&self, rank: u32, contribution: Bytes<'_>) -> bool {
+    fn sleepers_of(&self, rank: u32) -> &AtomicU64 {
+        &self.line(self.rank_line(rank) + 1)[0]
+    }
+
+    #[inline]
+    fn segment_of(&self, step: u64) -> usize {
+        // A division by what is not known before costs as much as a short collective.
+        if self.segments.is_power_of_two() {
+            (step & u64::from(self.segments - 1)) as usize
+        } else {
+            (step % u64::from(self.segments)) as usize
+        }
+    }
+
+    #[inline]
+    fn segment_line(&self, rank: u32, step: u64) -> &[AtomicU64; LINE_WORDS] {
+        self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
+    }
+
+    /// Where the part of a rank begins in the pool.
+    #[inline]
+    fn part(&self, rank: u32, step: u64, len: usize) -> usize {
         assert!(
-            rank < self.ranks && contribution.len() <= CELL_BYTES,
-            "rank {rank} of {} arrives with {} bytes",
-            self.ranks,
-            contribution.len()
+            rank < self.ranks && len <= self.segment_bytes,
+            "{len} bytes of rank {rank} in a segment of {} bytes for {} ranks",
+            self.segment_bytes,
+            self.ranks
         );
-        let len = contribution.len();
-        if len > 0 {
-            // SAFETY: the cell is this rank's to write now (rule 1), and long enough.
-            self.write(rank + 1, |cell| contribution.copy_to(unsafe { BytesMut::from_raw(cell, len) }));
-        }
-        self.word(0, 0).fetch_add(1, Ordering::AcqRel) + 1 == u64::from(self.ranks)
+        (rank as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
     }
 
-    /// Ends the operation: the last one's part (rule 3). `combine(lower, higher)` is called along the ranks, for the first
-    /// `len` bytes of two neighbours' cells, and leaves the combination of all ranks so far in `higher`. Returns whether
-    /// somebody sleeps and must be woken (rule 5).
+    /// Has `fill` write what `rank`, the caller, has for a step: `len` bytes (rule 2).
     ///
     /// # Panics
-    /// If `len` is longer than [`CELL_BYTES`].
-    pub fn complete(
-        &self,
-        generation: u64,
-        len: usize,
-        mut combine: impl FnMut(Bytes<'_>, BytesMut<'_>),
-    ) -> bool {
-        assert!(len <= CELL_BYTES, "a result of {len} bytes does not fit a cell");
-        if len > 0 {
-            // All ranks have arrived, so the cells and the result are ours alone (rules 3 and 4).
-            for rank in 1..self.ranks {
-                self.read(rank, |lower| {
-                    self.write(rank + 1, |higher| {
-                        // SAFETY: two cells, long enough, and ours.
-                        unsafe { combine(Bytes::from_raw(lower, len), BytesMut::from_raw(higher, len)) }
-                    })
-                });
-            }
-            self.read(self.ranks, |last| {
-                self.write(0, |result| {
-                    // SAFETY: the last rank's cell and the result, long enough, and ours.
-                    unsafe { Bytes::from_raw(last, len).copy_to(BytesMut::from_raw(result, len)) }
-                })
-            });
-        }
-        self.end(generation)
-    }
-
-    /// As [`ControlSection::complete`], for an exchange: a contribution is a block of `block` bytes for each rank, and
-    /// afterwards each rank's cell holds the blocks for it, in the order of the ranks ([`ControlSection::own`]).
-    ///
-    /// # Panics
-    /// If the blocks are longer than [`CELL_BYTES`] together.
-    pub fn exchange(&self, generation: u64, block: usize) -> bool {
-        let ranks = self.ranks as usize;
-        assert!(block <= CELL_BYTES / ranks.max(1), "{ranks} blocks of {block} bytes do not fit a cell");
-        // All ranks have arrived, so the cells are ours alone (rule 3).
-        for rank in 0..ranks {
-            for other in 0..rank {
-                self.write(rank as u32 + 1, |mine| {
-                    self.write(other as u32 + 1, |its| {
-                        // SAFETY: two cells, which do not overlap and are ours; both blocks lie in them.
-                        unsafe {
-                            std::ptr::swap_nonoverlapping(
-                                mine.add(other * block),
-                                its.add(rank * block),
-                                block,
-                            );
-                        }
-                    })
-                });
-            }
-        }
-        self.end(generation)
-    }
-
-    /// Ends an operation whose result is made (rules 3 and 5). Returns whether somebody sleeps.
+    /// If there is no such rank, or no room for so many bytes.
     #[inline]
-    fn end(&self, generation: u64) -> bool {
-        self.word(0, 0).store(0, Ordering::Relaxed);
-        self.word(1, 0).store(generation, Ordering::Release);
+    pub fn write(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+        if len > SHORT_BYTES {
+            return self.write_part(rank, step, len, fill);
+        }
+        let mut words = [0u64; LINE_WORDS - 1];
+        // SAFETY: the words are ours and longer than that.
+        fill(unsafe { BytesMut::from_raw(words.as_mut_ptr().cast(), len) });
+        let line = self.segment_line(rank, step);
+        for (to, word) in line[1..].iter().zip(words).take(len.div_ceil(size_of::<u64>())) {
+            to.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`ControlSection::write`], always in the pool, and for the part of any rank in a step whose data all come from the
+    /// caller.
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn write_part(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+        let at = self.part(rank, step, len);
+        self.watched.touch(at, len, Touch::Write);
+        // SAFETY: the part lies in the pool and is the caller's until it publishes the step (rule 2).
+        fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
+    }
+
+    /// Shows `f` what a rank has written for a step, all `len` bytes of it; it has published the step (rule 3) or is the
+    /// caller.
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+        if len > SHORT_BYTES {
+            return self.read_part(rank, step, len, f);
+        }
+        let mut words = [0u64; LINE_WORDS - 1];
+        let line = self.segment_line(rank, step);
+        for (word, from) in words.iter_mut().zip(&line[1..]).take(len.div_ceil(size_of::<u64>())) {
+            *word = from.load(Ordering::Relaxed);
+        }
+        // SAFETY: the words are ours and longer than that.
+        f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
+    }
+
+    /// As [`ControlSection::read`], of what was written by [`ControlSection::write_part`].
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn read_part<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+        let at = self.part(rank, step, len);
+        self.watched.touch(at, len, Touch::Read);
+        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
+        f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
+    }
+
+    /// Tells that `rank`, the caller, has written its data of a step (rule 3). Ask for sleepers afterwards.
+    #[inline]
+    pub fn publish(&self, rank: u32, step: u64) {
+        self.segment_line(rank, step)[0].store(step, Ordering::Release);
+    }
+
+    /// Whether a rank has published a step (rule 3).
+    #[inline]
+    pub fn is_published(&self, rank: u32, step: u64) -> bool {
+        self.segment_line(rank, step)[0].load(Ordering::Acquire) >= step
+    }
+
+    /// Tells that `rank`, the caller, is done with all steps up to this one (rule 4). Ask for sleepers afterwards.
+    #[inline]
+    pub fn finish(&self, rank: u32, step: u64) {
+        self.done(rank).store(step, Ordering::Release);
+    }
+
+    /// The last step that a rank is done with (rule 4).
+    #[inline]
+    pub fn done_with(&self, rank: u32) -> u64 {
+        self.done(rank).load(Ordering::Acquire)
+    }
+
+    /// The ranks, a bit for each, that sleep until `rank`, the caller, publishes or is done, which it just did; they must be
+    /// woken (rule 6).
+    #[inline]
+    pub fn take_sleepers(&self, rank: u32) -> u64 {
         self.barrier.light();
-        if self.word(1, 1).load(Ordering::Relaxed) == 0 {
-            return false;
+        let sleepers = self.sleepers_of(rank);
+        if sleepers.load(Ordering::Relaxed) == 0 {
+            return 0;
         }
-        self.word(1, 1).store(0, Ordering::Relaxed);
-        true
+        sleepers.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether the operation with this number is over. Then [`ControlSection::result`] may be read, until the next one.
-    #[inline]
-    pub fn is_over(&self, generation: u64) -> bool {
-        self.word(1, 0).load(Ordering::Acquire).wrapping_sub(generation) < 1 << 63
-    }
-
-    /// The number of the last operation that is over.
-    pub fn generation(&self) -> u64 {
-        self.word(1, 0).load(Ordering::Acquire)
-    }
-
-    /// Copies the first bytes of the result, which fill `to`.
-    ///
-    /// # Panics
-    /// If `to` is longer than [`CELL_BYTES`].
-    #[inline]
-    pub fn result(&self, to: BytesMut<'_>) {
-        assert!(to.len() <= CELL_BYTES, "{} bytes of a result are wanted", to.len());
-        if !to.is_empty() {
-            // SAFETY: the result is long enough, and not written before this rank has arrived at the next operation (rule 4).
-            self.read(0, |result| unsafe { Bytes::from_raw(result, to.len()) }.copy_to(to));
-        }
-    }
-
-    /// Copies the first bytes of a rank's own cell, which fill `to`: what an exchange has brought it.
-    ///
-    /// # Panics
-    /// If there is no such rank, or `to` is longer than [`CELL_BYTES`].
-    #[inline]
-    pub fn own(&self, rank: u32, to: BytesMut<'_>) {
-        assert!(
-            rank < self.ranks && to.len() <= CELL_BYTES,
-            "rank {rank} of {} wants {} bytes",
-            self.ranks,
-            to.len()
-        );
-        // SAFETY: the cell is long enough, and nobody else's from the end of the operation on (rule 1).
-        self.read(rank + 1, |cell| unsafe { Bytes::from_raw(cell, to.len()) }.copy_to(to));
-    }
-
-    /// Announces that this rank is about to sleep, and looks once more (rule 5). `true`: the operation is over.
+    /// Announces that rank `me` is about to sleep until rank `of` goes on. Look once more afterwards (rule 6).
     #[cold]
-    pub fn want(&self, generation: u64) -> bool {
-        self.word(1, 1).store(1, Ordering::Relaxed);
+    pub fn want(&self, of: u32, me: u32) {
+        self.sleepers_of(of).fetch_or(1 << (me % MAX_RANKS), Ordering::Relaxed);
         self.barrier.heavy();
-        self.is_over(generation)
     }
 
-    /// A rank will not come again (rule 6).
-    pub fn leave(&self) {
-        self.word(0, 1).fetch_add(1, Ordering::AcqRel);
+    /// A rank that has taken part up to this step will not come again (rule 7).
+    pub fn leave(&self, step: u64) {
+        self.line(0)[1].fetch_max(step, Ordering::Relaxed);
+        self.line(0)[0].fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes the section for another team if all ranks of the last one have left (rule 6).
+    /// Takes the section for another team if all ranks of the last one have left (rule 7).
     pub fn reuse(&self, ranks_before: u32) -> bool {
-        let left = self.word(0, 1);
+        let left = &self.line(0)[0];
         left.compare_exchange(u64::from(ranks_before), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The last step of the teams before (rule 7).
+    pub fn last_step(&self) -> u64 {
+        self.line(0)[1].load(Ordering::Relaxed)
     }
 }

@@ -32,7 +32,7 @@ use self::heap::HeapMapping;
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
-    control_section::ControlSection,
+    control_section::{ControlSection, MAX_RANKS, PoolSegments},
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     line::{LINE_BYTES, Line},
@@ -71,8 +71,10 @@ pub struct SegmentConfig {
     pub max_rings: u32,
     /// How many control sections there are.
     pub control_sections: u32,
-    /// How many ranks a control section has room for, at most.
+    /// How many ranks a control section has room for, at most: 64.
     pub control_section_ranks: u32,
+    /// The segments of the message pool in each control section.
+    pub control_section_pool: PoolSegments,
     /// Bytes of the pool for messages that its owner sends: a power of two, or 0 for none.
     pub pool_bytes: u32,
     /// Bytes of a block of the pool: a power of two.
@@ -90,7 +92,8 @@ impl Default for SegmentConfig {
             ring_chunk_bytes: 2 << 10,
             max_rings: 16,
             control_sections: 8,
-            control_section_ranks: 64,
+            control_section_ranks: MAX_RANKS,
+            control_section_pool: PoolSegments { count: 8, bytes: 16 << 10 },
             pool_bytes: 2 << 20,
             pool_block_bytes: 32 << 10,
             heap_bytes: 1 << 30,
@@ -121,9 +124,10 @@ impl SegmentConfig {
         if self.max_rings > 1 << 16 {
             return Err(format!("{} rings: at most 65536 fit a segment", self.max_rings));
         }
-        if self.control_sections > 1 << 16 || self.control_section_ranks > 1 << 16 {
+        self.control_section_pool.check()?;
+        if self.control_sections > 1 << 16 || self.control_section_ranks > MAX_RANKS {
             return Err(format!(
-                "{} control sections for {} ranks: at most 65536 of each fit a segment",
+                "{} control sections for {} ranks: at most 65536 for {MAX_RANKS} fit a segment",
                 self.control_sections, self.control_section_ranks
             ));
         }
@@ -148,10 +152,16 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes.
+    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which the pools of the
+    /// control sections become smaller as well.
     fn within(&self, limit: u64) -> SegmentConfig {
-        let room = limit.saturating_sub(self.heap_offset() as u64);
-        SegmentConfig { heap_bytes: self.heap_bytes.min(room), ..*self }
+        let mut within = *self;
+        while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
+            within.control_section_pool.bytes =
+                (within.control_section_pool.bytes / 2).next_multiple_of(LINE_BYTES as u32);
+        }
+        within.heap_bytes = within.heap_bytes.min(limit.saturating_sub(within.heap_offset() as u64));
+        within
     }
 
     /// Where the heap begins: where a huge page can.
@@ -168,7 +178,8 @@ impl SegmentConfig {
 
     const fn control_section_offset(&self, index: u32) -> usize {
         self.ring_offset(self.max_rings)
-            + index as usize * whole_pages(ControlSection::bytes(self.control_section_ranks))
+            + index as usize
+                * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
     }
 
     const fn ring_offset(&self, index: u32) -> usize {
@@ -176,6 +187,9 @@ impl SegmentConfig {
             + index as usize * whole_pages(self.ring_shape().bytes())
     }
 }
+
+/// The shortest segment of a control section's pool that a limit on files makes, bytes.
+const LEAST_SEGMENT: u32 = 1 << 10;
 
 /// The longest heap, bytes.
 const HEAP_MOST: u64 = 1 << 42;
@@ -339,6 +353,8 @@ struct Header {
     max_rings: u32,
     control_sections: u32,
     control_section_ranks: u32,
+    control_section_segments: u32,
+    control_section_segment_bytes: u32,
     pool_bytes: u32,
     pool_block_bytes: u32,
 }
@@ -422,7 +438,7 @@ unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If this process may not make so long
-    /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter.
+    /// a file (RLIMIT_FSIZE), though most of it is never written, the heap is shorter, and then the pools of control sections.
     ///
     /// # Errors
     /// `InvalidInput` if the sizes are impossible; else what memfd_create(2) or ftruncate(2) says.
@@ -462,6 +478,8 @@ impl Segment {
             max_rings: config.max_rings,
             control_sections: config.control_sections,
             control_section_ranks: config.control_section_ranks,
+            control_section_segments: config.control_section_pool.count,
+            control_section_segment_bytes: config.control_section_pool.bytes,
             pool_bytes: config.pool_bytes,
             pool_block_bytes: config.pool_block_bytes,
         };
@@ -636,6 +654,7 @@ impl Segment {
             ControlSection::from_raw(
                 self.base.add(config.control_section_offset(index)),
                 ranks,
+                config.control_section_pool,
                 kind,
                 self.clone(),
             )
@@ -702,6 +721,10 @@ impl Header {
                 max_rings: self.max_rings,
                 control_sections: self.control_sections,
                 control_section_ranks: self.control_section_ranks,
+                control_section_pool: PoolSegments {
+                    count: self.control_section_segments,
+                    bytes: self.control_section_segment_bytes,
+                },
                 pool_bytes: self.pool_bytes,
                 pool_block_bytes: self.pool_block_bytes,
                 heap_bytes: self.heap_bytes,

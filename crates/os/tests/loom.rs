@@ -12,8 +12,8 @@ use loom::{
 };
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
-    bytes::{Bytes, BytesMut, CopyKind},
-    control_section::ControlSection,
+    bytes::{Bytes, CopyKind},
+    control_section::{ControlSection, PoolSegments},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
@@ -521,89 +521,140 @@ fn door_rule_7_somebody_leads_as_long_as_somebody_sleeps() {
     }
 }
 
-/// Meets once with `value`; the sum of all.
-fn allreduce(place: &ControlSection, rank: u32, generation: u64, value: u8, sleep: impl Fn()) -> u8 {
-    if place.arrive(rank, Bytes::from(&[value])) {
-        let wanted = place.complete(generation, 1, |lower, mut higher| {
-            let sum = lower.to_vec()[0] + higher.as_bytes().to_vec()[0];
-            Bytes::from(&[sum]).copy_to(higher.reborrow());
-        });
-        if wanted {
-            sleep();
-        }
-    }
-    let mut sum = [0u8];
-    while !place.is_over(generation) {
+/// A section of two ranks, with as few segments as there may be.
+fn section() -> ControlSection {
+    ControlSection::on_heap(2, PoolSegments { count: 2, bytes: 64 }, Symmetric)
+}
+
+/// Writes and publishes `len` bytes `value` for a step.
+fn give(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
+    place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
+    place.publish(rank, step);
+}
+
+/// The first of the `len` bytes that a rank has for a step, as soon as it has them.
+fn take_byte(place: &ControlSection, rank: u32, step: u64, len: usize) -> u8 {
+    while !place.is_published(rank, step) {
         thread::yield_now();
     }
-    place.result(BytesMut::from(&mut sum[..]));
-    sum[0]
+    place.read(rank, step, len, |bytes| bytes.to_vec()[len - 1])
 }
 
 #[test]
-fn control_section_rules_1_to_4_every_rank_gets_each_result() {
-    check(2, || {
-        let place = ControlSection::on_heap(2, Symmetric);
-        let other = place.clone();
-        let thread = thread::spawn(move || {
-            for generation in 1..=2 {
-                assert_eq!(allreduce(&other, 1, generation, 10, || ()), 10 + generation as u8);
-            }
+fn control_section_rules_2_and_3_what_is_published_is_there() {
+    // In the line, and in the pool.
+    for len in [3, 60] {
+        check(3, move || {
+            let place = section();
+            let other = place.clone();
+            let thread = thread::spawn(move || {
+                give(&other, 1, 1, len, 11);
+                assert_eq!(take_byte(&other, 0, 1, len), 10);
+            });
+            give(&place, 0, 1, len, 10);
+            assert_eq!(take_byte(&place, 1, 1, len), 11);
+            thread.join().unwrap();
         });
-        for generation in 1..=2 {
-            assert_eq!(allreduce(&place, 0, generation, generation as u8, || ()), 10 + generation as u8);
-        }
-        thread.join().unwrap();
-    });
+    }
 }
 
 #[test]
-fn control_section_rules_1_and_3_every_rank_gets_its_blocks() {
-    /// Leaves `from * 10 + to + 100 * round` for each rank in each round, and checks what it gets.
-    fn rounds(place: &ControlSection, rank: u8) {
-        for round in 0..2 {
-            let given = [0, 1].map(|to| rank * 10 + to + 100 * round);
-            let generation = u64::from(round) + 1;
-            if place.arrive(u32::from(rank), Bytes::from(&given)) {
-                place.exchange(generation, 1);
+fn control_section_rule_4_a_segment_is_written_again_when_all_are_done() {
+    for len in [3, 60] {
+        check(3, move || {
+            let place = section();
+            let other = place.clone();
+            let thread = thread::spawn(move || {
+                for step in 1..=3 {
+                    assert_eq!(take_byte(&other, 0, step, len), step as u8);
+                    other.finish(1, step);
+                }
+            });
+            for step in 1..=3 {
+                while step > 2 && place.done_with(1) < step - 2 {
+                    thread::yield_now();
+                }
+                give(&place, 0, step, len, step as u8);
             }
-            while !place.is_over(generation) {
-                thread::yield_now();
+            thread.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn control_section_rule_5_who_begins_is_done_with_all_before() {
+    /// Collectives of two steps in which each rank takes what the other one gives; nobody looks at what the other is done with.
+    fn collectives(place: &ControlSection, me: u32) {
+        for (call, first) in [1, 3].into_iter().enumerate() {
+            // The step before the last one may still be read until the other one is seen to have begun.
+            give(place, me, first, 60, call as u8);
+            assert_eq!(take_byte(place, 1 - me, first, 60), call as u8);
+            if call == 0 {
+                give(place, me, first + 1, 60, 9);
+                assert_eq!(take_byte(place, 1 - me, first + 1, 60), 9);
+                while !place.is_published(1 - me, first + 1) {
+                    thread::yield_now();
+                }
+                place.finish(me, first + 1);
+                while place.done_with(1 - me) < first {
+                    thread::yield_now();
+                }
+            } else {
+                // That it was seen to have begun at `first` says that it is done with `first - 1`.
+                give(place, me, first + 1, 60, 7);
             }
-            let mut got = [0; 2];
-            place.own(u32::from(rank), BytesMut::from(&mut got[..]));
-            assert_eq!(got, [0, 1].map(|from| from * 10 + rank + 100 * round));
         }
     }
-    check(3, || {
-        let place = ControlSection::on_heap(2, Symmetric);
+    check(2, || {
+        let place = section();
         let other = place.clone();
-        let thread = thread::spawn(move || rounds(&other, 1));
-        rounds(&place, 0);
+        let thread = thread::spawn(move || collectives(&other, 1));
+        collectives(&place, 0);
         thread.join().unwrap();
     });
 }
 
 #[test]
-fn control_section_rule_5_a_sleeper_is_woken() {
+fn control_section_rule_6_a_sleeper_is_woken() {
     check(3, || {
-        let place = ControlSection::on_heap(2, Symmetric);
+        let place = section();
         let rung = Arc::new(AtomicU32::new(0));
         let (other, bell) = (place.clone(), rung.clone());
         let thread = thread::spawn(move || {
-            if other.arrive(1, Bytes::from(b"")) && other.complete(1, 0, |_, _| ()) {
+            other.publish(1, 1);
+            if other.take_sleepers(1) == 1 {
                 bell.store(1, Ordering::Release);
             }
         });
-        if place.arrive(0, Bytes::from(b"")) {
-            place.complete(1, 0, |_, _| ());
-        } else if !place.want(1) {
+        place.want(1, 0);
+        if !place.is_published(1, 1) {
             // Asleep: the other one must ring.
             while rung.load(Ordering::Acquire) == 0 {
                 thread::yield_now();
             }
-            assert!(place.is_over(1));
+            assert!(place.is_published(1, 1));
         }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn control_section_rule_7_a_team_begins_after_the_last_step_of_the_one_before() {
+    check(3, || {
+        let place = section();
+        let other = place.clone();
+        let thread = thread::spawn(move || {
+            assert_eq!(take_byte(&other, 0, 1, 60), 5);
+            other.leave(1);
+        });
+        give(&place, 0, 1, 60, 5);
+        place.leave(2);
+        while !place.reuse(2) {
+            thread::yield_now();
+        }
+        assert_eq!(place.last_step(), 2);
+        // Whoever is next may write at once.
+        give(&place, 0, 3, 60, 6);
         thread.join().unwrap();
     });
 }

@@ -687,6 +687,18 @@ parameters! {
         help: "From 1 on, rank 0 of each communicator says which components serve it when it is made, and which algorithm \
                served a collective and why, once for each power of two of message sizes.",
     }
+    coll_base_shmem_message_pool_size: usize {
+        unit: Unit::Bytes, default: 131072, limits: 4096..=16777216, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Bytes of the message pool through which a rank's data go in blocking collectives of one node, for each \
+               communicator. More than 16 ranks share as much as 16.",
+    }
+    coll_base_shmem_num_segments: usize {
+        unit: Unit::Count, default: 8, limits: 2..=64, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Segments of the message pool (coll_base_shmem_message_pool_size), of which each takes a piece of the data: \
+               while some ranks write one, others read another.",
+    }
     coll_tuned_use_dynamic_rules: by_hand {
         unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 0, limits: 0..=5, power_of_two: false,
         aliases: [], level: User,
@@ -718,7 +730,7 @@ mod tests {
                 _ => None,
             };
             // The names of the guides are older than this habit.
-            let old = p.name.starts_with("rpi_") || p.name.starts_with("coll_");
+            let old = ["rpi_", "coll_tuned_", "coll_base_shmem_"].iter().any(|old| p.name.starts_with(old));
             assert!(old || suffix.is_none_or(|s| p.name.ends_with(s)), "{}: the unit comes last", p.name);
             for other in &Param::all()[..i] {
                 assert!(p.name != other.name && !other.aliases.contains(&p.name), "{} twice", p.name);

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use oxmpi_os::control_section::PoolSegments;
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig, SegmentError};
 use oxmpi_os::{cpus, fdpass, spawn};
 use oxmpi_param::Params;
@@ -385,6 +386,10 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
             _ => pool_bytes,
         },
         heap_bytes: params.shm_heap_bytes(),
+        control_section_pool: PoolSegments::of_pool(
+            params.coll_base_shmem_message_pool_size() as u32,
+            params.coll_base_shmem_num_segments() as u32,
+        ),
         ..SegmentConfig::default()
     }
 }

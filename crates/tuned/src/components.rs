@@ -92,7 +92,7 @@ const TABLE: [Row; 8] = [
         component: Component::Shmem,
         name: "shmem",
         aliases: &["xhc"],
-        description: "blocking calls of a few bytes in shared memory: all ranks on one node",
+        description: "blocking calls in shared memory, past the plans: all ranks on one node",
         priority: Params::coll_shmem_priority,
     },
     Row {
@@ -230,7 +230,17 @@ impl Component {
                 form == Form::Blocking
                     && matches!(
                         collective,
-                        Barrier | Bcast | Reduce | Allreduce | Allgather | Alltoall | Gather | Scatter
+                        Barrier
+                            | Bcast
+                            | Reduce
+                            | Allreduce
+                            | Allgather
+                            | Alltoall
+                            | Gather
+                            | Scatter
+                            | ReduceScatterBlock
+                            | Scan
+                            | Exscan
                     )
             }
             // Those in which a rank may run ahead of others.

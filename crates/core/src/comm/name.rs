@@ -2,8 +2,8 @@
 
 use super::{Communicator, Heritage, Shape, words};
 use crate::Process;
-use crate::control::Control;
 use crate::process::{Domain, Then};
+use crate::shmem::Control;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{RankMap, RequestId, Team};
 use oxmpi_fabric::Fabric;

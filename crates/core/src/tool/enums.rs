@@ -15,7 +15,7 @@ pub struct Enumeration {
 
 /// The number of no algorithm at all, in the enumerations of algorithms.
 pub const NO_ALGORITHM: i32 = 0;
-/// The number of the control section, by which collectives of a few bytes go past the algorithms.
+/// The number of shared memory, through which collectives of one node go past the algorithms.
 pub const CONTROL_SECTION: u8 = 255;
 
 /// All enumerations: the choices of parameters, the transports, the algorithms of each collective, the elements of each

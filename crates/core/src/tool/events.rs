@@ -211,8 +211,8 @@ const TABLE: &[EventType] = &[
         source: Source::Collectives,
         elements: &[int("collective"), int("algorithm"), int("ranks"), bytes("count")],
         help: "A collective was started: its place among the variables coll_*_algorithm, the number of its \
-               algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those in a \
-               control section are not among them.",
+               algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those \
+               through shared memory (shmem), past the algorithms, are not among them.",
     },
 ];
 

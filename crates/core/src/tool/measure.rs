@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Calls {
     by_algorithm: Box<[AtomicU64]>,
-    /// Collectives that took place in a control section.
+    /// Collectives that went through shared memory, past the plans.
     small: [AtomicU64; Collective::ALL.len()],
     /// The number of the last algorithm of each collective.
     last: [AtomicU8; Collective::ALL.len()],
@@ -41,7 +41,7 @@ impl Calls {
         self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
     }
 
-    /// Counts a collective in a control section. The lane is not locked; `threaded`: other threads may do the same.
+    /// Counts a collective through shared memory, past the plans. The lane is not locked; `threaded`: other threads may do the same.
     #[inline]
     pub(crate) fn count_small(&self, collective: Collective, threaded: bool) {
         let count = &self.small[collective as usize];

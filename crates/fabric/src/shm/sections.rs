@@ -27,7 +27,7 @@ impl Sections {
         Sections(all)
     }
 
-    /// Takes a section for a team of at most `ranks`: its index, and the generation it is at.
+    /// Takes a section for a team of at most `ranks`: its index, and the last step that was taken there.
     pub(super) fn reserve(
         &mut self,
         own: &Arc<Segment>,
@@ -43,7 +43,7 @@ impl Sections {
             Section::Leaving(before) => own.control_section(*at, before, kind).reuse(before),
         })?;
         self.0[index as usize] = Section::Used;
-        Some((index, own.control_section(index, ranks, kind).generation()))
+        Some((index, own.control_section(index, ranks, kind).last_step()))
     }
 
     /// A section is free again: at once if no team got it, else when all ranks of its team have left it.

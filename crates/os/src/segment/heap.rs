@@ -272,7 +272,9 @@ mod tests {
             assert!(within.bytes() as u64 <= limit && within.bytes() + PAGE > limit as usize, "{limit}");
         }
         let none = config.within(1);
-        assert_eq!((none.heap_len(), none.bytes()), (0, config.mapped_bytes()));
+        assert_eq!((none.heap_len(), none.bytes()), (0, none.mapped_bytes()));
+        assert!(none.mapped_bytes() < config.mapped_bytes());
+        assert_eq!(config.within(100 << 20).control_section_pool, config.control_section_pool);
     }
 
     #[test]

@@ -1,0 +1,214 @@
+//! Blocking collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
+//!
+//! Every communicator of one group whose processes share memory has a control section with a message pool in the segment
+//! of its lowest rank ([`Control`]; `oxmpi_os::control_section` has the protocol), as long as that has one to give: a few
+//! communicators at a time, of at most 64 ranks. A collective is a few numbered steps: in each, those who have data for others
+//! write a piece and publish it, those who need it read it where it lies. Long ones go through the segments of the pool
+//! piece by piece.
+//!
+//! Nobody waits for more than it needs. The root of a broadcast or scatter, and all but the root of a gather or reduction,
+//! write and go on; only who comes to a segment that somebody still reads must wait.
+//!
+//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Operations of the user
+//! stay with the plans: no user code may run while others wait for this rank in a step. Reductions combine
+//! in the order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not
+//! depend on timing.
+//!
+//! A component stack asks [`Served::of`] and then [`Process::execute_served`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`limits`] | which collectives of how many bytes are served |
+//! | `steps` | one collective of one rank: numbering, waiting, waking |
+//! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
+//! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
+
+pub mod limits;
+mod moves;
+mod reductions;
+mod steps;
+
+use crate::Process;
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_engine::Fault;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::control_section::ControlSection;
+use oxmpi_plan::{Call, Collective};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use steps::Steps;
+
+/// The control section that a communicator was given.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// The process in whose segment it lies.
+    leader: u32,
+    index: u32,
+    /// Mapped at the first use; `None` if the processes share no memory.
+    section: OnceLock<Option<ControlSection>>,
+    /// The last step of the collectives that this rank has begun.
+    step: AtomicU64,
+    /// The last step that may be written without a look at what the others are done with; 0: not known yet.
+    free_to: AtomicU64,
+    /// Collectives that this rank has begun.
+    begun: AtomicU64,
+}
+
+impl Control {
+    /// `step` is the last one that was taken in the section.
+    pub(crate) fn new(leader: u32, index: u32, step: u64) -> Control {
+        Control {
+            leader,
+            index,
+            section: OnceLock::new(),
+            step: AtomicU64::new(step),
+            free_to: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+        }
+    }
+
+    /// Collectives that this rank took part in.
+    pub(crate) fn operations(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    fn note_mapped(&self, section: &ControlSection) {
+        // Nobody of this team has used any segment (rule 7).
+        self.free_to.fetch_max(self.step.load(Ordering::Relaxed) + section.segments(), Ordering::Relaxed);
+    }
+}
+
+/// A collective that is served here if its communicator's section can be mapped.
+pub(crate) struct Served<'a> {
+    call: &'a Call,
+    buffers: &'a Buffers,
+    /// What combines in a reduction.
+    kernel: Option<Kernel>,
+    collective: Collective,
+    /// Bytes of a block, or of the vector of a broadcast, reduction or scan; 0 for a barrier.
+    bytes: usize,
+}
+
+impl<'a> Served<'a> {
+    /// The call as one that is served here. It looks only at what all ranks of the call know alike.
+    #[inline]
+    pub(crate) fn of(
+        comm: &Communicator,
+        call: &'a Call,
+        buffers: &'a Buffers,
+        combine: &Combine,
+    ) -> Option<Served<'a>> {
+        let ranks = comm.team.size();
+        if ranks < 2 || comm.control.is_none() {
+            return None;
+        }
+        let (collective, count, kernel) = match (call, combine) {
+            (Call::Barrier, _) => (Collective::Barrier, 0, None),
+            (Call::Bcast { bytes, .. }, _) => (Collective::Bcast, bytes.0, None),
+            (Call::Gather { block, .. }, _) => (Collective::Gather, block.0, None),
+            (Call::Scatter { block, .. }, _) => (Collective::Scatter, block.0, None),
+            (Call::Allgather { block, .. }, _) => (Collective::Allgather, block.0, None),
+            (Call::Alltoall { block, .. }, _) => (Collective::Alltoall, block.0, None),
+            // Elements with padding cannot be packed in pieces.
+            (_, Combine::Kernel(kernel)) if kernel.size() == kernel.extent() => {
+                let (collective, count) = match call {
+                    Call::Reduce { count, .. } => (Collective::Reduce, count.0),
+                    Call::Allreduce { count, .. } => (Collective::Allreduce, count.0),
+                    Call::ReduceScatterBlock { block, .. } => (Collective::ReduceScatterBlock, block.0),
+                    Call::Scan { count, .. } => (Collective::Scan, count.0),
+                    Call::Exscan { count, .. } => (Collective::Exscan, count.0),
+                    _ => return None,
+                };
+                (collective, count, Some(*kernel))
+            }
+            _ => return None,
+        };
+        let bytes = count.checked_mul(kernel.map_or(1, |kernel| kernel.size()))?;
+        limits::serves(collective, ranks, bytes).then_some(Served {
+            call,
+            buffers,
+            kernel,
+            collective,
+            bytes,
+        })
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    #[inline]
+    fn section<'c>(&self, comm: &Communicator, control: &'c Control) -> Result<Option<&'c ControlSection>> {
+        match control.section.get() {
+            Some(section) => Ok(section.as_ref()),
+            None => self.map_section(comm, control),
+        }
+    }
+
+    #[cold]
+    fn map_section<'c>(
+        &self,
+        comm: &Communicator,
+        control: &'c Control,
+    ) -> Result<Option<&'c ControlSection>> {
+        let ranks = comm.team.size();
+        let mapped =
+            self.domain.lock().lane.fabric_mut().control_section(control.leader, control.index, ranks);
+        match mapped {
+            Ok(section) => {
+                let section = control.section.get_or_init(|| section).as_ref();
+                section.into_iter().for_each(|section| control.note_mapped(section));
+                Ok(section)
+            }
+            Err(unreachable) => Err(MpiError::new(abi::MPI_ERR_OTHER, unreachable.to_string())),
+        }
+    }
+
+    /// Runs a collective that is served here. `false`: there is no shared memory for it, as all its ranks find alike.
+    ///
+    /// # Errors
+    /// If the control section cannot be reached; a member has failed, or the communicator is revoked.
+    #[inline]
+    pub(crate) fn execute_served(&self, comm: &Communicator, served: &Served<'_>) -> Result<bool> {
+        let Some(control) = &comm.control else { return Ok(false) };
+        let Some(section) = self.section(comm, control)? else { return Ok(false) };
+        if !limits::has_room(section.segment_bytes(), comm.team.size()) {
+            return Ok(false);
+        }
+        if comm.team.is_revoked() {
+            return Err(of_fault(Fault::Revoked));
+        }
+        control.count();
+        self.tool.calls.count_small(served.collective, self.is_threaded());
+        let steps = Steps::new(self, comm, control, section);
+        match served.kernel {
+            None => moves::run(steps, served)?,
+            Some(kernel) => reductions::run(steps, served, &kernel)?,
+        }
+        self.look_after_served();
+        Ok(true)
+    }
+
+    /// This rank has no use for the section any more.
+    pub(crate) fn leave(&self, comm: &Communicator, control: &Control) {
+        // If it cannot be reached the section stays taken, which costs one of a few.
+        if let Ok(Some(section)) = self.section(comm, control) {
+            section.leave(control.step.load(Ordering::Relaxed));
+        }
+        if control.leader == self.rank {
+            let ranks = comm.team.size();
+            self.domain.lock().lane.fabric_mut().release_control_section(control.index, Some(ranks));
+        }
+    }
+}
+
+impl Control {
+    /// One more has begun. Collectives of one communicator are called one after the other.
+    #[inline]
+    fn count(&self) {
+        self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}

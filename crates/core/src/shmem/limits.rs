@@ -1,0 +1,48 @@
+//! Which collectives of how many bytes go through shared memory: measured cut-offs.
+//!
+//! All is by numbers that the ranks of a call know alike.
+
+use oxmpi_os::control_section::MAX_RANKS;
+use oxmpi_plan::Collective;
+
+/// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,
+/// reduction or scan, as `Facts::bytes` has them.
+#[must_use]
+#[inline]
+pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
+    if !(2..=MAX_RANKS).contains(&ranks) {
+        return false;
+    }
+    let all = bytes.saturating_mul(ranks as usize);
+    let is_short = match collective {
+        Collective::Barrier => return true,
+        Collective::Bcast => bytes <= LONG,
+        // Two ranks that share the work of a long one have less to do by messages.
+        Collective::Allreduce if ranks == 2 => bytes < LONG / 8,
+        // Each rank combines a share, but of what lies in the pools of all.
+        Collective::Allreduce => all <= LONG,
+        // One rank combines all.
+        Collective::Reduce | Collective::Scan | Collective::Exscan => all <= LONG,
+        Collective::Gather | Collective::Scatter | Collective::Allgather | Collective::Alltoall => {
+            all <= LONG
+        }
+        Collective::ReduceScatterBlock => bytes <= LONG,
+        _ => return false,
+    };
+    bytes > 0 && is_short
+}
+
+/// What is longer goes better by messages, bytes.
+const LONG: usize = 4 << 20;
+
+/// Whether the segments of a pool have room for a line for each rank.
+#[inline]
+pub(super) fn has_room(segment_bytes: usize, ranks: u32) -> bool {
+    segment_bytes >= 64 * (ranks as usize - 1)
+}
+
+/// Whether the ranks of an allreduce combine a share each, and not all of it.
+#[inline]
+pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
+    ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10
+}

@@ -1,0 +1,243 @@
+//! The collectives that move data.
+
+use super::Served;
+use super::steps::{Piece, Steps, Turn};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_plan::Call;
+
+/// Copies packed bytes from `at` on to all of `to`.
+#[inline]
+pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>) {
+    match from.as_contiguous() {
+        Some(bytes) => bytes.slice(at, to.len()).copy_to(to),
+        None => from.pack(at, to),
+    }
+}
+
+/// Copies all of `from` over the packed bytes from `at` on.
+#[inline]
+pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
+    match to.as_contiguous_mut() {
+        Some(mut bytes) => from.copy_to(bytes.slice(at, from.len())),
+        None => to.unpack(at, from),
+    }
+}
+
+/// Runs a collective that moves data.
+#[inline]
+pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result<()> {
+    let (input, output) = (&served.buffers.input, &served.buffers.output);
+    match *served.call {
+        Call::Bcast { root, .. } => steps.bcast(root, served.bytes, output),
+        Call::Gather { root, in_place, .. } => steps.gather(root, served.bytes, in_place, input, output),
+        Call::Scatter { root, in_place, .. } => steps.scatter(root, served.bytes, in_place, input, output),
+        Call::Allgather { in_place, .. } => steps.allgather(served.bytes, in_place, input, output),
+        Call::Alltoall { in_place, .. } => {
+            steps.alltoall(served.bytes, if in_place { None } else { Some(input) }, output)
+        }
+        // Nothing else that moves data is served.
+        _ => steps.barrier(),
+    }
+}
+
+impl<F: Fabric> Steps<'_, F> {
+    /// The other ranks, from the next one on, so that not all read from the same one.
+    #[inline]
+    pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<F> {
+        let (me, ranks) = (self.me, self.ranks);
+        (1..ranks).map(move |n| if me + n < ranks { me + n } else { me + n - ranks })
+    }
+
+    /// The longest piece of blocks of `block` bytes, if one segment of a rank has one for each other rank.
+    #[inline]
+    pub(super) fn spread(&self, block: usize) -> usize {
+        let others = self.ranks as usize - 1;
+        match block.checked_mul(others) {
+            Some(all) if all <= self.most() => block,
+            _ => (self.most() / others) & !63,
+        }
+    }
+
+    /// Which of the blocks in a segment of `writer` is for `reader`.
+    #[inline]
+    pub(super) fn place(&self, writer: u32, reader: u32) -> usize {
+        let ranks = self.ranks;
+        (if reader > writer { reader - writer - 1 } else { reader + ranks - writer - 1 }) as usize
+    }
+
+    fn barrier(&self) -> Result<()> {
+        let step = self.number(1);
+        self.wait_until_free(step)?;
+        self.publish(step);
+        for rank in self.others() {
+            self.see(rank, step)?;
+        }
+        self.all_seen(step);
+        self.finish(step);
+        Ok(())
+    }
+
+    fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
+        for piece in self.pieces(bytes, self.most()).all() {
+            if self.me == root {
+                self.wait_until_free(piece.step)?;
+                self.write(piece.step, piece.len, |to| pack(data, piece.at, to));
+                self.publish_last(piece.step);
+            } else {
+                self.see(root, piece.step)?;
+                self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
+                self.finish(piece.step);
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(
+        &self,
+        root: u32,
+        block: usize,
+        in_place: bool,
+        input: &UserBuf,
+        output: &UserBuf,
+    ) -> Result<()> {
+        let pieces = self.pieces(block, self.most());
+        if self.me != root {
+            for piece in pieces.all() {
+                self.wait_until_free(piece.step)?;
+                self.write(piece.step, piece.len, |to| pack(input, piece.at, to));
+                self.publish_last(piece.step);
+            }
+            return Ok(());
+        }
+        // The others write meanwhile.
+        if !in_place {
+            output.copy_from(root as usize * block, input, 0, block);
+        }
+        for piece in pieces.all() {
+            for rank in self.others() {
+                self.see(rank, piece.step)?;
+                let at = rank as usize * block + piece.at;
+                self.read(rank, piece.step, piece.len, |from| unpack(output, at, from));
+            }
+            self.finish(piece.step);
+        }
+        self.all_seen(pieces.piece(0).step);
+        Ok(())
+    }
+
+    fn scatter(
+        &self,
+        root: u32,
+        block: usize,
+        in_place: bool,
+        input: &UserBuf,
+        output: &UserBuf,
+    ) -> Result<()> {
+        // All in the line of the root, or each in its reader's part of the pool.
+        let all = block.saturating_mul(self.ranks as usize - 1);
+        let in_line = self.is_short(all);
+        for piece in self.pieces(block, self.most()).all() {
+            let Piece { step, at, len } = piece;
+            if self.me != root {
+                self.see(root, step)?;
+                if in_line {
+                    let place = self.place(root, self.me);
+                    self.read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
+                } else {
+                    self.read_own_part(step, len, |from| unpack(output, at, from));
+                }
+                self.finish(step);
+                continue;
+            }
+            self.wait_until_free(step)?;
+            if in_line {
+                self.write(step, all, |mut to| {
+                    for rank in self.others() {
+                        let place = self.place(root, rank);
+                        pack(input, rank as usize * block + at, to.slice(place * len, len));
+                    }
+                });
+            } else {
+                for rank in self.others() {
+                    self.write_part(rank, step, len, |to| pack(input, rank as usize * block + at, to));
+                }
+            }
+            self.publish_last(step);
+        }
+        if self.me == root && !in_place {
+            output.copy_from(0, input, root as usize * block, block);
+        }
+        Ok(())
+    }
+
+    fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
+        let pieces = self.pieces(block, self.most());
+        let own = self.me as usize * block;
+        self.exchange(&pieces, |turn, Piece { step, at, len }| {
+            if turn == Turn::Write {
+                self.write(step, len, |to| match in_place {
+                    true => pack(output, own + at, to),
+                    false => pack(input, at, to),
+                });
+                return Ok(());
+            }
+            if !in_place {
+                output.copy_from(own + at, input, at, len);
+            }
+            for rank in self.others() {
+                self.see(rank, step)?;
+                self.read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
+            }
+            Ok(())
+        })?;
+        self.all_seen(pieces.piece(0).step);
+        Ok(())
+    }
+
+    /// `input`: `None` in place.
+    fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
+        let pieces = self.pieces(block, self.spread(block));
+        self.exchange(&pieces, |turn, piece| {
+            if turn == Turn::Write {
+                let from = input.unwrap_or(output);
+                self.write_spread(block, piece, |at, to| pack(from, at, to));
+                return Ok(());
+            }
+            if let Some(input) = input {
+                let own = self.me as usize * block + piece.at;
+                output.copy_from(own, input, own, piece.len);
+            }
+            for rank in self.others() {
+                self.see(rank, piece.step)?;
+                let at = rank as usize * block + piece.at;
+                let place = self.place(rank, self.me) * piece.len;
+                self.read(rank, piece.step, self.spread_len(piece), |from| {
+                    unpack(output, at, from.slice(place, piece.len));
+                });
+            }
+            Ok(())
+        })?;
+        self.all_seen(pieces.piece(0).step);
+        Ok(())
+    }
+
+    /// Writes a piece of each other rank's block; `give` copies what begins at some byte.
+    #[inline]
+    pub(super) fn write_spread(&self, block: usize, piece: Piece, give: impl Fn(usize, BytesMut<'_>)) {
+        self.write(piece.step, self.spread_len(piece), |mut to| {
+            for rank in self.others() {
+                let place = self.place(self.me, rank) * piece.len;
+                give(rank as usize * block + piece.at, to.slice(place, piece.len));
+            }
+        });
+    }
+
+    /// Bytes that a rank writes in a step with a piece for each other rank.
+    #[inline]
+    pub(super) fn spread_len(&self, piece: Piece) -> usize {
+        piece.len * (self.ranks as usize - 1)
+    }
+}

@@ -1,0 +1,299 @@
+//! The collectives that combine, by kernels, in the order of the ranks.
+
+use super::Served;
+use super::limits;
+use super::steps::{Piece, Steps, Turn};
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_mem::memory::Scratch;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_plan::Call;
+use std::ops::Range;
+
+/// Runs a collective that combines.
+#[inline]
+pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>, kernel: &Kernel) -> Result<()> {
+    let (input, output) = (&served.buffers.input, &served.buffers.output);
+    let in_place = is_in_place(served.call);
+    let given = if in_place { output } else { input };
+    match (given.as_contiguous(), output.as_contiguous_mut()) {
+        (Some(given), Some(output)) => {
+            Reduction { steps, kernel, bytes: served.bytes, given, in_place }.run(served.call, output)
+        }
+        _ => run_packed(steps, served, kernel, in_place),
+    }
+}
+
+#[inline]
+fn is_in_place(call: &Call) -> bool {
+    match *call {
+        Call::Reduce { in_place, .. }
+        | Call::Allreduce { in_place, .. }
+        | Call::ReduceScatterBlock { in_place, .. }
+        | Call::Scan { in_place, .. }
+        | Call::Exscan { in_place, .. } => in_place,
+        _ => false,
+    }
+}
+
+/// As [`run`], for elements that do not lie one after another.
+#[cold]
+fn run_packed<F: Fabric>(
+    steps: Steps<'_, F>,
+    served: &Served<'_>,
+    kernel: &Kernel,
+    in_place: bool,
+) -> Result<()> {
+    let copy_of = |buffer: &UserBuf| {
+        let room = Scratch::bytes(buffer.packed_len())
+            .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
+        room.buf().copy_from(0, buffer, 0, buffer.packed_len());
+        Ok(room)
+    };
+    let (input, output) = (&served.buffers.input, &served.buffers.output);
+    let (from, to): (Scratch, Scratch) = (copy_of(input)?, copy_of(output)?);
+    let (from, to) = (from.buf(), to.buf());
+    if let (Some(given), Some(right)) =
+        (if in_place { to } else { from }.as_contiguous(), to.as_contiguous_mut())
+    {
+        Reduction { steps, kernel, bytes: served.bytes, given, in_place }.run(served.call, right)?;
+    }
+    output.copy_from(0, to, 0, to.packed_len());
+    Ok(())
+}
+
+struct Reduction<'a, F: Fabric> {
+    steps: Steps<'a, F>,
+    kernel: &'a Kernel,
+    /// Of the vector, or of a block.
+    bytes: usize,
+    /// What this rank gives.
+    given: Bytes<'a>,
+    /// It lies where the result is made.
+    in_place: bool,
+}
+
+/// What the ranks have written for a step: where a part of it lies that is combined.
+struct Written<P: Fn(u32) -> usize> {
+    step: u64,
+    /// All bytes that each rank has written.
+    all: usize,
+    /// Where the part begins in what this rank has written.
+    part: P,
+}
+
+impl<F: Fabric> Reduction<'_, F> {
+    #[inline]
+    fn run(&self, call: &Call, output: BytesMut<'_>) -> Result<()> {
+        match *call {
+            Call::Reduce { root, .. } => self.reduce(root, output),
+            Call::Allreduce { .. } => {
+                let ranks = self.steps.ranks;
+                if limits::shares_allreduce(ranks, self.bytes) {
+                    self.shared_allreduce(output)
+                } else {
+                    self.prefix(0..ranks, 0..ranks, output)
+                }
+            }
+            Call::ReduceScatterBlock { .. } => self.reduce_scatter(output),
+            Call::Scan { .. } => {
+                let me = self.steps.me;
+                self.prefix(0..me + 1, me + 1..self.steps.ranks, output)
+            }
+            Call::Exscan { .. } => {
+                let me = self.steps.me;
+                self.prefix(0..me, me + 1..self.steps.ranks, output)
+            }
+            // Nothing else that combines is served.
+            _ => Ok(()),
+        }
+    }
+
+    /// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
+    /// this rank's, if it lies elsewhere.
+    #[inline]
+    fn combine<P: Fn(u32) -> usize>(
+        &self,
+        ranks: Range<u32>,
+        written: &Written<P>,
+        own: Option<Bytes<'_>>,
+        mut to: BytesMut<'_>,
+    ) {
+        let len = to.len();
+        for rank in ranks {
+            let mut take = |part: Bytes<'_>| match rank {
+                0 => part.copy_to(to.reborrow()),
+                // Predefined operations are commutative: what was combined before may be on the right.
+                _ => self.kernel.apply(part, to.reborrow()),
+            };
+            match own {
+                Some(own) if rank == self.steps.me => take(own),
+                _ => self.steps.read(rank, written.step, written.all, |all| {
+                    take(all.slice((written.part)(rank), len));
+                }),
+            }
+        }
+    }
+
+    /// Sees that these ranks have published a step.
+    #[inline]
+    fn see(&self, ranks: Range<u32>, step: u64) -> Result<()> {
+        ranks.filter(|rank| *rank != self.steps.me).try_for_each(|rank| self.steps.see(rank, step))
+    }
+
+    fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
+        let steps = &self.steps;
+        let pieces = steps.pieces(self.bytes, steps.most());
+        for piece in pieces.all() {
+            let Piece { step, at, len } = piece;
+            if steps.me != root {
+                steps.wait_until_free(step)?;
+                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+                steps.publish_last(step);
+                continue;
+            }
+            if self.in_place {
+                // What it gives lies where the result is made.
+                steps.wait_until_free(step)?;
+                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+            }
+            self.see(0..steps.ranks, step)?;
+            let own = (!self.in_place).then(|| self.given.slice(at, len));
+            self.combine(
+                0..steps.ranks,
+                &Written { step, all: len, part: |_| 0 },
+                own,
+                output.slice(at, len),
+            );
+            steps.finish(step);
+        }
+        if steps.me == root {
+            steps.all_seen(pieces.piece(0).step);
+        }
+        Ok(())
+    }
+
+    /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
+    fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
+        let steps = &self.steps;
+        let pieces = steps.pieces(self.bytes, steps.most());
+        if needed.is_empty() {
+            for piece in pieces.all() {
+                let Piece { step, at, len } = piece;
+                steps.wait_until_free(step)?;
+                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+                steps.publish_last(step);
+            }
+            return Ok(());
+        }
+        let first = pieces.piece(0).step;
+        // The result is made where in place the contribution lies: then the section has the only copy.
+        let gives = !readers.is_empty() || self.in_place;
+        steps.exchange(&pieces, |turn, Piece { step, at, len }| {
+            if turn == Turn::Write {
+                if gives {
+                    steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+                }
+                return Ok(());
+            }
+            self.see(needed.clone(), step)?;
+            let own = (!self.in_place).then(|| self.given.slice(at, len));
+            let written = Written { step, all: len, part: |_| 0 };
+            self.combine(needed.clone(), &written, own, output.slice(at, len));
+            Ok(())
+        })?;
+        if needed.len() == steps.ranks as usize {
+            steps.all_seen(first);
+        }
+        Ok(())
+    }
+
+    fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
+        let steps = &self.steps;
+        let pieces = steps.pieces(self.bytes, steps.spread(self.bytes));
+        steps.exchange(&pieces, |turn, piece| {
+            let Piece { step, at, len } = piece;
+            if turn == Turn::Write {
+                steps.write_spread(self.bytes, piece, |at, to| self.given.slice(at, to.len()).copy_to(to));
+                return Ok(());
+            }
+            self.see(0..steps.ranks, step)?;
+            // In place the result takes the place of the first block, which was written for its rank before.
+            let own = self.given.slice(steps.me as usize * self.bytes + at, len);
+            let part = |rank| steps.place(rank, steps.me) * len;
+            let written = Written { step, all: steps.spread_len(piece), part };
+            self.combine(0..steps.ranks, &written, Some(own), output.slice(at, len));
+            Ok(())
+        })?;
+        steps.all_seen(pieces.piece(0).step);
+        Ok(())
+    }
+
+    /// Each rank combines its share of each piece and gives it to all others.
+    fn shared_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
+        let steps = &self.steps;
+        let most = steps.most();
+        let count = self.bytes.div_ceil(most);
+        let mut step = steps.number(2 * count as u64);
+        let first = step;
+        let mut from = 0;
+        while from < count {
+            let batch = (count - from).min(steps.ahead() as usize);
+            let piece = |n: usize| {
+                let at = (from + n) * most;
+                Piece { step: step + n as u64, at, len: most.min(self.bytes - at) }
+            };
+            for Piece { step, at, len } in (0..batch).map(piece) {
+                steps.wait_until_free(step)?;
+                let (mine, given) = (share(steps.me, steps.ranks, len), self.given.slice(at, len));
+                // All but what this rank combines itself.
+                steps.write(step, len, |mut to| {
+                    for part in [0..mine.start, mine.end..len] {
+                        given.slice(part.start, part.len()).copy_to(to.slice(part.start, part.len()));
+                    }
+                });
+                steps.publish(step);
+            }
+            for Piece { step, at, len } in (0..batch).map(piece) {
+                self.see(0..steps.ranks, step)?;
+                let mine = share(steps.me, steps.ranks, len);
+                let result = step + batch as u64;
+                steps.wait_until_free(result)?;
+                let own = self.given.slice(at + mine.start, mine.len());
+                let written = Written { step, all: len, part: |_| mine.start };
+                steps.write(result, mine.len(), |to| {
+                    self.combine(0..steps.ranks, &written, Some(own), to);
+                });
+                steps.publish(result);
+            }
+            steps.all_seen(first);
+            steps.finish(step + batch as u64 - 1);
+            for Piece { step, at, len } in (0..batch).map(piece) {
+                let result = step + batch as u64;
+                for rank in (0..steps.ranks).map(|n| (steps.me + n) % steps.ranks) {
+                    if rank != steps.me {
+                        steps.see(rank, result)?;
+                    }
+                    let theirs = share(rank, steps.ranks, len);
+                    steps.read(rank, result, theirs.len(), |from| {
+                        from.copy_to(output.slice(at + theirs.start, theirs.len()));
+                    });
+                }
+                steps.finish(result);
+            }
+            step += 2 * batch as u64;
+            from += batch;
+        }
+        Ok(())
+    }
+}
+
+/// Which bytes of a piece of `len` bytes a rank combines: whole lines.
+fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
+    let most = len.div_ceil(ranks as usize).next_multiple_of(64);
+    let start = (rank as usize * most).min(len);
+    start..len.min(start + most)
+}

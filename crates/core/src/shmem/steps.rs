@@ -1,0 +1,309 @@
+//! One collective of one rank: numbers its steps, waits for others, wakes them.
+//!
+//! The rules cited are those of `oxmpi_os::control_section`.
+
+use super::Control;
+use crate::Process;
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::failure::check_alive;
+use oxmpi_fabric::Fabric;
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::{ControlSection, SHORT_BYTES};
+use oxmpi_os::door::Next;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// What a collective here is worth, in short messages, when it is counted how long nobody has looked at everything.
+const WORTH: i32 = 2;
+/// How often a wait looks at the word alone before it looks at everything, too: about two microseconds.
+const SHORT_LOOKS: u32 = 100;
+/// As above, with more ranks than processors, where it gives up the processor between two looks.
+const CROWDED_LOOKS: u32 = 12;
+
+/// One rank's view of one collective.
+#[derive(Debug)]
+pub(super) struct Steps<'a, F: Fabric> {
+    process: &'a Process<F>,
+    comm: &'a Communicator,
+    control: &'a Control,
+    section: &'a ControlSection,
+    /// This rank.
+    pub(super) me: u32,
+    /// Ranks of the team.
+    pub(super) ranks: u32,
+}
+
+/// One step of a collective that moves `bytes` bytes of something in pieces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Its number in the section (rule 1).
+    pub(super) step: u64,
+    /// Where the piece begins.
+    pub(super) at: usize,
+    /// Its bytes.
+    pub(super) len: usize,
+}
+
+/// What is to be done with a piece of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Write it: its segment is free.
+    Write,
+    /// See those of others, and read them.
+    Read,
+}
+
+/// The steps of a collective, one for each piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pieces {
+    first: u64,
+    count: u64,
+    bytes: usize,
+    /// Bytes of all but the last.
+    most: usize,
+}
+
+impl Pieces {
+    #[inline]
+    pub(super) fn piece(&self, n: u64) -> Piece {
+        let at = n as usize * self.most;
+        Piece { step: self.first + n, at, len: self.most.min(self.bytes - at) }
+    }
+
+    /// All of them.
+    #[inline]
+    pub(super) fn all(&self) -> impl Iterator<Item = Piece> + use<> {
+        self.range(0..self.count)
+    }
+
+    #[inline]
+    fn range(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
+        let pieces = *self;
+        range.map(move |n| pieces.piece(n))
+    }
+}
+
+impl<'a, F: Fabric> Steps<'a, F> {
+    #[inline]
+    pub(super) fn new(
+        process: &'a Process<F>,
+        comm: &'a Communicator,
+        control: &'a Control,
+        section: &'a ControlSection,
+    ) -> Steps<'a, F> {
+        Steps { process, comm, control, section, me: comm.team.rank, ranks: comm.team.size() }
+    }
+
+    /// The longest piece of one rank, bytes.
+    #[inline]
+    pub(super) fn most(&self) -> usize {
+        self.section.segment_bytes()
+    }
+
+    /// How many steps of an exchange are written before the first of them is read: with as many again others may still be
+    /// busy while the next are written.
+    #[inline]
+    pub(super) fn ahead(&self) -> u64 {
+        self.section.segments() / 2
+    }
+
+    /// The numbers of the next `count` steps: the first of them.
+    #[inline]
+    pub(super) fn number(&self, count: u64) -> u64 {
+        let before = self.control.step.load(Ordering::Relaxed);
+        self.control.step.store(before + count, Ordering::Relaxed);
+        before + 1
+    }
+
+    /// Steps for `bytes` bytes in pieces of `most`, a step each; one step for nothing at all.
+    #[inline]
+    pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
+        let count = if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 };
+        Pieces { first: self.number(count), count, bytes, most }
+    }
+
+    /// All ranks write and all read: as many pieces are written as may be under way, then read.
+    #[inline]
+    pub(super) fn exchange(
+        &self,
+        pieces: &Pieces,
+        mut take: impl FnMut(Turn, Piece) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        while from < pieces.count {
+            let to = pieces.count.min(from + self.ahead());
+            for piece in pieces.range(from..to) {
+                self.wait_until_free(piece.step)?;
+                take(Turn::Write, piece)?;
+                self.publish(piece.step);
+            }
+            for piece in pieces.range(from..to) {
+                take(Turn::Read, piece)?;
+                self.finish(piece.step);
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// This rank has seen that all others have begun the collective of this first step (rule 5).
+    #[inline]
+    pub(super) fn all_seen(&self, first: u64) {
+        let free_to = first - 1 + self.section.segments();
+        if self.control.free_to.load(Ordering::Relaxed) < free_to {
+            self.control.free_to.store(free_to, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until the segment of a step may be written (rule 2).
+    #[inline]
+    pub(super) fn wait_until_free(&self, step: u64) -> Result<()> {
+        match step <= self.control.free_to.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.wait_until_done(step - self.section.segments()),
+        }
+    }
+
+    /// Waits until all ranks are done with a step (rule 4), and notes what they are all done with.
+    #[inline(never)]
+    fn wait_until_done(&self, step: u64) -> Result<()> {
+        let mut all = u64::MAX;
+        for rank in (0..self.ranks).filter(|rank| *rank != self.me) {
+            let mut done = self.section.done_with(rank);
+            if done < step {
+                self.wait_for_rank(rank, || self.section.done_with(rank) >= step)?;
+                done = self.section.done_with(rank);
+            }
+            all = all.min(done);
+        }
+        self.control.free_to.store(all + self.section.segments(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Waits until a rank has published a step (rule 3).
+    #[inline]
+    pub(super) fn see(&self, rank: u32, step: u64) -> Result<()> {
+        match self.section.is_published(rank, step) {
+            true => Ok(()),
+            false => self.wait_for_rank(rank, || self.section.is_published(rank, step)),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_for_rank(&self, rank: u32, is_there: impl Fn() -> bool) -> Result<()> {
+        if !self.process.is_crowded {
+            for _ in 0..SHORT_LOOKS {
+                std::hint::spin_loop();
+                if is_there() {
+                    return Ok(());
+                }
+            }
+        } else if let Some(door) = &self.process.door {
+            let mut wait = door.begin();
+            for _ in 0..CROWDED_LOOKS {
+                match wait.next() {
+                    Next::Look if is_there() => return Ok(()),
+                    Next::Look => {}
+                    Next::Sleep(sleepy) => {
+                        sleepy.cancel();
+                        break;
+                    }
+                }
+            }
+        }
+        // A member that has failed will not come, one that has heard of a revocation neither.
+        let (process, team) = (self.process, &self.comm.team);
+        process
+            .wait_for_announced(
+                |domain| match is_there() {
+                    true => Some(Ok(())),
+                    false => check_alive(&domain.lane, team).err().map(Err),
+                },
+                || self.section.want(rank, self.me),
+            )
+            .map_err(of_fault)
+    }
+
+    /// Has `fill` write this rank's `len` bytes of a step, whose segment is free.
+    #[inline]
+    pub(super) fn write(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+        self.section.write(self.me, step, len, fill);
+    }
+
+    /// As [`Steps::write`], for another rank's part of the pool.
+    #[inline]
+    pub(super) fn write_part(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+        self.section.write_part(rank, step, len, fill);
+    }
+
+    /// Shows `f` the `len` bytes that a rank has written for a step, which was seen.
+    #[inline]
+    pub(super) fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+        self.section.read(rank, step, len, f)
+    }
+
+    /// As [`Steps::read`], of this rank's part of the pool, which another one has written.
+    #[inline]
+    pub(super) fn read_own_part(&self, step: u64, len: usize, f: impl FnOnce(Bytes<'_>)) {
+        self.section.read_part(self.me, step, len, f);
+    }
+
+    /// Whether data of this length ride in the line that announces them.
+    #[inline]
+    pub(super) fn is_short(&self, len: usize) -> bool {
+        len <= SHORT_BYTES
+    }
+
+    /// Tells that this rank has written its data of a step.
+    #[inline]
+    pub(super) fn publish(&self, step: u64) {
+        self.section.publish(self.me, step);
+        self.wake();
+    }
+
+    /// This rank is done with a step.
+    #[inline]
+    pub(super) fn finish(&self, step: u64) {
+        self.section.finish(self.me, step);
+        self.wake();
+    }
+
+    /// Publishes a step with which this rank is done then.
+    #[inline]
+    pub(super) fn publish_last(&self, step: u64) {
+        self.section.publish(self.me, step);
+        self.section.finish(self.me, step);
+        self.wake();
+    }
+
+    /// Wakes who sleeps until this rank goes on (rule 6).
+    #[inline]
+    fn wake(&self) {
+        let sleepers = self.section.take_sleepers(self.me);
+        if sleepers != 0 {
+            self.wake_all(sleepers);
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self, sleepers: u64) {
+        let mut domain = self.process.domain.lock();
+        for rank in (0..self.ranks).filter(|rank| sleepers >> rank & 1 == 1) {
+            if let Some(process) = self.comm.team.map.process(rank) {
+                domain.lane.fabric_mut().wake(process);
+            }
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Who never waits in a collective has others wait for something else of it.
+    #[inline]
+    pub(super) fn look_after_served(&self) {
+        if self.domain.lock().lane.is_look_due(WORTH) {
+            self.look(|_| ());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Collectives through shared memory, with pools so small that every call goes round them many times.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+use oxmpi_coll::{Buffers, Combine};
+use oxmpi_core::world::{Options, world_with};
+use oxmpi_core::{Communicator, Process};
+use oxmpi_fabric::ways::Ways;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::{Op, Scalar, kernel};
+use oxmpi_mem::layout::Layout;
+use oxmpi_mem::memory::Owned;
+use oxmpi_os::control_section::PoolSegments;
+use oxmpi_plan::{Call, Shared};
+use std::sync::Arc;
+
+/// What `from` has for `to` at `i`.
+fn word(from: u64, to: u64, i: u64, round: u64) -> u64 {
+    from * 1_000_003 + to * 101 + i * 17 + round
+}
+
+/// The words of `from` for each of these, one after the other.
+fn words(from: u64, to: impl IntoIterator<Item = u64>, len: u64, round: u64) -> Vec<u64> {
+    to.into_iter().flat_map(|to| (0..len).map(move |i| word(from, to, i, round))).collect()
+}
+
+/// Runs a call on words; `None`: this rank has no such buffer. What is in the output afterwards.
+fn run(
+    p: &Process<Ways>,
+    comm: &Communicator,
+    call: Call,
+    input: Option<Vec<u64>>,
+    output: usize,
+) -> Vec<u64> {
+    let (input, output) = (input.map(Owned::new), Owned::new(vec![0_u64; output]));
+    let sums = matches!(call, Call::Reduce { .. } | Call::Allreduce { .. } | Call::Scan { .. })
+        || matches!(call, Call::Exscan { .. } | Call::ReduceScatterBlock { .. });
+    let combine = match sums {
+        true => Combine::Kernel(kernel(Op::Sum, Scalar::U64).unwrap()),
+        false => Combine::Nothing,
+    };
+    let element = sums.then(|| Arc::new(Layout::basic(8, 8)));
+    let given = input.as_ref().map_or(UserBuf::empty(), Owned::buf);
+    p.run(comm, call, Buffers { input: given, output: output.buf(), element }, combine).unwrap();
+    output.into_vec().ok().unwrap()
+}
+
+fn all_collectives(p: &Process<Ways>, comm: &Communicator, len: u64, round: u64) {
+    let (me, ranks) = (comm.rank() as u64, comm.size() as u64);
+    let (root, count, block) = ((round % ranks) as u32, Shared(len as usize), Shared(8 * len as usize));
+    let (in_place, commutative, at_root) = (false, true, me == round % ranks);
+    let whole = (len * ranks) as usize;
+    let sum = |ranks: std::ops::Range<u64>, to: u64| -> Vec<u64> {
+        (0..len).map(|i| ranks.clone().map(|from| word(from, to, i, round)).sum()).collect()
+    };
+    let of_all =
+        |to: u64| -> Vec<u64> { (0..ranks).flat_map(|from| words(from, [to], len, round)).collect() };
+    let (mine, for_all) = (words(me, [0], len, round), words(me, 0..ranks, len, round));
+    let output = if at_root { whole } else { 0 };
+
+    let call = Call::Gather { root, block, in_place };
+    let got = run(p, comm, call, Some(mine.clone()), output);
+    assert!(!at_root || got == of_all(0), "gather of {len}");
+
+    let call = Call::Scatter { root, block, in_place };
+    let got = run(p, comm, call, at_root.then(|| for_all.clone()), len as usize);
+    assert_eq!(got, words(round % ranks, [me], len, round), "scatter of {len}");
+
+    let got = run(p, comm, Call::Allgather { block, in_place }, Some(mine.clone()), whole);
+    assert_eq!(got, of_all(0), "allgather of {len}");
+
+    let got = run(p, comm, Call::Alltoall { block, in_place }, Some(for_all.clone()), whole);
+    assert_eq!(got, of_all(me), "alltoall of {len}");
+
+    let call = Call::Reduce { root, count, commutative, in_place };
+    let got = run(p, comm, call, Some(mine.clone()), if at_root { len as usize } else { 0 });
+    assert!(!at_root || got == sum(0..ranks, 0), "reduce of {len}");
+
+    let call = Call::Allreduce { count, commutative, in_place };
+    assert_eq!(run(p, comm, call, Some(mine.clone()), len as usize), sum(0..ranks, 0), "allreduce of {len}");
+
+    let call = Call::ReduceScatterBlock { block: count, commutative, in_place };
+    assert_eq!(run(p, comm, call, Some(for_all), len as usize), sum(0..ranks, me), "scattered sum of {len}");
+
+    let call = Call::Scan { count, commutative, in_place };
+    assert_eq!(run(p, comm, call, Some(mine.clone()), len as usize), sum(0..me + 1, 0), "scan of {len}");
+
+    let call = Call::Exscan { count, commutative, in_place };
+    let got = run(p, comm, call, Some(mine), len as usize);
+    assert!(me == 0 || got == sum(0..me, 0), "exscan of {len}");
+
+    let data = Owned::new(words(me, [0], len, round));
+    let buffers = Buffers { input: UserBuf::empty(), output: data.buf(), element: None };
+    p.run(comm, Call::Bcast { root, bytes: block }, buffers, Combine::Nothing).unwrap();
+    assert_eq!(data.into_vec().ok().unwrap(), words(round % ranks, [0], len, round), "bcast of {len}");
+}
+
+fn rounds(ranks: u32, pool: PoolSegments) {
+    let mut options = Options::default();
+    options.config.control_section_pool = pool;
+    world_with(ranks, options, |p| {
+        let world = p.world().clone();
+        for (round, len) in [1, 7, 8, 9, 40, 1000, 5000, 3, 40].into_iter().enumerate() {
+            all_collectives(p, &world, len, round as u64);
+        }
+        let part = p.split(&world, world.rank() % 2, -world.rank()).unwrap().unwrap();
+        for round in 0..4 {
+            all_collectives(p, &part, 30 * round + 1, round);
+        }
+        p.close(&part);
+    });
+}
+
+#[test]
+fn two_segments_of_a_line_or_a_few_serve_all_collectives() {
+    for ranks in 2..=6 {
+        for bytes in [64, 256, 320] {
+            rounds(ranks, PoolSegments { count: 2, bytes });
+        }
+    }
+}
+
+#[test]
+fn any_number_of_segments_serves_all_collectives() {
+    for count in [3, 5, 8, 64] {
+        rounds(3, PoolSegments { count, bytes: 512 });
+    }
+}
+
+/// More ranks than have full pools.
+#[test]
+fn many_ranks_share_their_pools() {
+    rounds(20, PoolSegments { count: 8, bytes: 2048 });
+}
