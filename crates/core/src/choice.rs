@@ -132,8 +132,11 @@ impl<F> Process<F> {
     pub(crate) fn plan_of(&self, comm: &Communicator, call: &Call, memory: &Memory) -> Result<AnyPlan> {
         let (team, element) = (comm.collective_team(), memory.element.as_ref());
         match &self.choice {
-            None => fixed_plan(team, call, element),
-            Some(choice) => choice.plan(comm, call, &facts_of(team.size(), call, element)),
+            Some(choice) if self.are_near(&team.map) => {
+                choice.plan(comm, call, &facts_of(team.size(), call, element))
+            }
+            // All must choose alike, and those of another launcher can have other parameters.
+            _ => fixed_plan(team, call, element),
         }
     }
 

@@ -201,7 +201,7 @@ fn process(
     (directory, plugs): (Arc<ThreadDirectory>, Option<Arc<Plugs>>),
     options: &Options,
 ) -> Process<Ways> {
-    let fd = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     // All ranks are this process; each claims its segment for it.
     own.status()
@@ -222,7 +222,7 @@ fn process(
         None => None,
     };
     let shares_memory = tcp.is_none();
-    let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
+    let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
     let process = Process::new(rank, size, Ways::new(shm, tcp), Some(door));
     if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }

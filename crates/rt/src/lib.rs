@@ -22,6 +22,7 @@ pub mod control;
 pub mod interfaces;
 pub mod job;
 pub mod launch;
+mod link;
 mod lost;
 mod ports;
 pub mod report;

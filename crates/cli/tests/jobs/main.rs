@@ -10,6 +10,7 @@ mod errors;
 mod forced;
 mod harness;
 mod launcher;
+mod mpiruns;
 mod programs;
 mod spawned;
 #[path = "../support/mod.rs"]

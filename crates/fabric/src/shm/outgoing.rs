@@ -21,6 +21,8 @@ pub(super) struct Out {
     pub(super) cells: u64,
     /// Its process number, once it is known that its memory may be read.
     pub(super) pid: u32,
+    /// This process's number where the peer is: another than here if that is under another launcher.
+    known_as: u32,
     /// How contiguous data are copied into the pool for it.
     copies: CopyChoice,
 }
@@ -33,12 +35,13 @@ pub(super) enum Path {
 
 impl Out {
     /// The way to the owner of `segment`, through its inbox at first.
-    pub(super) fn new(segment: Arc<Segment>, kind: BarrierKind, copies: CopyChoice) -> Out {
+    pub(super) fn new(segment: Arc<Segment>, kind: BarrierKind, known_as: u32, copies: CopyChoice) -> Out {
         Out {
             bell: Bell::new(&segment, kind),
             path: Path::Inbox(InboxSender::new(segment.inbox())),
             cells: 0,
             pid: 0,
+            known_as,
             segment,
             copies,
         }
@@ -46,8 +49,8 @@ impl Out {
 
     /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was
     /// room.
-    pub(super) fn send(&mut self, me: u32, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
-        let len = message.body.len();
+    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+        let (me, len) = (self.known_as, message.body.len());
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
                 let mut frame = [0; MAX_FRAME_LEN];
