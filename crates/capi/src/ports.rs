@@ -3,7 +3,7 @@
 use crate::communicators::give;
 use crate::errors::{on_comm, on_none};
 use crate::info;
-use crate::library::{Running, null, put};
+use crate::library::{Running, null};
 use crate::spawn::why;
 use crate::strings::{put_text, text};
 use oxmpi_abi::FuncId;
@@ -62,6 +62,10 @@ struct AtPort {
 }
 
 impl Broker for AtPort {
+    fn reach(&self) -> Result<()> {
+        self.client.reach().map_err(error_of(abi::MPI_ERR_PORT))
+    }
+
     fn go(&self, words: &[u64]) -> Result<Going> {
         let going = self.client.meet(self.accepts, &self.port, words).map_err(error_of(abi::MPI_ERR_PORT))?;
         Ok(match going {
@@ -71,7 +75,8 @@ impl Broker for AtPort {
     }
 
     fn waits(&self, ticket: u32, back: bool) -> Result<bool> {
-        let waits = if back { self.client.give_back(ticket) } else { self.client.waits(ticket) };
+        let (client, port) = (&self.client, &self.port);
+        let waits = if back { client.give_back(ticket, port) } else { client.waits(ticket, port) };
         waits.map_err(error_of(abi::MPI_ERR_PORT))
     }
 }
@@ -84,6 +89,20 @@ fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>>
         Some(time) => Ok(Some(time)),
         None => {
             let text = format!("the info's value of 'timeout', '{text}', is no number of seconds");
+            Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, text))
+        }
+    }
+}
+
+/// Whether a name is to be known under other launchers as well.
+fn is_global(info: Info) -> Result<bool> {
+    let info = info::given(info)?;
+    match info.hint("ompi_global_scope") {
+        None | Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(other) => {
+            let text =
+                format!("the info's value of 'ompi_global_scope', '{other}', is neither true nor false");
             Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, text))
         }
     }
@@ -121,7 +140,7 @@ fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
 }
 
 mpi! {
-    /// MPI-5.0 section 11.9.2. The port is known to all processes of this mpirun, of whatever job.
+    /// MPI-5.0 section 11.9.2. The port is known to all processes of this user on this machine, under whatever mpirun.
     /// Test: tests/c/ports.c.
     fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Open_port, |library| {
@@ -170,15 +189,16 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4. Known to all processes of this mpirun.
+    /// MPI-5.0 section 11.9.4. Known to all processes of this user on this machine, or with the info key ompi_global_scope = false to
+    /// those of this mpirun.
     fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Publish_name, |library| {
-            info::given(info)?;
+            let everywhere = is_global(info)?;
             // SAFETY: the C program passes strings.
             let (service, port) = unsafe {
                 (told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
             };
-            library.client.publish(&service, &port).map_err(error_of(abi::MPI_ERR_SERVICE))
+            library.client.publish(&service, &port, everywhere).map_err(error_of(abi::MPI_ERR_SERVICE))
         })
     }
 
@@ -206,19 +226,14 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.10.5. The null handle if the other process belongs to another mpirun. Test: tests/c/join.c.
+    /// MPI-5.0 section 11.10.5. Test: tests/c/join.c.
     fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_join, |library| {
             if intercomm.is_null() {
                 return Err(null("intercomm"));
             }
-            let universe = library.client.segment().boot().job_id;
-            let made = library.process.join(universe, |mine| introduced(fd, mine))?;
-            match made {
-                Some(made) => give(library, intercomm, "intercomm", made),
-                // SAFETY: the C program passes a place for a handle.
-                None => unsafe { put(intercomm, abi::MPI_COMM_NULL, "intercomm") },
-            }
+            let made = library.process.join(|mine| introduced(fd, mine))?;
+            give(library, intercomm, "intercomm", made)
         })
     }
 }

@@ -70,7 +70,7 @@ fn start(
     let wanted = || most.iter().map(|n| usize::try_from(*n).unwrap_or(0));
     let counts: Vec<usize> = commands.iter().map(|command| command.processes as usize).collect();
     let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let spawn = Spawn { commands, directory, parent: Parent { context, processes } };
+    let spawn = Spawn { commands, directory, parent: Parent { context, processes, ..Parent::default() } };
     match library.client.spawn(&spawn) {
         Ok((first, size)) => {
             let mut codes = Vec::new();

@@ -33,7 +33,7 @@ fn role() {
     match role.as_str() {
         "peers" => {
             for peer in 0..boot.size {
-                let segment = Segment::map(client.open_peer(peer).unwrap()).unwrap();
+                let segment = Segment::map(client.open_peer(peer).unwrap().0).unwrap();
                 assert_eq!((segment.boot().rank, segment.boot().job_id), (peer, boot.job_id));
             }
             let error = client.open_peer(boot.size).unwrap_err();

@@ -9,6 +9,10 @@
 //!   belongs to no communicator.
 //! - [`join`]: two processes exchange over a socket of the program's who they are.
 //!
+//! Processes of another launcher have numbers of this one's as well, so that nothing else knows of them. But what is told to a process that
+//! may be another launcher's is the [`ProcessName`] of a process, and the names of contexts begin with the launcher's place
+//! ([`Process::creator`]).
+//!
 //! The launcher has to know which jobs are connected, as an abort ends those. [`Foreign`] tells it of each communicator that
 //! has processes of other jobs.
 
@@ -24,6 +28,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_engine::RankMap;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,6 +42,24 @@ pub trait Bonds: Send + Sync {
     fn released(&self, bond: u64);
     /// Whether nobody has it any more: all who had it have said so, or have ended.
     fn is_over(&self, bond: u64) -> bool;
+    /// The launcher's place among those whose processes have to do with each other; 0 if this process has nothing to do with
+    /// those of others.
+    fn place(&self) -> u32;
+    /// Sees that it can have to do with those.
+    ///
+    /// # Errors
+    /// MPI_ERR_PORT if that cannot be.
+    fn reach(&self) -> Result<()>;
+    /// What processes are called by those of other launchers.
+    ///
+    /// # Errors
+    /// MPI_ERR_PORT if the launcher does not know.
+    fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>>;
+    /// Which numbers processes have here.
+    ///
+    /// # Errors
+    /// MPI_ERR_PORT if one of them cannot be reached.
+    fn numbers(&self, names: &[ProcessName]) -> Result<Vec<u32>>;
 }
 
 /// Which processes are of other jobs, and who is told of communicators with them.
@@ -45,6 +68,8 @@ pub(crate) struct Foreign {
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
     /// How many communicators there are with each process of another job.
     counts: HashMap<u32, u32>,
+    /// How often this process has met others for one call, by what that was.
+    meetings: HashMap<u32, u32>,
 }
 
 impl std::fmt::Debug for Foreign {
@@ -56,7 +81,14 @@ impl std::fmt::Debug for Foreign {
 impl Foreign {
     /// Those that are not in `job` are of others.
     pub(crate) fn new(job: Range<u32>) -> Foreign {
-        Foreign { job, bonds: None, counts: HashMap::new() }
+        Foreign { job, bonds: None, counts: HashMap::new(), meetings: HashMap::new() }
+    }
+
+    /// How often this process has met others before for the same call.
+    pub(crate) fn next_meeting(&mut self, call: u32) -> u32 {
+        let count = self.meetings.entry(call).or_default();
+        *count = count.wrapping_add(1);
+        *count
     }
 
     /// The processes of other jobs in a communicator.
@@ -114,11 +146,64 @@ struct News {
     remote: Vec<u32>,
 }
 
+impl<F> Process<F> {
+    /// Whether all these are of this process's job; as long as it knows nobody of another launcher it does not matter.
+    pub(crate) fn are_near(&self, map: &RankMap) -> bool {
+        let is_linked = self.bonds.as_ref().is_some_and(|bonds| bonds.place() != 0);
+        let world = &self.meeting.team.map;
+        !is_linked || map.processes().iter().all(|process| world.rank(*process).is_some())
+    }
+}
+
 impl<F: Fabric> Process<F> {
     /// The process tells `bonds` of communicators with processes of other jobs.
-    pub fn with_bonds(self, bonds: Arc<dyn Bonds>) -> Process<F> {
-        self.domain.lock().foreign.bonds = Some(bonds);
+    pub fn with_bonds(mut self, bonds: Arc<dyn Bonds>) -> Process<F> {
+        self.domain.lock().foreign.bonds = Some(bonds.clone());
+        self.bonds = Some(bonds);
         self
+    }
+
+    /// Who gives names to contexts, in their names: this process's number, and its launcher's place as soon as processes of
+    /// others can be told of them.
+    pub(crate) fn creator(&self) -> u32 {
+        let place = self.bonds.as_ref().map_or(0, |bonds| bonds.place());
+        place << NUMBER_BITS | self.rank()
+    }
+
+    /// Sees that processes of other launchers can have to do with this one.
+    fn reach(&self) -> Result<()> {
+        self.bonds.as_ref().map_or(Ok(()), |bonds| bonds.reach())
+    }
+
+    /// Numbers of processes that are the same for all of them: with the place of their launcher, if they are of several.
+    pub(crate) fn common_numbers(&self, processes: &[u32]) -> Result<Vec<u32>> {
+        let names = ProcessName::decode_all(&self.names_of(processes)?);
+        let is_near = |name: &ProcessName| names.first().is_some_and(|first| name.universe == first.universe);
+        let is_one = names.iter().all(is_near);
+        let number = |name: &ProcessName| {
+            if is_one { name.number } else { name.place << NUMBER_BITS | name.number }
+        };
+        Ok(names.iter().map(number).collect())
+    }
+
+    /// What processes are called, for others to read.
+    pub(crate) fn names_of(&self, numbers: &[u32]) -> Result<Vec<u64>> {
+        let names = match &self.bonds {
+            Some(bonds) => bonds.names(numbers)?,
+            None => {
+                numbers.iter().map(|number| ProcessName { number: *number, ..ProcessName::NONE }).collect()
+            }
+        };
+        Ok(ProcessName::encode_all(&names))
+    }
+
+    /// Which numbers the processes have here that others have named.
+    pub(crate) fn numbers_of(&self, names: &[u64]) -> Result<Vec<u32>> {
+        let names = ProcessName::decode_all(names);
+        match &self.bonds {
+            Some(bonds) => bonds.numbers(&names),
+            None => Ok(names.into_iter().map(|name| name.number).collect()),
+        }
     }
 
     /// Makes the intercommunicator of which the root knows. `news` is looked at there alone; what went wrong there goes wrong
@@ -131,9 +216,10 @@ impl<F: Fabric> Process<F> {
         what: &str,
     ) -> Result<Communicator> {
         let is_root = comm.team.rank == root;
+        let news = news.and_then(|news| Ok((self.names_of(&news.remote)?, news)));
         let (head, mut remote, error) = match news {
-            Ok(News { id, is_first, remote }) => {
-                (vec![0, id, u64::from(is_first), remote.len() as u64], remote, None)
+            Ok((names, News { id, is_first, .. })) => {
+                (vec![0, id, u64::from(is_first), names.len() as u64], names, None)
             }
             Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
         };
@@ -150,6 +236,7 @@ impl<F: Fabric> Process<F> {
         }
         remote.resize(size as usize, 0);
         let remote = self.words_of_root(comm, root, remote)?;
+        let remote = self.numbers_of(&remote)?;
         let local = comm.team.map.clone();
         Ok(self.open_inter(ContextId(id), (local, comm.team.rank), remote, is_first != 0, comm))
     }
@@ -166,6 +253,9 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().open(Shape::Inter(shape), Name::of_inter(id), like.heritage())
     }
 }
+
+/// Bits of a process's number in the name of a context; the others are the launcher's place.
+const NUMBER_BITS: u32 = 20;
 
 /// What those who are not the root know at first: nothing.
 fn nothing_known() -> Result<News> {

@@ -3,7 +3,7 @@
 use crate::buffered::AttachedBuffers;
 use crate::choice::Choice;
 use crate::comm::{Communicator, Heritage};
-use crate::dynamic::Foreign;
+use crate::dynamic::{Bonds, Foreign};
 use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
@@ -62,6 +62,8 @@ pub struct Process<F> {
     own: Arc<Communicator>,
     /// All processes of the job, for calls that name no communicator ([`Process::create_from_group`]).
     pub(crate) meeting: Communicator,
+    /// Who is told of communicators with processes of other jobs, and knows what those are called.
+    pub(crate) bonds: Option<Arc<dyn Bonds>>,
     /// Memory that peers can read, for the program; none in the virtual world.
     heap: Option<Arc<Heap>>,
     /// What a tool has to do with it.
@@ -431,6 +433,7 @@ impl<F: Fabric> Process<F> {
             world,
             own,
             meeting,
+            bonds: None,
             heap: None,
             tool: Tool::new(calls),
             node: 0,
@@ -503,7 +506,7 @@ impl<F: Fabric> Process<F> {
                 "this process has named 2^30 pairs of contexts for communicators, which is the limit",
             ));
         };
-        Ok(ContextId::new(self.rank, counter))
+        Ok(ContextId::new(self.creator(), counter))
     }
 
     /// Lets things go on without waiting, then asks `question`. User functions that are due are called here, with no

@@ -4,9 +4,11 @@ use crate::dynamic::Bonds;
 use crate::dynamic::spawn::Parents;
 use crate::modules::Modules;
 use crate::{Communicator, Process};
-use oxmpi_fabric::shm::{Open, Settings, Shm};
+use oxmpi_abi::constants as abi;
+use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{Nodes, Ways};
+use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LockError;
@@ -14,8 +16,8 @@ use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
-use oxmpi_rt::client::{BootError, Client, Directory, socket_buffers};
-use oxmpi_rt::universe::Parent;
+use oxmpi_rt::client::{BootError, Client, Directory, Found, UniverseError, socket_buffers};
+use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +73,7 @@ impl std::error::Error for StartError {}
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start() -> Result<Started, StartError> {
+pub fn start() -> std::result::Result<Started, StartError> {
     start_changed(&[])
 }
 
@@ -79,7 +81,7 @@ pub fn start() -> Result<Started, StartError> {
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> {
+pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started, StartError> {
     let mut params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
@@ -107,7 +109,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
         None
     };
     let directory = client.clone();
-    let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
+    let open: Open = Box::new(move |peer| opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let mut fabric = match (boot.node, tcp) {
         (Some(node), Some(tcp)) if params.rpi() == Transport::Shm => {
@@ -140,7 +142,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> Result<Started, StartError> 
     let process = process.with_bonds(Arc::new(Told(client.clone())));
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     let parent =
-        parent.map(|Parent { context, processes }| process.parent_of(Parents { context, processes }));
+        parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     Ok(Started { process, client, checks, parent, modules })
 }
 
@@ -168,7 +170,7 @@ impl Process<Ways> {
     ///
     /// # Errors
     /// If the lane is this thread's already, or another thread's.
-    pub fn retune(&self, params: &Params) -> Result<(), LockError> {
+    pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
         domain.lane.fabric_mut().retune(settings(params), params.rpi_tcp_short());
         drop(domain);
@@ -196,10 +198,40 @@ impl Bonds for Told {
     fn is_over(&self, bond: u64) -> bool {
         self.0.is_over(bond)
     }
+
+    fn place(&self) -> u32 {
+        self.0.place()
+    }
+
+    fn reach(&self) -> Result<()> {
+        self.0.reach().map_err(unreachable)
+    }
+
+    fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>> {
+        self.0.names(numbers).map_err(unreachable)
+    }
+
+    fn numbers(&self, names: &[ProcessName]) -> Result<Vec<u32>> {
+        self.0.numbers(names).map_err(unreachable)
+    }
+}
+
+fn unreachable(error: UniverseError) -> MpiError {
+    MpiError::new(abi::MPI_ERR_PORT, error.to_string())
+}
+
+/// The segment of a process.
+pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<Opened, String> {
+    let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
+    Ok(Opened { fd, other: contact.map(stranger) })
+}
+
+fn stranger(Contact { universe, number, known_as }: Contact) -> Stranger {
+    Stranger { job: universe, number, known_as }
 }
 
 /// The bytes of a rules file.
-fn read_rules(path: &str) -> Result<Vec<u8>, String> {
+fn read_rules(path: &str) -> std::result::Result<Vec<u8>, String> {
     match oxmpi_param::file::read(path.as_ref()) {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err("there is no such file".to_string()),
@@ -208,7 +240,7 @@ fn read_rules(path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// The way over sockets, of a job whose launcher has made some.
-fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> Result<Tcp, String> {
+fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::result::Result<Tcp, String> {
     let boot = client.segment().boot();
     let given = client.listener().map_err(|e| e.to_string())?;
     let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
@@ -220,14 +252,24 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> Result
     };
     let (directory, teller) = (client.clone(), client.clone());
     let find: tcp::Find = Box::new(move |peer| match directory.addresses(peer) {
-        Ok(Some(addresses)) => {
-            addresses.split_whitespace().map(str::parse).collect::<Result<_, _>>().map(Whereabouts::At)
+        Ok(Some(Found { addresses, contact })) => {
+            let addresses = addresses.split_whitespace().map(str::parse);
+            let addresses = addresses.collect::<std::result::Result<Vec<_>, _>>()?;
+            Ok(match contact {
+                None => Whereabouts::At(addresses),
+                Some((contact, secret)) => {
+                    Whereabouts::Elsewhere(stranger(contact), Secret(secret), addresses)
+                }
+            })
         }
         Ok(None) => Ok(Whereabouts::Left),
         Err(error) => Err(error.to_string()),
     });
     let tell: tcp::Tell = Box::new(move |text| teller.say(text));
-    Tcp::new(own, Secret(given.secret), settings, (listener, poller), find, tell).map_err(|e| e.to_string())
+    let guard = client.clone();
+    let secret_of: tcp::SecretOf = Box::new(move |universe| guard.secret_for(universe).ok().map(Secret));
+    let tcp = Tcp::new(own, Secret(given.secret), settings, (listener, poller), find, tell);
+    tcp.map(|tcp| tcp.with_secrets(secret_of)).map_err(|e| e.to_string())
 }
 
 fn policy(params: &Params, oversubscribed: bool) -> Policy {

@@ -214,7 +214,7 @@ fn process(
     (directory, plugs): (Arc<ThreadDirectory>, Option<Arc<Plugs>>),
     options: &Options,
 ) -> Process<Ways> {
-    let fd = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     // All ranks are this process; each claims its segment for it.
     own.status()
@@ -237,7 +237,7 @@ fn process(
         None => None,
     };
     let shares_memory = tcp.is_none();
-    let open: Open = Box::new(move |peer| directory.open_peer(peer).map_err(|e| e.to_string()));
+    let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
     let ways = match (options.node(rank), tcp, alarms) {
         (Some(node), Some(tcp), Some(plugs)) => {

@@ -85,8 +85,28 @@ impl Default for Settings {
     }
 }
 
-/// Opens the segment of a process of this job; the error is for a person.
-pub type Open = Box<dyn FnMut(u32) -> Result<OwnedFd, String> + Send>;
+/// Opens the segment of a process; the error is for a person.
+pub type Open = Box<dyn FnMut(u32) -> Result<Opened, String> + Send>;
+
+/// A segment, as it was handed over.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its descriptor.
+    pub fd: OwnedFd,
+    /// Whose it is, if it belongs to another launcher.
+    pub other: Option<Stranger>,
+}
+
+/// A process of another launcher, where numbers of processes are others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stranger {
+    /// Names all jobs of its launcher.
+    pub job: u64,
+    /// Its number there.
+    pub number: u32,
+    /// This process's number there.
+    pub known_as: u32,
+}
 
 /// Opens the alarm of a process that may sleep on descriptors, if it has one.
 pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
@@ -195,7 +215,7 @@ impl Shm {
     }
 
     fn bell_of(&self, peer: u32, segment: &Arc<Segment>) -> Bell {
-        let bell = Bell::new(segment, self.kind);
+        let bell = Bell::new(segment, self.kind_with(segment));
         let Some(open) = self.open_alarm.clone() else { return bell };
         // Asked for at the first sleep of the peer's; most are awake whenever somebody rings.
         let alarm = OnceLock::new();
@@ -233,19 +253,30 @@ impl Shm {
     #[cold]
     fn connect(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
         let unreachable = |why: String| Unreachable { peer, why };
-        let fd = (self.open)(peer).map_err(unreachable)?;
+        let Opened { fd, other } = (self.open)(peer).map_err(unreachable)?;
         let segment = Segment::map(&fd).map_err(|e| unreachable(e.to_string()))?;
         let (own, its) = (self.own.boot(), segment.boot());
-        if its.job_id != own.job_id || its.rank != peer {
+        let is_ours = Stranger { job: own.job_id, number: peer, known_as: self.me };
+        let Stranger { job, number, known_as } = other.unwrap_or(is_ours);
+        if its.job_id != job || its.rank != number {
             return Err(unreachable(format!(
-                "its segment says process {} of job {:x}, not process {peer} of job {:x}",
-                its.rank, its.job_id, own.job_id
+                "its segment says process {} of job {:x}, not process {number} of job {job:x}",
+                its.rank, its.job_id
             )));
         }
         let slow = clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib);
         let bell = self.bell_of(peer, &segment);
-        let out = Out::new(segment, bell, CopyChoice::new(slow, CopyChoice::PAUSE));
+        let out = Out::new(segment, bell, known_as, CopyChoice::new(slow, CopyChoice::PAUSE));
         Ok(self.link(peer).out.insert(out))
+    }
+
+    /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence on
+    /// both sides so does this process, whose own heavy side is a fence at least.
+    fn kind_with(&self, its: &Segment) -> BarrierKind {
+        match self.kind {
+            BarrierKind::Asymmetric if !its.boot().asymmetric => BarrierKind::Symmetric,
+            kind => kind,
+        }
     }
 
     /// The longest body that can go to a peer now, no more than `wanted` being asked for: what the pool takes, if it has
@@ -303,7 +334,7 @@ impl Shm {
             return false;
         }
         if !segment.has_heap() {
-            let mapped = (self.open)(peer).is_ok_and(|fd| segment.map_heap(fd).is_ok());
+            let mapped = (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok());
             link.is_heap_refused = !mapped;
         }
         !link.is_heap_refused
@@ -320,7 +351,8 @@ impl Shm {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
-        let mut receiver = RingReceiver::new(self.own.ring(index, self.kind));
+        let kind = self.out(peer).map_or(self.kind, |out| self.kind_with(&out.segment));
+        let mut receiver = RingReceiver::new(self.own.ring(index, kind));
         if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
             receiver.set_pool(PoolView::new(pool));
             receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
@@ -332,7 +364,7 @@ impl Shm {
 
     /// A peer grants us a ring of its segment (rule 3).
     fn use_ring(&mut self, peer: u32, ring: u32) {
-        let kind = self.kind;
+        let Some(kind) = self.out(peer).map(|out| self.kind_with(&out.segment)) else { return };
         let Some(out) = self.out_mut(peer) else { return };
         if ring >= out.segment.boot().config.max_rings || matches!(out.path, Path::Ring(_)) {
             return;
@@ -441,12 +473,12 @@ impl Fabric for Shm {
         if self.out(to).is_none() {
             self.connect(to)?;
         }
-        let (me, from) = (self.me, self.settings.pool_from);
+        let from = self.settings.pool_from;
         let Some(out) = out_of(&mut self.links, to) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
-        if out.send(me, to, message, pool) {
+        if out.send(to, message, pool) {
             return Ok(Sent::Done);
         }
         // To a program that is over goes nothing but late notices, for which there will be no room.
@@ -608,7 +640,7 @@ impl Fabric for Shm {
             return None;
         }
         if !segment.has_heap() {
-            let mapped = (self.open)(peer).is_ok_and(|fd| segment.map_heap(fd).is_ok());
+            let mapped = (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok());
             link.is_heap_refused = !mapped;
         }
         segment.heap_memory()

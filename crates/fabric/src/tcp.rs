@@ -44,7 +44,7 @@ pub use greeting::{
 pub use link::Link;
 pub use outgoing::Pieces;
 pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
-pub use settings::{Address, Find, Settings, Tell, Whereabouts};
+pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
 use self::peer::{Bond, Failure, Peer, Way};
@@ -58,6 +58,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// In frames to a process of another launcher, instead of the sender's number.
+const ANYBODY: u32 = u32::MAX;
 /// The longest piece of an announced message, bytes.
 const PIECE: usize = 1 << 20;
 /// Bytes that are received at a time.
@@ -77,6 +79,7 @@ pub struct Tcp {
     secret: Secret,
     settings: Settings,
     find: Find,
+    secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
     listener: Option<Listener>,
@@ -132,6 +135,7 @@ impl Tcp {
             secret,
             settings,
             find,
+            secret_of: Box::new(|_| None),
             tell,
             poller,
             listener: Some(listener),
@@ -147,6 +151,12 @@ impl Tcp {
             leaving: None,
             watch: Watch::default(),
         })
+    }
+
+    /// The same, to which processes of other launchers can connect whose secret is known.
+    #[must_use]
+    pub fn with_secrets(self, secret_of: SecretOf) -> Tcp {
+        Tcp { secret_of, ..self }
     }
 
     /// Changes the longest eager message from now on, bytes.
@@ -392,12 +402,12 @@ impl Fabric for Tcp {
         if !self.may_send(to, message.body.len())? {
             return Ok(Sent::Full);
         }
-        let me = self.own.rank;
+        let own = self.own.rank;
         let peer = self.peer(to);
         if matches!(peer.way, Way::Left) {
             return Ok(Sent::Done);
         }
-        peer.link.push(me, message);
+        peer.link.push(peer.source(own), message);
         self.write(to);
         let peer = self.peer(to);
         if let Way::Lost(why) = &peer.way {
@@ -417,12 +427,12 @@ impl Fabric for Tcp {
         if !self.may_send(to, 0)? {
             return Ok(Sent::Full);
         }
-        let me = self.own.rank;
+        let own = self.own.rank;
         let peer = self.peer(to);
         if matches!(peer.way, Way::Left) {
             return Ok(Sent::Done);
         }
-        peer.link.lend(me, message, (buffer.clone(), offset, len));
+        peer.link.lend(peer.source(own), message, (buffer.clone(), offset, len));
         self.write(to);
         Ok(Sent::Later)
     }
@@ -582,7 +592,8 @@ fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
 
 /// Whether a frame may come over a socket from process `from`.
 fn is_ours(from: u32, source: u32, frame: &Frame) -> bool {
-    source == from && !matches!(frame, Frame::RingGrant { .. } | Frame::RingOpen { .. })
+    (source == from || source == ANYBODY)
+        && !matches!(frame, Frame::RingGrant { .. } | Frame::RingOpen { .. })
 }
 
 const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);

@@ -1,7 +1,7 @@
 //! Which announced messages a receiver copies from the sender's heap by itself.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::shm::{Opened, Settings, Shm};
 use oxmpi_fabric::{Fabric, Fetching};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::BytesMut;
@@ -40,7 +40,7 @@ fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let open = Box::new(move |peer| {
         assert_eq!(peer, 1);
         count.fetch_add(1, Ordering::Relaxed);
-        of.try_clone().map_err(|e| e.to_string())
+        of.try_clone().map(|fd| Opened { fd, other: None }).map_err(|e| e.to_string())
     });
     (Shm::new(own, BarrierKind::Symmetric, settings, open), opened)
 }

@@ -11,7 +11,8 @@
 //!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
-//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`file`],
+//! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
+//! (sockets with names that no file has), [`file`],
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
 //! process), [`bytes`] (views of memory that somebody else may write).
@@ -49,6 +50,8 @@ pub mod hardware;
 pub mod heap;
 #[cfg(not(loom))]
 pub mod library;
+#[cfg(not(loom))]
+pub mod local;
 #[cfg(not(loom))]
 pub mod memory;
 #[cfg(not(loom))]

@@ -6,6 +6,7 @@
 //! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
 //! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
 
+use crate::segment::{RankState, Segment};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -310,6 +311,20 @@ impl Guard {
     /// # Errors
     /// What pipe2(2) or fork(2) say; `Unsupported` if this process has threads.
     pub fn start() -> io::Result<Guard> {
+        Guard::start_with(None)
+    }
+
+    /// The same for the launcher of a process that it has not started: when the launcher is gone without having said farewell
+    /// while that process uses MPI, the guard says so and ends the process: by SIGTERM, and after [`WARD_GRACE_MS`] by
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub fn start_for(ward: BorrowedFd<'_>, segment: &Segment) -> io::Result<Guard> {
+        Guard::start_with(Some(Ward { process: ward.as_raw_fd(), segment }))
+    }
+
+    fn start_with(ward: Option<Ward<'_>>) -> io::Result<Guard> {
         if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -322,7 +337,7 @@ impl Guard {
         let pid = unsafe {
             let pid = libc::fork();
             if pid == 0 {
-                guard(read.as_raw_fd());
+                guard(read.as_raw_fd(), ward.as_ref());
             }
             pid
         };
@@ -361,8 +376,24 @@ impl Guard {
     }
 }
 
-/// The guard's whole life. System calls only.
-fn guard(pipe: RawFd) -> ! {
+/// Who is not the launcher's child, and ends with it all the same.
+struct Ward<'a> {
+    /// A descriptor of the process.
+    process: RawFd,
+    /// Its segment.
+    segment: &'a Segment,
+}
+
+/// How long a process has between SIGTERM and SIGKILL when its launcher was killed, milliseconds.
+pub const WARD_GRACE_MS: i32 = 400;
+
+/// What the guard says then.
+const WARD_TEXT: &[u8] =
+    b"mpirun: the mpirun that a process started without mpirun had got for spawning or connecting was \
+killed, and the processes that it had started with it; so this process is ended as well.\n";
+
+/// The guard's whole life. System calls only, and a look at shared memory.
+fn guard(pipe: RawFd, ward: Option<&Ward<'_>>) -> ! {
     let mut groups = [0i32; MAX_GUARDED];
     let mut known = 0;
     // SAFETY: system calls of a process on its own descriptors and on the groups that it was told of. The launcher
@@ -373,7 +404,12 @@ fn guard(pipe: RawFd) -> ! {
         libc::prctl(libc::PR_SET_NAME, c"mpirun-guard".as_ptr());
         // It must not keep anybody's pipe open.
         libc::dup2(pipe, 0);
-        libc::syscall(libc::SYS_close_range, 1u32, u32::MAX, 0u32);
+        if let Some(ward) = ward {
+            // Standard error stays as well.
+            libc::dup2(ward.process, 1);
+        }
+        let from = if ward.is_some() { 3u32 } else { 1 };
+        libc::syscall(libc::SYS_close_range, from, u32::MAX, 0u32);
         loop {
             let mut group = 0i32;
             match libc::read(0, (&raw mut group).cast(), 4) {
@@ -400,6 +436,18 @@ fn guard(pipe: RawFd) -> ! {
         }
         for &group in &groups[..known] {
             libc::kill(-group, libc::SIGKILL);
+        }
+        if let Some(ward) = ward
+            && ward.segment.status().state() != RankState::Finalized
+        {
+            let signal = |number: c_int| libc::syscall(libc::SYS_pidfd_send_signal, 1, number, 0, 0);
+            if signal(libc::SIGTERM) == 0 {
+                libc::write(2, WARD_TEXT.as_ptr().cast(), WARD_TEXT.len());
+                let mut ended = libc::pollfd { fd: 1, events: libc::POLLIN, revents: 0 };
+                if libc::poll(&raw mut ended, 1, WARD_GRACE_MS) == 0 {
+                    signal(libc::SIGKILL);
+                }
+            }
         }
         libc::_exit(0)
     }

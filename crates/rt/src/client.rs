@@ -11,6 +11,7 @@ mod universe;
 pub use self::serving::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 pub use self::universe::{Meeting, UniverseError};
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,20 +23,22 @@ use oxmpi_param::Params;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::lost;
-use crate::universe::decode_words;
+use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
+/// The node of those of whom it is not known.
+pub const NOWHERE: u32 = u32::MAX;
 /// The version of what stands in [`BOOT_VARIABLE`].
 pub const BOOT_VERSION: u32 = 1;
 
 /// Who can open the segments of a job.
 pub trait Directory: Send + Sync {
-    /// The segment of `rank`, a new descriptor, close-on-exec.
+    /// The segment of `rank`, a new descriptor, close-on-exec; and who that is, if it belongs to another launcher.
     ///
     /// # Errors
     /// See [`DirectoryError`].
-    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError>;
+    fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError>;
 }
 
 /// Why a peer's segment could not be opened.
@@ -101,6 +104,8 @@ pub struct Client {
     control: OnceLock<Mutex<OwnedFd>>,
     /// Held while a singleton gets its launcher.
     getting_launcher: Mutex<()>,
+    /// The launcher's place among those of the user on this machine, when processes of others matter.
+    place: OnceLock<u32>,
 }
 
 impl Client {
@@ -139,6 +144,7 @@ impl Client {
             fd,
             control: OnceLock::from(Mutex::new(control)),
             getting_launcher: Mutex::default(),
+            place: OnceLock::new(),
         }))
     }
 
@@ -148,7 +154,7 @@ impl Client {
     /// [`BootError::Create`] if the kernel gives no memory.
     pub fn singleton(params: &Params) -> Result<Client, BootError> {
         let boot = Boot {
-            job_id: u64::from(std::process::id()),
+            job_id: new_universe(),
             rank: 0,
             base: 0,
             size: 1,
@@ -165,7 +171,8 @@ impl Client {
         let segment = Segment::map(&fd)?;
         // The segment is new: the claim cannot fail.
         let _ = segment.status().claim(std::process::id());
-        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher: Mutex::default() })
+        let (getting_launcher, place) = (Mutex::default(), OnceLock::new());
+        Ok(Client { segment, fd, control: OnceLock::new(), getting_launcher, place })
     }
 
     /// The rank's own segment, mapped and claimed. It has the boot record: rank, size, job.
@@ -206,6 +213,21 @@ impl Client {
     }
 }
 
+/// A number for all jobs of a launcher, which no other has.
+pub(crate) fn new_universe() -> u64 {
+    // Of the two keys one at least is random.
+    RandomState::new().hash_one(std::process::id()).max(1)
+}
+
+/// Where a process can be reached over sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The addresses, separated by blanks.
+    pub addresses: String,
+    /// If it belongs to another launcher: who it is there, and the secret that both know.
+    pub contact: Option<(Contact, [u8; 32])>,
+}
+
 /// What a rank of a job over sockets is given.
 #[derive(Debug)]
 pub struct Listening {
@@ -233,13 +255,26 @@ impl Client {
         }
     }
 
-    /// Asks the launcher where a rank can be reached over sockets: addresses, separated by blanks. `None`: it has finalised.
+    /// Asks the launcher where a rank can be reached over sockets. `None`: it has finalised.
     ///
     /// # Errors
     /// See [`DirectoryError`].
-    pub fn addresses(&self, rank: u32) -> Result<Option<String>, DirectoryError> {
+    pub fn addresses(&self, rank: u32) -> Result<Option<Found>, DirectoryError> {
         match self.ask(rank, &Request::Addresses { rank })? {
-            (Reply::Addresses { rank: found, addresses }, _) if found == rank => Ok(Some(addresses)),
+            (Reply::Addresses { rank: found, addresses }, _) if found == rank => {
+                let lines: Vec<&str> = addresses.split('\n').collect();
+                let (contact, addresses) = match lines[..] {
+                    [addresses] => (Ok(None), addresses),
+                    [contact, secret, addresses] => {
+                        let contact: Result<Contact, String> = contact.parse();
+                        let secret = from_hex(secret).ok_or_else(|| "its secret makes no sense".to_string());
+                        (contact.and_then(|contact| Ok(Some((contact, secret?)))), addresses)
+                    }
+                    _ => (Err(format!("'{addresses}' does not say where it is")), ""),
+                };
+                let contact = contact.map_err(|reason| refused(rank, reason))?;
+                Ok(Some(Found { addresses: addresses.to_string(), contact }))
+            }
             (Reply::Left { rank: found }, _) if found == rank => Ok(None),
             (other, _) => Err(unexpected(rank, other)),
         }
@@ -256,12 +291,13 @@ impl Client {
         }
     }
 
-    /// Asks the launcher on which nodes processes are: those from a number on, as many as there are by now.
+    /// Asks the launcher on which nodes processes are: those from a number on, as many as there are by now. Those of other
+    /// launchers, and those that are forgotten, are [`NOWHERE`].
     ///
     /// # Errors
     /// See [`DirectoryError`].
     pub fn nodes(&self, from: u32) -> Result<Vec<u32>, UniverseError> {
-        let words = decode_words(&self.given(&Request::Nodes { from })?);
+        let words = decode_words(&self.given(&Request::Nodes { from }, None)?);
         Ok(words.into_iter().map(|word| word as u32).collect())
     }
 
@@ -340,9 +376,13 @@ pub(crate) fn to_hex(bytes: &[u8; 32]) -> String {
 }
 
 impl Directory for Client {
-    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+    fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError> {
         match self.ask(rank, &Request::Segment { rank })? {
-            (Reply::Segment { rank: found }, Some(fd)) if found == rank => Ok(fd),
+            (Reply::Segment { rank: found, contact }, Some(fd)) if found == rank => {
+                let contact = Some(contact).filter(|contact| !contact.is_empty());
+                let contact = contact.map(|contact| contact.parse()).transpose();
+                contact.map(|contact| (fd, contact)).map_err(|reason| refused(rank, reason))
+            }
             (other, _) => Err(unexpected(rank, other)),
         }
     }
@@ -360,12 +400,13 @@ impl ThreadDirectory {
 }
 
 impl Directory for ThreadDirectory {
-    fn open_peer(&self, rank: u32) -> Result<OwnedFd, DirectoryError> {
+    fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError> {
         let Some(fd) = self.0.get(rank as usize) else {
             let reason = format!("the world has {} ranks", self.0.len());
             return Err(DirectoryError::Refused { rank, reason });
         };
-        fd.try_clone().map_err(|error| DirectoryError::Launcher { rank, error })
+        let fd = fd.try_clone().map_err(|error| DirectoryError::Launcher { rank, error })?;
+        Ok((fd, None))
     }
 }
 
@@ -479,6 +520,7 @@ mod tests {
             fd: single.fd,
             control: OnceLock::from(Mutex::new(ours)),
             getting_launcher: Mutex::default(),
+            place: OnceLock::new(),
         };
         let launcher = std::thread::spawn(move || {
             let mut bytes = [0; MAX_MESSAGE];
@@ -489,7 +531,8 @@ mod tests {
                 };
                 if rank == 1 {
                     let null = std::fs::File::open("/dev/null").unwrap();
-                    fdpass::send(&theirs, &Reply::Segment { rank }.encode(), Some(null.as_fd())).unwrap();
+                    let reply = Reply::Segment { rank, contact: String::new() };
+                    fdpass::send(&theirs, &reply.encode(), Some(null.as_fd())).unwrap();
                 } else {
                     let reason = "the job has 2 ranks".into();
                     fdpass::send(&theirs, &Reply::Refused { rank, reason }.encode(), None).unwrap();
@@ -506,7 +549,7 @@ mod tests {
     fn a_thread_directory_opens_its_own_ranks_only() {
         let single = Client::singleton(&Params::default()).unwrap();
         let directory = ThreadDirectory::new(vec![single.segment_fd().try_clone_to_owned().unwrap()]);
-        assert_eq!(Segment::map(directory.open_peer(0).unwrap()).unwrap().boot().size, 1);
+        assert_eq!(Segment::map(directory.open_peer(0).unwrap().0).unwrap().boot().size, 1);
         assert!(directory.open_peer(1).unwrap_err().to_string().contains("1 ranks"));
     }
 }

@@ -14,7 +14,7 @@
 //! so do some requests: what is longer than a message is a file of its own.
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The longest message in bytes. Longer texts are cut.
 pub const MAX_MESSAGE: usize = 4096;
@@ -78,11 +78,30 @@ pub enum Request {
     Ticket {
         /// The ticket.
         ticket: u32,
+        /// The port where it was got.
+        port: String,
     },
     /// As `Ticket`; a ticket that waits is given back.
     GiveBack {
         /// The ticket.
         ticket: u32,
+        /// The port where it was got.
+        port: String,
+    },
+    /// Let processes of other launchers find this one's. Answered by [`Reply::Done`] with the launcher's place among those
+    /// of the user on this machine, or a refusal.
+    Reach,
+    /// What are these processes called by everybody? The descriptor beside this has their numbers. Answered by
+    /// [`Reply::Given`] with their names ([`crate::universe::ProcessName`]), or a refusal.
+    Names,
+    /// Which numbers have the processes with these names here? The descriptor beside this has the names. Answered by
+    /// [`Reply::Given`] with numbers, or a refusal.
+    Numbers,
+    /// By which secret do processes of another launcher prove who they are when they connect over sockets? Answered by
+    /// [`Reply::Done`] with hexadecimal digits, or a refusal.
+    Secret {
+        /// Names all jobs of that launcher.
+        universe: u64,
     },
     /// Publish a name. Answered by [`Reply::Done`] or a refusal.
     Publish {
@@ -90,6 +109,8 @@ pub enum Request {
         port: String,
         /// The name.
         service: String,
+        /// Also to other launchers of this user on this machine.
+        everywhere: bool,
     },
     /// Take a published name back. Answered by [`Reply::Done`] or a refusal.
     Unpublish {
@@ -141,6 +162,8 @@ pub enum Reply {
     Segment {
         /// The peer.
         rank: u32,
+        /// Who it is where it belongs, if to another launcher ([`crate::universe::Contact`]); else empty.
+        contact: String,
     },
     /// The descriptor that comes with this message is the alarm of `rank`, which wakes it when it sleeps on descriptors.
     Alarm {
@@ -158,7 +181,8 @@ pub enum Reply {
     Addresses {
         /// The peer.
         rank: u32,
-        /// The addresses, separated by blanks.
+        /// The addresses, separated by blanks; if it belongs to another launcher, before them a line with who it is there
+        /// ([`crate::universe::Contact`]) and the secret.
         addresses: String,
     },
     /// The rank has finalised MPI.
@@ -242,8 +266,12 @@ mod kind {
     pub(super) const LOOK_UP: u8 = 17;
     pub(super) const BOND: u8 = 18;
     pub(super) const DEATH: u8 = 19;
-    pub(super) const ALARM: u8 = 20;
-    pub(super) const NODES: u8 = 21;
+    pub(super) const REACH: u8 = 20;
+    pub(super) const NAMES: u8 = 21;
+    pub(super) const NUMBERS: u8 = 22;
+    pub(super) const SECRET: u8 = 23;
+    pub(super) const ALARM: u8 = 24;
+    pub(super) const NODES: u8 = 25;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -272,9 +300,15 @@ impl Request {
             Request::OpenPort => encode(kind::OPEN_PORT, 0, ""),
             Request::ClosePort { port } => encode(kind::CLOSE_PORT, 0, port),
             Request::Meet { accepts, port } => encode(kind::MEET, (*accepts).into(), port),
-            Request::Ticket { ticket } => encode(kind::TICKET, *ticket, ""),
-            Request::GiveBack { ticket } => encode(kind::GIVE_BACK, *ticket, ""),
-            Request::Publish { port, service } => encode(kind::PUBLISH, 0, &format!("{port}\n{service}")),
+            Request::Ticket { ticket, port } => encode(kind::TICKET, *ticket, port),
+            Request::GiveBack { ticket, port } => encode(kind::GIVE_BACK, *ticket, port),
+            Request::Reach => encode(kind::REACH, 0, ""),
+            Request::Names => encode(kind::NAMES, 0, ""),
+            Request::Numbers => encode(kind::NUMBERS, 0, ""),
+            Request::Secret { universe } => encode(kind::SECRET, 0, &universe.to_string()),
+            Request::Publish { port, service, everywhere } => {
+                encode(kind::PUBLISH, (*everywhere).into(), &format!("{port}\n{service}"))
+            }
             Request::Unpublish { port, service } => encode(kind::UNPUBLISH, 0, &format!("{port}\n{service}")),
             Request::Death { number } => encode(kind::DEATH, *number, ""),
             Request::Alarm { rank } => encode(kind::ALARM, *rank, ""),
@@ -295,13 +329,21 @@ impl Request {
             kind::SAY if number == 0 => Ok(Request::Say { text: utf8(kind, text)? }),
             kind::LISTENER if number == 0 => no_text(kind, text).map(|()| Request::Listener),
             kind::ADDRESSES => no_text(kind, text).map(|()| Request::Addresses { rank: number }),
-            kind::TICKET => no_text(kind, text).map(|()| Request::Ticket { ticket: number }),
-            kind::GIVE_BACK => no_text(kind, text).map(|()| Request::GiveBack { ticket: number }),
+            kind::TICKET => Ok(Request::Ticket { ticket: number, port: utf8(kind, text)? }),
+            kind::GIVE_BACK => Ok(Request::GiveBack { ticket: number, port: utf8(kind, text)? }),
             kind::DEATH => no_text(kind, text).map(|()| Request::Death { number }),
             kind::ALARM => no_text(kind, text).map(|()| Request::Alarm { rank: number }),
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
+            kind::PUBLISH if number < 2 => {
+                let (port, service) = pair(kind, text)?;
+                Ok(Request::Publish { port, service, everywhere: number == 1 })
+            }
             _ if number != 0 => Err(DecodeError::Kind { kind }),
+            kind::REACH => no_text(kind, text).map(|()| Request::Reach),
+            kind::NAMES => no_text(kind, text).map(|()| Request::Names),
+            kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
+            kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
             kind::SPAWN => no_text(kind, text).map(|()| Request::Spawn),
             kind::PARENT => no_text(kind, text).map(|()| Request::Parent),
             kind::BOUND => Ok(Request::Bound { bond: decimal(kind, text)? }),
@@ -309,7 +351,6 @@ impl Request {
             kind::BOND => Ok(Request::Bond { bond: decimal(kind, text)? }),
             kind::OPEN_PORT => no_text(kind, text).map(|()| Request::OpenPort),
             kind::CLOSE_PORT => Ok(Request::ClosePort { port: utf8(kind, text)? }),
-            kind::PUBLISH => pair(kind, text).map(|(port, service)| Request::Publish { port, service }),
             kind::UNPUBLISH => pair(kind, text).map(|(port, service)| Request::Unpublish { port, service }),
             kind::LOOK_UP => Ok(Request::LookUp { service: utf8(kind, text)? }),
             _ => Err(DecodeError::Kind { kind }),
@@ -321,7 +362,7 @@ impl Reply {
     /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Reply::Segment { rank } => encode(kind::HERE, *rank, ""),
+            Reply::Segment { rank, contact } => encode(kind::HERE, *rank, contact),
             Reply::Refused { rank, reason } => encode(kind::REFUSED, *rank, reason),
             Reply::Listener { incarnation, secret } => encode(kind::LISTEN_HERE, *incarnation, secret),
             Reply::Addresses { rank, addresses } => encode(kind::FOUND, *rank, addresses),
@@ -340,7 +381,7 @@ impl Reply {
     pub fn decode(bytes: &[u8]) -> Result<Reply, DecodeError> {
         let (kind, number, text) = split(bytes)?;
         match kind {
-            kind::HERE => no_text(kind, text).map(|()| Reply::Segment { rank: number }),
+            kind::HERE => Ok(Reply::Segment { rank: number, contact: utf8(kind, text)? }),
             kind::REFUSED => Ok(Reply::Refused { rank: number, reason: utf8(kind, text)? }),
             kind::LISTEN_HERE => Ok(Reply::Listener { incarnation: number, secret: utf8(kind, text)? }),
             kind::FOUND => Ok(Reply::Addresses { rank: number, addresses: utf8(kind, text)? }),
@@ -419,12 +460,20 @@ mod tests {
             any::<u64>().prop_map(|bond| Request::Bound { bond }),
             any::<u64>().prop_map(|bond| Request::Released { bond }),
             any::<u64>().prop_map(|bond| Request::Bond { bond }),
-            any::<u32>().prop_map(|ticket| Request::Ticket { ticket }),
-            any::<u32>().prop_map(|ticket| Request::GiveBack { ticket }),
+            (any::<u32>(), ".{0,80}").prop_map(|(ticket, port)| Request::Ticket { ticket, port }),
+            (any::<u32>(), ".{0,80}").prop_map(|(ticket, port)| Request::GiveBack { ticket, port }),
+            Just(Request::Reach),
+            Just(Request::Names),
+            Just(Request::Numbers),
+            any::<u64>().prop_map(|universe| Request::Secret { universe }),
             (any::<bool>(), ".{0,80}").prop_map(|(accepts, port)| Request::Meet { accepts, port }),
             ".{0,80}".prop_map(|port| Request::ClosePort { port }),
             ".{0,80}".prop_map(|service| Request::LookUp { service }),
-            (".{0,80}", ".{0,80}").prop_map(|(port, service)| Request::Publish { port, service }),
+            (".{0,80}", ".{0,80}", any::<bool>()).prop_map(|(port, service, everywhere)| Request::Publish {
+                port,
+                service,
+                everywhere
+            }),
             (".{0,80}", ".{0,80}").prop_map(|(port, service)| Request::Unpublish { port, service }),
         ]
     }
@@ -438,7 +487,7 @@ mod tests {
         #[test]
         fn a_reply_comes_back(rank: u32, text in ".{0,80}") {
             for reply in [
-                Reply::Segment { rank },
+                Reply::Segment { rank, contact: text.clone() },
                 Reply::Refused { rank, reason: text.clone() },
                 Reply::Listener { incarnation: rank, secret: text.clone() },
                 Reply::Addresses { rank, addresses: text.clone() },

@@ -26,10 +26,15 @@
 //! 8. If the job is to go on after failures (parameter mpi_ft_enable), rule 1 does not hold for a rank that has called
 //!    MPI_Init: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0 if some rank
 //!    came to the end of MPI_Finalize and exited with 0, and nothing else went wrong; otherwise rule 6 holds.
+//! 9. Jobs of other launchers that this one's processes have to do with are jobs here as well, whose processes this launcher
+//!    has not started. Their own launcher decides by its rules when they fail, and says so; that ends those here that are
+//!    connected with them. A launcher that is gone has taken with it all its processes of which it has not said that they ended.
+//!    In turn the others are told when jobs of this launcher fail.
+//! 10. Of a job that is over, and to which nobody is bound any more, nothing is kept.
 
 mod bonds;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -130,19 +135,49 @@ pub enum Event {
         /// The communicator.
         bond: u64,
     },
+    /// A job of another launcher has got the next numbers (rule 9).
+    Met {
+        /// How many processes it has.
+        ranks: u32,
+        /// What it is called, such as "the job of mpirun 1234".
+        name: String,
+    },
+    /// A process of another launcher's job has ended.
+    OtherExited {
+        /// Its number here.
+        rank: u32,
+        /// Whether it ended as it should.
+        is_well: bool,
+    },
+    /// A job of another launcher has failed there, or is aborted.
+    OtherFailed {
+        /// The number here of its first process.
+        first: u32,
+        /// The exit code.
+        code: i32,
+        /// What has happened.
+        text: String,
+    },
+    /// Another launcher is gone.
+    OtherGone {
+        /// The numbers here of the first processes of its jobs.
+        firsts: Vec<u32>,
+        /// What has happened.
+        text: String,
+    },
     /// A rank has a warning.
     Say {
         /// The text.
         text: String,
     },
-    /// A look at the header pages of all processes, wanted while [`Job::watches`].
-    Seen(Vec<Glimpse>),
+    /// A look at the header pages of all processes of this launcher, with their numbers, wanted while [`Job::watches`].
+    Seen(Vec<(u32, Glimpse)>),
     /// The job's time is over.
     TimedOut {
         /// The time that it had.
         time: Duration,
-        /// The header pages of all processes.
-        seen: Vec<Glimpse>,
+        /// The header pages of all processes of this launcher, with their numbers.
+        seen: Vec<(u32, Glimpse)>,
     },
     /// `mpirun` got this signal.
     Signal(i32),
@@ -170,6 +205,15 @@ pub enum Action {
     Over(Range<u32>),
     /// No other process has a communicator with them any more, so that nobody will ask for them.
     Forget(Range<u32>),
+    /// Tell other launchers that these jobs of this one have failed.
+    Tell {
+        /// The numbers of their first processes.
+        firsts: Vec<u32>,
+        /// The exit code.
+        code: i32,
+        /// What has happened.
+        text: String,
+    },
     /// All processes have ended: exit with this code.
     Finish(i32),
 }
@@ -194,23 +238,40 @@ enum Phase {
 struct World {
     /// The numbers of its processes.
     processes: Range<u32>,
+    /// Its number among the jobs of this launcher, if it is one; the first is 0.
+    number: usize,
+    /// What it is called, if it is another launcher's.
+    other: Option<String>,
     phase: Phase,
     /// The first process that exited with 0 without having called MPI_Init, and its header page.
     absent: Option<(u32, Glimpse)>,
-    /// All of its processes have ended.
-    is_over: bool,
-    /// Nobody has a communicator with them any more, either.
-    is_forgotten: bool,
+    /// Which of its processes run, by rank.
+    running: Vec<bool>,
+    /// How many of them run; at 0 it is over.
+    left: u32,
+}
+
+impl World {
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    fn running(&self) -> impl Iterator<Item = u32> {
+        self.processes.clone().zip(&self.running).filter(|(_, runs)| **runs).map(|(process, _)| process)
+    }
 }
 
 /// All jobs of one launcher.
 #[derive(Debug)]
 pub struct Job {
     host: String,
-    /// The first one, then those that were spawned.
-    worlds: Vec<World>,
-    /// By process: whether it still runs.
-    running: Vec<bool>,
+    /// By the numbers of their first processes: those of this launcher, and of others.
+    worlds: BTreeMap<u32, World>,
+    /// Jobs of this launcher so far.
+    jobs: usize,
+    /// The number of the next process.
+    next: u32,
+    /// Processes of this launcher that run.
     left: usize,
     /// The code of the first failure.
     code: Option<i32>,
@@ -229,8 +290,9 @@ impl Job {
     pub fn new(ranks: u32, host: &str) -> Job {
         let mut job = Job {
             host: host.to_string(),
-            worlds: Vec::new(),
-            running: Vec::new(),
+            worlds: BTreeMap::new(),
+            jobs: 0,
+            next: 0,
             left: 0,
             code: None,
             survives: false,
@@ -239,7 +301,7 @@ impl Job {
             bonds: Bonds::default(),
             said: HashSet::new(),
         };
-        job.add(ranks);
+        job.add(ranks, None);
         job
     }
 
@@ -249,42 +311,83 @@ impl Job {
         Job { survives, ..self }
     }
 
-    fn add(&mut self, ranks: u32) {
-        let first = self.running.len() as u32;
-        self.running.extend((0..ranks).map(|_| true));
-        self.left += ranks as usize;
-        self.worlds.push(World {
-            processes: first..first + ranks,
-            phase: Phase::Running,
-            absent: None,
-            is_over: false,
-            is_forgotten: false,
-        });
+    fn add(&mut self, ranks: u32, other: Option<String>) {
+        let processes = self.next..self.next.saturating_add(ranks);
+        self.next = processes.end;
+        let number = self.jobs;
+        if other.is_none() {
+            self.left += ranks as usize;
+            self.jobs += 1;
+        }
+        let running = vec![true; ranks as usize];
+        let (phase, absent) = (Phase::Running, None);
+        let world = World { processes, number, other, phase, absent, running, left: ranks };
+        self.worlds.insert(world.processes.start, world);
+    }
+
+    /// The number that the next process gets.
+    pub fn next(&self) -> u32 {
+        self.next
     }
 
     /// What a process is called in reports.
     pub fn name(&self, rank: u32) -> String {
-        match self.world_of(rank) {
-            0 => format!("rank {rank}"),
-            spawned => {
-                format!("rank {} of spawned job {spawned}", rank - self.worlds[spawned].processes.start)
+        match self.world(rank) {
+            Some(World { other: Some(job), processes, .. }) => {
+                format!("rank {} of {job}", rank - processes.start)
             }
+            Some(World { number: 1.., processes, .. }) => {
+                format!("rank {} of spawned job {}", rank - processes.start, self.number_of(rank))
+            }
+            Some(_) => format!("rank {rank}"),
+            None => format!("process {rank}, of a job that is over,"),
         }
     }
 
-    /// Whether any process has this communicator.
+    /// Whether any process of this launcher has this communicator.
     pub fn is_bound(&self, bond: u64) -> bool {
         self.bonds.is_bound(bond)
     }
 
-    /// The job of a process, counted from 0, which is the first.
-    pub fn world_of(&self, rank: u32) -> usize {
-        self.worlds.partition_point(|world| world.processes.end <= rank)
+    /// The number of the first process of this one's job; `None` if nothing is known of it any more (rule 10).
+    pub fn first_of(&self, rank: u32) -> Option<u32> {
+        self.world(rank).map(|world| world.processes.start)
+    }
+
+    /// How many processes the job of this one has.
+    pub fn size_of(&self, rank: u32) -> Option<u32> {
+        self.world(rank).map(|world| world.running.len() as u32)
+    }
+
+    /// The job of a process of this launcher, counted from 0, which is the first.
+    pub fn number_of(&self, rank: u32) -> usize {
+        self.world(rank).map_or(0, |world| world.number)
+    }
+
+    /// How many jobs this launcher has had.
+    pub fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// Whether a process runs, as far as is known.
+    pub fn runs(&self, rank: u32) -> bool {
+        let place = |world: &World| (rank - world.processes.start) as usize;
+        self.world(rank).is_some_and(|world| world.running.get(place(world)) == Some(&true))
+    }
+
+    fn world(&self, rank: u32) -> Option<&World> {
+        let (_, world) = self.worlds.range(..=rank).next_back()?;
+        world.processes.contains(&rank).then_some(world)
+    }
+
+    fn world_mut(&mut self, rank: u32) -> Option<&mut World> {
+        let (_, world) = self.worlds.range_mut(..=rank).next_back()?;
+        world.processes.contains(&rank).then_some(world)
     }
 
     /// Whether the job wants an [`Event::Seen`] every [`WATCH_INTERVAL`].
     pub fn watches(&self) -> bool {
-        self.left > 0 && self.worlds.iter().any(|w| w.phase == Phase::Running && w.absent.is_some())
+        self.left > 0 && self.worlds.values().any(|w| w.phase == Phase::Running && w.absent.is_some())
     }
 
     /// Takes note of an event and says what to do, in this order.
@@ -302,6 +405,10 @@ impl Job {
                 self.bonds.release(rank, bond);
                 self.forget(&mut out);
             }
+            Event::Met { ranks, name } => self.add(ranks, Some(name)),
+            Event::OtherExited { rank, is_well } => self.other_exited(rank, is_well, &mut out),
+            Event::OtherFailed { first, code, text } => self.other_failed(&[first], code, &text, &mut out),
+            Event::OtherGone { firsts, text } => self.other_gone(&firsts, &text, &mut out),
             Event::Say { text } => {
                 if self.said.len() < MAX_SAID && self.said.insert(text.clone()) {
                     out.push(Action::Print(format!("mpirun: {}\n", text.trim_end())));
@@ -316,48 +423,60 @@ impl Job {
     }
 
     fn spawned(&mut self, ranks: u32, parents: &[u32], bond: u64) {
-        let first = self.running.len() as u32;
-        self.add(ranks);
+        let first = self.next;
+        self.add(ranks, None);
         let all: Vec<u32> = parents.iter().copied().chain(first..first + ranks).collect();
-        all.iter().for_each(|rank| self.bind(*rank, bond, &all));
+        // Of another launcher's processes that launcher knows what they have.
+        let own = |rank: &&u32| self.world(**rank).is_some_and(|world| world.other.is_none());
+        let own: Vec<u32> = all.iter().filter(own).copied().collect();
+        own.into_iter().for_each(|rank| self.bind(rank, bond, &all));
     }
 
     fn bind(&mut self, rank: u32, bond: u64, members: &[u32]) {
-        let known = members.iter().filter(|member| (**member as usize) < self.running.len());
-        let mut worlds: Vec<usize> = known.map(|member| self.world_of(*member)).collect();
+        let mut worlds: Vec<u32> = members.iter().filter_map(|member| self.first_of(*member)).collect();
         worlds.sort_unstable();
         worlds.dedup();
         self.bonds.bind(rank, bond, worlds);
     }
 
     /// The jobs that are connected with that of a process, its own among them, in their order.
-    fn connected(&self, rank: u32) -> Vec<usize> {
+    fn connected(&self, rank: u32) -> Vec<u32> {
+        let Some(first) = self.first_of(rank) else { return Vec::new() };
         // Who has ended connects nobody, but who should have called MPI_Init is awaited.
-        let lives = |world: usize| !self.worlds[world].is_over || self.worlds[world].absent.is_some();
-        let mut worlds = self.bonds.connected(self.world_of(rank), |process| self.world_of(process), lives);
+        let lives = |first: u32| self.worlds.get(&first).is_some_and(|w| !w.is_over() || w.absent.is_some());
+        let mut worlds = self.bonds.connected(first, |process| self.first_of(process), lives);
         worlds.sort_unstable();
         worlds
     }
 
-    /// The processes of these jobs that still run.
-    fn running_in(&self, worlds: &[usize]) -> Vec<u32> {
-        let processes = worlds.iter().flat_map(|world| self.worlds[*world].processes.clone());
-        processes.filter(|rank| self.running[*rank as usize]).collect()
+    /// The processes of these jobs that still run, of this launcher.
+    fn running_in(&self, worlds: &[u32]) -> Vec<u32> {
+        let worlds = worlds.iter().filter_map(|first| self.worlds.get(first));
+        worlds.filter(|world| world.other.is_none()).flat_map(World::running).collect()
     }
 
-    /// The jobs in this phase.
-    fn in_phase(&self, phase: Phase) -> Vec<usize> {
-        (0..self.worlds.len()).filter(|world| self.worlds[*world].phase == phase).collect()
+    /// The jobs of this launcher that are in this phase.
+    fn in_phase(&self, phase: Phase) -> Vec<u32> {
+        let all = self.worlds.iter().filter(|(_, world)| world.other.is_none() && world.phase == phase);
+        all.map(|(first, _)| *first).collect()
+    }
+
+    /// A process does not run any more. Whether it did.
+    fn note_end(&mut self, rank: u32) -> bool {
+        let Some(world) = self.world_mut(rank) else { return false };
+        let place = (rank - world.processes.start) as usize;
+        let ran = world.running.get_mut(place).is_some_and(std::mem::take);
+        world.left -= u32::from(ran);
+        ran
     }
 
     fn exited(&mut self, rank: u32, exit: Exit, seen: &Glimpse, out: &mut Vec<Action>) {
-        if !std::mem::replace(&mut self.running[rank as usize], false) {
+        if !self.note_end(rank) {
             return;
         }
         self.left -= 1;
-        let world = self.world_of(rank);
         self.has_finished |= (exit, seen.stage) == (Exit::Code(0), Stage::Finalized);
-        if self.worlds[world].phase == Phase::Running {
+        if self.world(rank).is_some_and(|world| world.phase == Phase::Running) {
             match (exit, seen.stage) {
                 (Exit::Code(0), Stage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);
@@ -378,8 +497,9 @@ impl Job {
                     self.fail_all(rank, &Fault::Gone, 1, seen, &all, out);
                 }
                 (Exit::Code(0), Stage::Untouched) => {
-                    let absent = &mut self.worlds[world].absent;
-                    absent.get_or_insert_with(|| (rank, seen.clone()));
+                    if let Some(world) = self.world_mut(rank) {
+                        world.absent.get_or_insert_with(|| (rank, seen.clone()));
+                    }
                 }
                 (Exit::Code(0), Stage::Initialized) => self.fail(rank, &Fault::NoFinalize, 1, seen, out),
                 (Exit::Code(code), Stage::Finalized) => {
@@ -397,11 +517,8 @@ impl Job {
             }
         }
         self.bonds.forget_process(rank);
-        if self.running_in(&[world]).is_empty() {
-            self.worlds[world].is_over = true;
-            if world > 0 {
-                out.push(Action::Over(self.worlds[world].processes.clone()));
-            }
+        if let Some(World { left: 0, number: 1.., processes, .. }) = self.world(rank) {
+            out.push(Action::Over(processes.clone()));
         }
         self.forget(out);
         if self.left == 0 {
@@ -421,18 +538,81 @@ impl Job {
         out.push(Action::Announce(rank));
     }
 
-    /// Forgets jobs that are over and to which nobody is bound any more.
+    /// Forgets jobs that are over and to which nobody is bound any more (rule 10), but for the first and those whose processes
+    /// are missed.
     fn forget(&mut self, out: &mut Vec<Action>) {
-        for (number, world) in self.worlds.iter_mut().enumerate().skip(1) {
-            if world.is_over && !world.is_forgotten && !self.bonds.is_bound_to(number) {
-                world.is_forgotten = true;
+        let bonds = &self.bonds;
+        self.worlds.retain(|first, world| {
+            let is_kept =
+                *first == 0 || !world.is_over() || world.absent.is_some() || bonds.is_bound_to(*first);
+            if !is_kept {
                 out.push(Action::Forget(world.processes.clone()));
             }
+            is_kept
+        });
+    }
+
+    /// A process of another launcher has ended. That launcher decides whether this is a failure, unless those here survive it
+    /// or those there do.
+    fn other_exited(&mut self, rank: u32, is_well: bool, out: &mut Vec<Action>) {
+        if !self.note_end(rank) {
+            return;
         }
+        if !is_well && self.survives {
+            let others = self.running_in(&self.connected(rank)).len();
+            out.push(Action::Print(report::survived_other(&self.name(rank), others)));
+            out.push(Action::Announce(rank));
+        } else if let Some(World { phase: Phase::Running, processes, .. }) = self.world(rank)
+            && !is_well
+        {
+            let (first, text) = (processes.start, format!("{} has ended", self.name(rank)));
+            self.other_failed(&[first], 1, &text, out);
+        }
+        self.forget(out);
+    }
+
+    /// Jobs of another launcher have failed: so have those here that are connected with them.
+    fn other_failed(&mut self, firsts: &[u32], code: i32, text: &str, out: &mut Vec<Action>) {
+        let mut worlds: Vec<u32> = firsts.iter().flat_map(|first| self.connected(*first)).collect();
+        worlds.sort_unstable();
+        worlds.dedup();
+        for first in firsts {
+            if let Some(world) = self.worlds.get_mut(first) {
+                world.phase = Phase::Killed;
+            }
+        }
+        let running = self.in_phase(Phase::Running);
+        worlds.retain(|first| running.contains(first));
+        if self.survives || worlds.is_empty() {
+            return;
+        }
+        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
+        let others = self.running_in(&worlds).len();
+        out.push(Action::Print(report::connected(text, others, code)));
+        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, text, out);
+    }
+
+    /// Another launcher is gone. If it has not said of all its processes that they ended, it was killed, and they with it.
+    fn other_gone(&mut self, firsts: &[u32], text: &str, out: &mut Vec<Action>) {
+        let missed = |first: &&u32| self.worlds.get(first).is_some_and(|world| !world.is_over());
+        let missed: Vec<u32> = firsts.iter().filter(missed).copied().collect();
+        let failed = |first: &&u32| self.worlds.get(first).is_some_and(|world| world.phase == Phase::Running);
+        let failed: Vec<u32> = missed.iter().filter(failed).copied().collect();
+        self.other_failed(&failed, 1, text, out);
+        for first in missed {
+            let dead: Vec<u32> = self.worlds.get(&first).into_iter().flat_map(World::running).collect();
+            for rank in dead {
+                self.note_end(rank);
+                if self.survives {
+                    out.push(Action::Announce(rank));
+                }
+            }
+        }
+        self.forget(out);
     }
 
     fn aborted(&mut self, rank: u32, code: i32, text: &str, seen: &Glimpse, out: &mut Vec<Action>) {
-        if self.worlds[self.world_of(rank)].phase != Phase::Running {
+        if self.world(rank).is_none_or(|world| world.phase != Phase::Running) {
             return;
         }
         // A process can only exit with 8 bits, and an aborted job must not look like a good one.
@@ -441,34 +621,42 @@ impl Job {
         let others = self.running_in(&worlds).iter().filter(|other| **other != rank).count();
         let name = self.name(rank);
         let subject = Subject { name: &name, host: &self.host, seen };
-        out.push(Action::Print(report::abort(&subject, text, others, code)));
-        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, out);
+        let report = report::abort(&subject, text, others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    fn look(&mut self, seen: &[Glimpse], out: &mut Vec<Action>) {
+    fn look(&mut self, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
         for world in self.in_phase(Phase::Running) {
-            let Some((rank, _)) = self.worlds[world].absent else { continue };
-            let others = self.running_in(&self.connected(rank));
+            let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref()) else {
+                continue;
+            };
+            let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
             let initialized =
-                |rank: &u32| seen.get(*rank as usize).is_some_and(|s| s.stage == Stage::Initialized);
-            let Some(other) = others.into_iter().find(initialized) else { continue };
-            if let Some((rank, seen)) = self.worlds[world].absent.take() {
+                |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
+            let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { continue };
+            let absent = self.worlds.get_mut(&world).and_then(|world| world.absent.take());
+            if let Some((rank, seen)) = absent {
                 let other = self.name(other);
                 self.fail(rank, &Fault::NoInit(other), 1, &seen, out);
             }
         }
     }
 
-    fn timed_out(&mut self, time: Duration, seen: Vec<Glimpse>, out: &mut Vec<Action>) {
+    fn timed_out(&mut self, time: Duration, seen: Vec<(u32, Glimpse)>, out: &mut Vec<Action>) {
         let worlds = self.in_phase(Phase::Running);
         if worlds.is_empty() {
             return;
         }
-        let all =
-            seen.into_iter().zip(0..).filter(|(_, rank)| self.running.get(*rank as usize) == Some(&true));
-        let running: Vec<(String, Glimpse)> = all.map(|(seen, rank)| (self.name(rank), seen)).collect();
-        out.push(Action::Print(report::timeout(time, &self.host, &running)));
-        self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, out);
+        let all: Vec<u32> = self.worlds.keys().copied().collect();
+        let all: HashSet<u32> = self.running_in(&all).into_iter().collect();
+        let seen = seen.into_iter().filter(|(rank, _)| all.contains(rank));
+        let running: Vec<(String, Glimpse)> = seen.map(|(rank, seen)| (self.name(rank), seen)).collect();
+        let report = report::timeout(time, &self.host, &running);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
     fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {
@@ -477,8 +665,10 @@ impl Job {
             return self.kill(out);
         }
         let ranks = self.running_in(&worlds);
-        out.push(Action::Print(report::interrupted(signal, ranks.len())));
-        self.end(&worlds, 128 + signal, signal, INTERRUPT_GRACE, out);
+        let report = report::interrupted(signal, ranks.len());
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, 128 + signal, signal, INTERRUPT_GRACE, &text, out);
         if signal != SIGINT && signal != SIGTERM && !ranks.is_empty() {
             // Programs that ignore the rarer ones should still hear that the end is near.
             out.push(Action::Signal { number: SIGTERM, ranks });
@@ -496,20 +686,40 @@ impl Job {
         fault: &Fault,
         code: i32,
         seen: &Glimpse,
-        worlds: &[usize],
+        worlds: &[u32],
         out: &mut Vec<Action>,
     ) {
         let (name, others) = (self.name(rank), self.running_in(worlds).len());
         let subject = Subject { name: &name, host: &self.host, seen };
-        out.push(Action::Print(report::fault(&subject, fault, others, code)));
-        self.end(worlds, code, SIGTERM, FAILURE_GRACE, out);
+        let report = report::fault(&subject, fault, others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
-    fn end(&mut self, worlds: &[usize], code: i32, signal: i32, grace: Duration, out: &mut Vec<Action>) {
+    /// Ends jobs of this launcher; `text` is what other launchers are told of why.
+    fn end(
+        &mut self,
+        worlds: &[u32],
+        code: i32,
+        signal: i32,
+        grace: Duration,
+        text: &str,
+        out: &mut Vec<Action>,
+    ) {
         self.code.get_or_insert(code);
-        for world in worlds {
-            let phase = &mut self.worlds[*world].phase;
-            *phase = if *phase == Phase::Running { Phase::Ending } else { *phase };
+        let mut firsts = Vec::new();
+        for first in worlds {
+            if let Some(world) = self.worlds.get_mut(first)
+                && world.other.is_none()
+                && world.phase == Phase::Running
+            {
+                world.phase = Phase::Ending;
+                firsts.push(*first);
+            }
+        }
+        if self.worlds.values().any(|world| world.other.is_some()) {
+            out.push(Action::Tell { firsts, code, text: text.to_string() });
         }
         let ranks = self.running_in(worlds);
         if !ranks.is_empty() {
@@ -522,7 +732,11 @@ impl Job {
     fn kill(&mut self, out: &mut Vec<Action>) {
         let worlds = self.in_phase(Phase::Ending);
         let ranks = self.running_in(&worlds);
-        worlds.iter().for_each(|world| self.worlds[*world].phase = Phase::Killed);
+        for first in worlds {
+            if let Some(world) = self.worlds.get_mut(&first) {
+                world.phase = Phase::Killed;
+            }
+        }
         if !ranks.is_empty() {
             out.push(Action::Signal { number: SIGKILL, ranks });
         }

@@ -14,6 +14,7 @@ mod end;
 mod files;
 mod input;
 mod launcher;
+mod links;
 mod output;
 mod spawning;
 mod start;

@@ -24,6 +24,7 @@ pub mod hostmap;
 pub mod interfaces;
 pub mod job;
 pub mod launch;
+mod link;
 mod lost;
 mod ports;
 pub mod report;

@@ -50,6 +50,31 @@ pub(crate) enum Going {
     Meets(Vec<u8>),
 }
 
+/// What the name of a port says: `oxmpi:PLACE:UNIVERSE:SECRET:NUMBER`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortName {
+    /// Names all jobs of the launcher that has opened it.
+    pub(crate) universe: u64,
+    /// That launcher's place among those of the user on this machine.
+    pub(crate) place: u32,
+}
+
+impl PortName {
+    /// With what the names of a launcher's ports begin; `secret` nobody can guess.
+    pub(crate) fn prefix(self, secret: &str) -> String {
+        format!("oxmpi:{}:{:016x}:{secret}", self.place, self.universe)
+    }
+
+    /// What a name says, if it is one of a port.
+    pub(crate) fn parse(name: &str) -> Option<PortName> {
+        let mut words = name.strip_prefix("oxmpi:")?.split(':');
+        let place = words.next()?.parse().ok()?;
+        let universe = words.next().filter(|digits| digits.len() == 16)?;
+        let universe = u64::from_str_radix(universe, 16).ok()?;
+        (words.count() == 2).then_some(PortName { universe, place })
+    }
+}
+
 /// What became of a ticket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
@@ -215,6 +240,18 @@ mod tests {
         ports.ended(0);
         assert!(ports.look_up("ocean").is_err() && ports.ask(1, 1, false).is_err());
         assert!(ports.close(0, &port).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_port_says_where_it_is() {
+        let name = PortName { universe: 0x1234, place: 77 };
+        let port = Ports::default().open(0, &name.prefix("abcdef"));
+        assert_eq!(PortName::parse(&port), Some(name));
+        for bad in
+            ["", "oxmpi:", "oxmpi:1:2:3:4", "oxmpi:x:0000000000001234:a:1", "oxmpi:7:0000000000001234:a"]
+        {
+            assert_eq!(PortName::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -33,12 +33,15 @@ pub(crate) struct Subject<'a> {
 
 /// The note on a `fault` that the others survive; `others` of those that are connected with it run.
 pub(crate) fn survived(subject: &Subject<'_>, fault: &Fault, others: usize) -> String {
-    let runs = match others {
+    format!("{}\n  {}.\n", what(subject, fault), going_on(others))
+}
+
+fn going_on(others: usize) -> String {
+    match others {
         0 => "none of the others runs any more".to_string(),
         1 => "the job goes on without it; 1 rank runs".to_string(),
         n => format!("the job goes on without it; {n} ranks run"),
-    };
-    format!("{}\n  {runs}.\n", what(subject, fault))
+    }
 }
 
 /// The report on `fault`. `others` ranks still run and are being ended; `code` is what `mpirun` will exit with.
@@ -118,6 +121,27 @@ pub(crate) fn interrupted(signal: i32, running: usize) -> String {
         signal_entry(signal).0,
         if running == 1 { "the rank".to_string() } else { ranks(running) }
     )
+}
+
+/// The report on a job of another launcher that has failed, as `text` says; `others` ranks here are connected with it and are being
+/// ended.
+pub(crate) fn connected(text: &str, others: usize, code: i32) -> String {
+    let text = text.trim_end();
+    format!(
+        "mpirun: a job of another mpirun, with which this one is connected, has failed:\n  {text}\n{}",
+        ending(others, code)
+    )
+}
+
+/// The note on a process of another launcher that has died and is survived here.
+pub(crate) fn survived_other(name: &str, others: usize) -> String {
+    format!("mpirun: {name} has died\n  {}.\n", going_on(others))
+}
+
+/// What other launchers are told of a report.
+pub(crate) fn first_line(report: &str) -> String {
+    let line = report.lines().next().unwrap_or_default();
+    line.strip_prefix("mpirun: ").unwrap_or(line).to_string()
 }
 
 /// The code that a shell would give for this end: the exit code, or 128 + the signal.

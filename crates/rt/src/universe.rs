@@ -1,5 +1,6 @@
 //! What processes of several jobs tell each other by way of the launcher: what to spawn, who has spawned, who meets at a
-//! port. Pure encoding and decoding; a number is 8 bytes, little endian, and a text has its length in front.
+//! port, what a process is called elsewhere. Pure encoding and decoding; a number is 8 bytes, little endian, and a text has its
+//! length in front.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -42,6 +43,8 @@ pub struct Parent {
     pub context: u64,
     /// The processes of the spawning communicator, by rank.
     pub processes: Vec<u32>,
+    /// Whether some of them belong to another launcher.
+    pub is_mixed: bool,
 }
 
 impl Spawn {
@@ -106,6 +109,84 @@ impl Parent {
     }
 }
 
+/// What a process is called by everybody, under whatever launcher.
+///
+/// Numbers of processes are a launcher's own: those of another launcher get numbers of their own here, a job of them in a row. So
+/// what is told to processes of another launcher is the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessName {
+    /// Names all jobs of its launcher.
+    pub universe: u64,
+    /// The launcher's place among those of the user on this machine, by which it is reached; 0 if it cannot be.
+    pub place: u32,
+    /// The process's number there.
+    pub number: u32,
+    /// The number there of the first process of its job.
+    pub first: u32,
+    /// How many processes that job has. 0: what the job is does not matter, as nobody of another launcher is told.
+    pub size: u32,
+}
+
+impl ProcessName {
+    /// Words of a name.
+    pub const WORDS: usize = 3;
+    /// The name of nobody.
+    pub const NONE: ProcessName = ProcessName { universe: 0, place: 0, number: 0, first: 0, size: 0 };
+
+    /// As words.
+    pub fn encode(&self) -> [u64; Self::WORDS] {
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        [self.universe, pair(self.place, self.number), pair(self.first, self.size)]
+    }
+
+    /// What [`ProcessName::encode`] has written.
+    pub fn decode([universe, process, job]: [u64; Self::WORDS]) -> ProcessName {
+        let (place, number) = ((process >> 32) as u32, process as u32);
+        ProcessName { universe, place, number, first: (job >> 32) as u32, size: job as u32 }
+    }
+
+    /// Many names as words.
+    pub fn encode_all(names: &[ProcessName]) -> Vec<u64> {
+        names.iter().flat_map(ProcessName::encode).collect()
+    }
+
+    /// Many names from words; what is left of a last one that is not whole is dropped.
+    pub fn decode_all(words: &[u64]) -> Vec<ProcessName> {
+        words.as_chunks::<{ Self::WORDS }>().0.iter().map(|words| ProcessName::decode(*words)).collect()
+    }
+}
+
+/// How a process of another launcher knows who it has to do with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Names all jobs of the peer's launcher.
+    pub universe: u64,
+    /// The peer's number there.
+    pub number: u32,
+    /// The number there of the process that has asked.
+    pub known_as: u32,
+}
+
+impl std::fmt::Display for Contact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x} {} {}", self.universe, self.number, self.known_as)
+    }
+}
+
+impl std::str::FromStr for Contact {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contact, String> {
+        let wrong = || format!("'{text}' does not say who a process is");
+        let mut words = text.split(' ');
+        let mut next = || words.next().ok_or_else(wrong);
+        let universe = u64::from_str_radix(next()?, 16).map_err(|_| wrong())?;
+        let number = next()?.parse().map_err(|_| wrong())?;
+        let known_as = next()?.parse().map_err(|_| wrong())?;
+        Ok(Contact { universe, number, known_as })
+    }
+}
+
 /// Words as bytes.
 pub fn encode_words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -140,6 +221,7 @@ impl Writer {
         self.number(parent.context);
         self.number(parent.processes.len() as u64);
         parent.processes.iter().for_each(|process| self.number((*process).into()));
+        self.number(parent.is_mixed.into());
     }
 }
 
@@ -175,7 +257,13 @@ impl Reader<'_> {
         let context = self.number()?;
         let count = self.number()?;
         let processes = (0..count).map(|_| self.number().and_then(|n| u32::try_from(n).ok()));
-        Some(Parent { context, processes: processes.collect::<Option<_>>()? })
+        let processes = processes.collect::<Option<_>>()?;
+        let is_mixed = match self.number()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Parent { context, processes, is_mixed })
     }
 }
 
@@ -195,7 +283,7 @@ mod tests {
             hosts: Some("localhost".into()),
             env: vec![("A".into(), "b=c".into())],
         };
-        let parent = Parent { context: 77 << 32, processes: vec![3, 1] };
+        let parent = Parent { context: 77 << 32, processes: vec![3, 1], is_mixed: true };
         let plain = Command { program: "b".into(), processes: 1, ..Command::default() };
         let spawn = Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
         let bytes = spawn.encode();
@@ -212,6 +300,15 @@ mod tests {
             if let Some(spawn) = Spawn::decode(&bytes) {
                 prop_assert_eq!(spawn.encode(), bytes);
             }
+        }
+
+        #[test]
+        fn names_and_contacts_come_back(universe: u64, place: u32, number: u32, first: u32, size: u32) {
+            let name = ProcessName { universe, place, number, first, size };
+            let words = ProcessName::encode_all(&[name, name]);
+            prop_assert_eq!(ProcessName::decode_all(&words), [name, name]);
+            let contact = Contact { universe, number, known_as: first };
+            prop_assert_eq!(contact.to_string().parse(), Ok(contact));
         }
 
         #[test]

@@ -150,13 +150,32 @@ impl Job {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Waits for the end of `mpirun` while other jobs of the test go on.
+    pub(crate) fn wait(self) -> Outcome {
+        self.end_of_launcher(LIMIT)
+    }
+
     /// Waits for the job's end and for that of all its processes.
     pub(crate) fn end(self) -> Outcome {
         self.end_within(LIMIT)
     }
 
     /// As [`Job::end`], with a bound on the time from now on.
-    pub(crate) fn end_within(mut self, limit: Duration) -> Outcome {
+    pub(crate) fn end_within(self, limit: Duration) -> Outcome {
+        let (start, marker) = (Instant::now(), self.marker.clone());
+        let outcome = self.end_of_launcher(limit);
+        while !processes_with(&marker).is_empty() {
+            let left = processes_with(&marker);
+            assert!(start.elapsed() < limit.max(SOON), "left behind: {left:?}\n{outcome:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let shared: Vec<_> =
+            std::fs::read_dir("/dev/shm").unwrap().flatten().map(|e| e.file_name()).collect();
+        assert!(!shared.iter().any(|n| n.to_string_lossy().contains("oxmpi")), "in /dev/shm: {shared:?}");
+        outcome
+    }
+
+    fn end_of_launcher(mut self, limit: Duration) -> Outcome {
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -172,14 +191,6 @@ impl Job {
         let code = status
             .code()
             .unwrap_or_else(|| -std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0));
-        while !processes_with(&self.marker).is_empty() {
-            let left = processes_with(&self.marker);
-            assert!(start.elapsed() < limit.max(SOON), "left behind: {left:?}\n{:?}", self.texts());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let shared: Vec<_> =
-            std::fs::read_dir("/dev/shm").unwrap().flatten().map(|e| e.file_name()).collect();
-        assert!(!shared.iter().any(|n| n.to_string_lossy().contains("oxmpi")), "in /dev/shm: {shared:?}");
         let (out, err) = self.texts();
         Outcome { code, out, err }
     }

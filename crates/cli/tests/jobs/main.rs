@@ -11,6 +11,7 @@ mod errors;
 mod forced;
 mod harness;
 mod launcher;
+mod mpiruns;
 mod programs;
 mod selection;
 mod spawned;

@@ -142,3 +142,15 @@ fn with_a_killed_singleton_everything_ends() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
+
+#[test]
+fn with_the_killed_launcher_of_a_singleton_everything_ends() {
+    let p = compile(&["jobs/spawner"]);
+    let mut job = singleton(&p, "stuck", "-");
+    let all = stuck(&mut job, 3);
+    let own = job.child.id() as i32;
+    kill(all.iter().find(|(pid, _)| *pid != own).map(|(_, parent)| *parent).unwrap());
+    let outcome = job.end_within(SOON);
+    assert_eq!(outcome.code, -15, "{outcome:?}");
+    assert!(outcome.err.contains("was killed, and the processes that it had started with it"), "{outcome:?}");
+}

@@ -22,7 +22,8 @@ impl<F: Fabric> Process<F> {
         self.forget(comm);
     }
 
-    fn forget(&self, comm: &Communicator) {
+    /// Frees a communicator of which the launcher was told nothing, or has been told all.
+    pub(super) fn forget(&self, comm: &Communicator) {
         if let Some(control) = &comm.control {
             self.leave(comm, control);
         }

@@ -2,27 +2,37 @@
 //! exchange.
 //!
 //! Those of a communicator that no program sees do: it has all processes of the job, and is there also without the World
-//! Model. A call is told from others at the same time by its string tag and its group, of which a number is made; that of two different
+//! Model. If some are of other jobs it is one for this call alone, whose name all members know without a word: it is made of
+//! the string, the group and how often the same was called before. A call is told from others at the same time by its string tag and its group, of which a number is made; that of two different
 //! strings can be the same, but then it takes calls of the same processes at the same time to notice.
 
 use super::{Communicator, Heritage, Peer};
 use crate::Process;
 use crate::handler::ErrorHandler;
 use oxmpi_abi::constants as abi;
+use oxmpi_engine::RankMap;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_wire::ContextId;
 
-/// A tag that stands for a string and processes (FNV-1a, 31 bits of it).
+/// A tag that stands for a string and processes.
 fn tag_of(string: &[u8], processes: impl Iterator<Item = u32>) -> i32 {
-    let processes = processes.flat_map(u32::to_le_bytes);
-    let hash = string
-        .iter()
-        .copied()
-        .chain(processes)
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    (hash & 0x7fff_ffff) as i32
+    (hash_of(string, processes) & 0x7fff_ffff) as i32
 }
+
+/// A number that stands for a string and processes (FNV-1a).
+fn hash_of(string: &[u8], processes: impl Iterator<Item = u32>) -> u32 {
+    let processes = processes.flat_map(u32::to_le_bytes);
+    let bytes = string.iter().copied().chain(processes);
+    bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The creator in the names of communicators for one call: no process has this number. The first name is that of meetings at
+/// ports.
+const NOBODY: u32 = u32::MAX;
+/// Names there are of those.
+const NAMES: u32 = (1 << 30) - 1;
 
 impl<F: Fabric> Process<F> {
     /// A communicator of the members of `group`, all of which call (MPI_Comm_create_from_group). `None` if there are none.
@@ -44,7 +54,39 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, text));
         }
         let heritage = Heritage { errhandler, origin: group.origin(), component: None };
-        self.create_group_as(&self.meeting, group, tag_of(string_tag, group.processes()), heritage)
+        let processes: Vec<u32> = group.processes().collect();
+        if !self.is_mixed(&processes) {
+            return self.create_group_as(
+                &self.meeting,
+                group,
+                tag_of(string_tag, group.processes()),
+                heritage,
+            );
+        }
+        let meeting = self.meeting_of(processes, string_tag)?;
+        let made = self.create_group_as(&meeting, group, 0, heritage);
+        self.forget(&meeting);
+        made
+    }
+
+    /// Whether some processes are of other jobs.
+    fn is_mixed(&self, processes: &[u32]) -> bool {
+        processes.iter().any(|process| self.meeting.team.map.rank(*process).is_none())
+    }
+
+    /// A communicator of these processes for one call with a string; this process is one of them.
+    fn meeting_of(&self, processes: Vec<u32>, string_tag: &[u8]) -> Result<Communicator> {
+        let numbers = self.common_numbers(&processes)?;
+        let hash = hash_of(string_tag, numbers.into_iter());
+        let map = RankMap::new(processes);
+        let rank = map.rank(self.rank).ok_or_else(|| {
+            MpiError::new(abi::MPI_ERR_INTERN, "the calling process is not among those that meet")
+        })?;
+        let mut domain = self.domain.lock();
+        let turn = domain.foreign.next_meeting(hash);
+        let name = hash_of(&turn.to_le_bytes(), [hash].into_iter()) % NAMES + 1;
+        let team = domain.lane.open_team(map, rank, ContextId::new(NOBODY, name), false);
+        Ok(Communicator::new(team, self.meeting.heritage(), None))
     }
 
     /// An intercommunicator of two groups, all members of which call (MPI_Intercomm_create_from_groups). The leaders are
@@ -64,17 +106,33 @@ impl<F: Fabric> Process<F> {
         if local.intersection(remote).size() > 0 {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the two groups have members in common"));
         }
-        let leader = usize::try_from(remote_leader).ok().and_then(|rank| remote.process(rank));
-        let Some(leader) = leader else {
-            let text = format!("remote_leader is {remote_leader}, in a group of {} processes", remote.size());
-            return Err(MpiError::new(abi::MPI_ERR_RANK, text));
+        let process = |rank: i32, group: &Group, name: &str| {
+            usize::try_from(rank).ok().and_then(|rank| group.process(rank)).ok_or_else(|| {
+                let text = format!("{name} is {rank}, in a group of {} processes", group.size());
+                MpiError::new(abi::MPI_ERR_RANK, text)
+            })
         };
+        let leader = process(remote_leader, remote, "remote_leader")?;
+        let own_leader = process(local_leader, local, "local_leader")?;
         let Some(own) = self.create_from_group(local, string_tag, errhandler)? else {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the local group is empty"));
         };
-        let peer =
-            Peer { comm: &self.meeting, leader: leader as i32, tag: tag_of(string_tag, std::iter::empty()) };
-        let made = self.intercomm_create(&own, local_leader, Ok(Some(peer)));
+        let tag = tag_of(string_tag, std::iter::empty());
+        let leaders = [own_leader, leader];
+        let meeting = match own_leader == self.rank && self.is_mixed(&leaders) {
+            true => {
+                let mut leaders: Vec<(u32, u32)> =
+                    self.common_numbers(&leaders)?.into_iter().zip(leaders).collect();
+                leaders.sort_unstable();
+                Some(self.meeting_of(leaders.into_iter().map(|(_, leader)| leader).collect(), string_tag)?)
+            }
+            false => None,
+        };
+        let comm = meeting.as_ref().unwrap_or(&self.meeting);
+        // Who does not lead does not need it.
+        let leader = comm.team.map.rank(leader).unwrap_or(0) as i32;
+        let made = self.intercomm_create(&own, local_leader, Ok(Some(Peer { comm, leader, tag })));
+        meeting.iter().for_each(|meeting| self.forget(meeting));
         self.close(&own);
         made
     }

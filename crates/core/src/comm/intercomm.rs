@@ -19,6 +19,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
+use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
 /// What only a leader knows: how to reach the other one.
@@ -57,13 +58,13 @@ enum State {
     /// A leader waits for the other's head.
     Head(Owned<u64>),
     /// A leader waits for the other's processes.
-    Processes(Owned<u32>),
+    Processes(Owned<u64>),
     /// A leader waits until what it has sent is gone.
     Sent,
     /// The leader tells what it has found, or what went wrong.
     Verdict(Owned<u64>),
     /// The leader tells the processes of the remote group.
-    Remote(Owned<u32>),
+    Remote(Owned<u64>),
     /// All is known.
     Done,
 }
@@ -146,7 +147,7 @@ impl<'a> IntercommCreate<'a> {
             State::Begin => self.tell(process).map(Some),
             State::Head(head) => self.head_came(process, &taken(head)?).map(Some),
             State::Processes(remote) => {
-                self.remote = taken(remote)?;
+                self.remote = process.numbers_of(&taken(remote)?)?;
                 self.check_apart()?;
                 self.state = State::Sent;
                 self.go_on(process)
@@ -160,7 +161,7 @@ impl<'a> IntercommCreate<'a> {
             },
             State::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
             State::Remote(remote) => {
-                self.remote = taken(remote)?;
+                self.remote = process.numbers_of(&taken(remote)?)?;
                 Ok(None)
             }
             State::Done => Ok(None),
@@ -188,14 +189,14 @@ impl<'a> IntercommCreate<'a> {
     fn head_came<F: Fabric>(&mut self, process: &Process<F>, head: &[u64]) -> Result<RequestId> {
         let &[size, id] = head else { return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off")) };
         let peer = self.peer()?;
-        let own = process.rank();
-        self.is_first = own < peer.comm.process(peer.leader, "remote_leader")?;
+        // Numbers of processes of several launchers are not the same for both; the names of contexts are.
+        self.is_first = self.id.0 < id;
         if !self.is_first {
             self.id = ContextId(id);
         }
-        let processes = Owned::new(self.local.team.map.processes());
+        let processes = Owned::new(process.names_of(&self.local.team.map.processes())?);
         self.sends.push(process.send_apart(peer, &processes.buf())?);
-        let remote = Owned::new(vec![0u32; size as usize]);
+        let remote = Owned::new(vec![0u64; size as usize * ProcessName::WORDS]);
         let came = process.receive_apart(peer, remote.buf())?;
         self.state = State::Processes(remote);
         Ok(came)
@@ -243,8 +244,8 @@ impl<'a> IntercommCreate<'a> {
             return Err(MpiError::new((class as u32).cast_signed(), text));
         }
         (self.id, self.is_first) = (ContextId(id), is_first != 0);
-        let mut remote = std::mem::take(&mut self.remote);
-        remote.resize(size as usize, 0);
+        let mut remote = process.names_of(&std::mem::take(&mut self.remote))?;
+        remote.resize(size as usize * ProcessName::WORDS, 0);
         let remote = Owned::new(remote);
         let request = self.say(process, &remote)?;
         self.state = State::Remote(remote);

@@ -53,7 +53,7 @@ impl<F: Fabric> Process<F> {
         comm.check_inter()?;
         let all = comm.union();
         // Only the first of a group can be the first of the result.
-        let mine = if comm.team.rank == 0 { Some(self.new_name(all.size(), false)?) } else { None };
+        let mine = if comm.team.rank == 0 { Some(self.new_name(&all.map, false)?) } else { None };
         let mut entry = vec![u64::from(high)];
         entry.extend(mine.unwrap_or(Name::NONE).encode());
         let input = Owned::new(entry);

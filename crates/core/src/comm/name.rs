@@ -72,14 +72,16 @@ impl Told {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A name for a communicator of at most `ranks` ranks, of which this process is the lowest; or for an
+    /// A name for a communicator of at most these processes, of which this one is the lowest; or for an
     /// intercommunicator.
-    pub(super) fn new_name(&self, ranks: u32, inter: bool) -> Result<Name> {
+    pub(super) fn new_name(&self, map: &RankMap, inter: bool) -> Result<Name> {
         if inter {
             return Ok(Name::of_inter(self.new_context_ids(3)?));
         }
         let id = self.new_context_ids(1)?;
-        Ok(Name { id, section: self.domain.lock().lane.fabric_mut().reserve_control_section(ranks) })
+        // What is in a control section all processes must do alike, and those of another launcher can have other parameters.
+        let reserve = || self.domain.lock().lane.fabric_mut().reserve_control_section(map.size());
+        Ok(Name { id, section: if self.are_near(map) { reserve() } else { None } })
     }
 
     /// No communicator got this name.
@@ -88,7 +90,7 @@ impl<F: Fabric> Process<F> {
     }
 
     fn to_be_told(&self, team: &Team, inter: bool) -> Result<Told> {
-        let mine = if team.rank == 0 { Some(self.new_name(team.size(), inter)?) } else { None };
+        let mine = if team.rank == 0 { Some(self.new_name(&team.map, inter)?) } else { None };
         let words = Owned::new(mine.unwrap_or(Name::NONE).encode().to_vec()).buf();
         Ok(Told { words, mine })
     }

@@ -215,7 +215,7 @@ impl<F: Fabric> Process<F> {
 
     fn start_parting(&self, comm: &Communicator, wish: Wish) -> Result<Split> {
         let all = comm.union();
-        let mine = self.new_name(all.size(), comm.is_inter())?;
+        let mine = self.new_name(&all.map, comm.is_inter())?;
         let Wish { color, key, ref common, .. } = wish;
         let input = Owned::new(Entry { color, common: common.word(), key, name: mine }.encode());
         let entries = Owned::new(vec![0u64; Entry::WORDS * all.size() as usize]);

@@ -13,6 +13,7 @@ use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMat
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,12 @@ pub enum Going {
 
 /// The launcher, as those see it who go to a port.
 pub trait Broker {
+    /// Sees that the other may belong to another launcher.
+    ///
+    /// # Errors
+    /// If there is no launcher, or it cannot be reached by others.
+    fn reach(&self) -> Result<()>;
+
     /// Goes to the port, with words for the other.
     ///
     /// # Errors
@@ -58,30 +65,27 @@ struct Card {
     tag: u32,
     /// A context that it has thought of.
     id: u64,
-    /// Its process.
-    root: u32,
-    /// Its group.
-    processes: Vec<u32>,
+    /// Its group: the names of its processes, the root first of all.
+    names: Vec<u64>,
 }
 
 impl Card {
     /// Words before those of the processes.
-    const HEAD: usize = 4;
+    const HEAD: usize = 3;
 
     fn encode(&self) -> Vec<u64> {
-        let head = [u64::from(self.tag), self.id, u64::from(self.root), self.processes.len() as u64];
-        head.into_iter().chain(self.processes.iter().map(|process| u64::from(*process))).collect()
+        let head = [u64::from(self.tag), self.id, self.names.len() as u64];
+        head.into_iter().chain(self.names.iter().copied()).collect()
     }
 
     fn decode(words: &[u64]) -> Result<Card> {
         let nonsense =
             || MpiError::new(abi::MPI_ERR_INTERN, "what the other side of the port has left makes no sense");
-        let (&[tag, id, root, size], processes) = words.split_first_chunk().ok_or_else(nonsense)?;
-        if processes.len() as u64 != size {
+        let (&[tag, id, size], names) = words.split_first_chunk().ok_or_else(nonsense)?;
+        if names.len() as u64 != size || names.len() < ProcessName::WORDS {
             return Err(nonsense());
         }
-        let processes = processes.iter().map(|process| *process as u32).collect();
-        Ok(Card { tag: tag as u32, id, root: root as u32, processes })
+        Ok(Card { tag: tag as u32, id, names: names.to_vec() })
     }
 }
 
@@ -111,25 +115,34 @@ impl<F: Fabric> Process<F> {
     }
 
     fn meet_other_root(&self, comm: &Communicator, way: Way, broker: &dyn Broker) -> Result<News> {
+        // Before anything is named that the other may be told.
+        broker.reach()?;
         let id = self.new_context_ids(3)?;
         // The counter of a context is drawn once, so it will do for a tag.
         let tag = (id.0 >> 1) as u32 & (i32::MAX as u32);
-        let mine = Card { tag, id: id.0, root: self.rank(), processes: comm.team.map.processes() };
+        let all = [&[self.rank()], &*comm.team.map.processes()].concat();
+        let mine = Card { tag, id: id.0, names: self.names_of(&all)? };
         let words = mine.encode();
-        let other = match broker.go(&words)? {
+        let (other, processes) = match broker.go(&words)? {
             Going::Meets(other) => {
                 let other = Card::decode(&other)?;
-                self.hand_over(&other, &words)?;
-                other
+                let processes = self.numbers_of(&other.names)?;
+                self.hand_over((processes[0], other.tag), &words)?;
+                (other, processes)
             }
-            Going::Waits(ticket) => self.wait_for_other(comm, (tag, ticket), way, broker)?,
+            Going::Waits(ticket) => {
+                let other = self.wait_for_other(comm, (tag, ticket), way, broker)?;
+                let processes = self.numbers_of(&other.names)?;
+                (other, processes)
+            }
         };
-        if let Some(rank) = other.processes.iter().find_map(|process| comm.team.map.rank(*process)) {
+        let processes = &processes[1..];
+        if let Some(rank) = processes.iter().find_map(|process| comm.team.map.rank(*process)) {
             let text = format!("rank {rank} is on both sides of the port");
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
         let id = if way.accepts { mine.id } else { other.id };
-        Ok(News { id, is_first: way.accepts, remote: other.processes })
+        Ok(News { id, is_first: way.accepts, remote: processes.to_vec() })
     }
 
     /// The context of meetings: this process alone has it in its team, but anybody who knows a tag may write.
@@ -140,14 +153,14 @@ impl<F: Fabric> Process<F> {
         domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point
     }
 
-    fn hand_over(&self, to: &Card, words: &[u64]) -> Result<()> {
+    fn hand_over(&self, (root, tag): (u32, u32), words: &[u64]) -> Result<()> {
         let context = self.meetings();
         let (head, rest) = words.split_at(Card::HEAD);
         for part in [head, rest] {
             let buffer = Owned::new(part.to_vec()).buf();
-            let tag = to.tag.cast_signed();
+            let tag = tag.cast_signed();
             let started =
-                self.enter(|domain| domain.lane.start_send(context, Mode::Standard, buffer, to.root, tag));
+                self.enter(|domain| domain.lane.start_send(context, Mode::Standard, buffer, root, tag));
             match started.map_err(of_fault)? {
                 Started::Complete(completion) => _ = crate::completion::outcome(completion)?,
                 Started::Pending(request) => _ = self.wait(request)?,

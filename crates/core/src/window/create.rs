@@ -60,7 +60,7 @@ pub struct NewWindow {
 }
 
 /// What a rank tells of itself: a status, then its part of the window.
-const WORDS: usize = 6;
+const WORDS: usize = 5;
 
 impl<F: Fabric> Process<F> {
     /// Makes a window. Collective: who has found something wrong with the call makes it all the same, with the error.
@@ -178,14 +178,15 @@ impl<F: Fabric> Process<F> {
             size,
             new.disp_unit.cast_unsigned(),
             if control.1 { control.0.address() } else { 0 },
-            u64::from(self.rank),
         ];
         let all = self.agree_on_window(comm, wrong, &words)?;
-        let mut targets: Vec<Target> = all
-            .chunks(WORDS)
-            .map(|words| Target {
-                process: words[5] as u32,
-                owner: words[5] as u32,
+        // A process of another launcher has another number there.
+        let process = |rank: u32| comm.team.map.process(rank).unwrap_or(self.rank);
+        let mut targets: Vec<Target> = (0..)
+            .zip(all.chunks(WORDS))
+            .map(|(rank, words)| Target {
+                process: process(rank),
+                owner: process(rank),
                 base: words[1],
                 size: words[2],
                 disp_unit: words[3].cast_signed(),

@@ -20,6 +20,8 @@ pub(super) struct Out {
     pub(super) cells: u64,
     /// Its process number, once it is known that its memory may be read.
     pub(super) pid: u32,
+    /// This process's number where the peer is: another than here if that is under another launcher.
+    known_as: u32,
     /// How contiguous data are copied into the pool for it.
     copies: CopyChoice,
 }
@@ -32,14 +34,15 @@ pub(super) enum Path {
 
 impl Out {
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
-    pub(super) fn new(segment: Arc<Segment>, bell: Bell, copies: CopyChoice) -> Out {
-        Out { bell, path: Path::Inbox(InboxSender::new(segment.inbox())), cells: 0, pid: 0, segment, copies }
+    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, copies: CopyChoice) -> Out {
+        let path = Path::Inbox(InboxSender::new(segment.inbox()));
+        Out { bell, path, cells: 0, pid: 0, known_as, segment, copies }
     }
 
     /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was
     /// room.
-    pub(super) fn send(&mut self, me: u32, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
-        let len = message.body.len();
+    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+        let (me, len) = (self.known_as, message.body.len());
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
                 let mut frame = [0; MAX_FRAME_LEN];

@@ -40,6 +40,7 @@ impl Tcp {
     /// attempt.
     pub(super) fn cut(&mut self, at: u32, failure: &Failure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
+        let own_job = self.own.job;
         if self.leaving.is_some() {
             // Everything is acknowledged, so nobody misses anything.
             return self.part(at, Way::Left);
@@ -61,7 +62,8 @@ impl Tcp {
         };
         match next {
             trouble::Next::Again(pause) => {
-                let mine = own < at || !peer.link.is_acknowledged() || !was_up;
+                let is_lower = peer.other_job.map_or(own < at, |job| own_job < job);
+                let mine = is_lower || !peer.link.is_acknowledged() || !was_up;
                 let until = now + if mine { pause } else { pause.max(YOURS) };
                 self.part(at, Way::Pause { until });
                 self.wake_at(until);
@@ -87,6 +89,11 @@ impl Tcp {
         let buffers = self.settings.buffers;
         let addresses = match found {
             Ok(Whereabouts::At(addresses)) => addresses,
+            Ok(Whereabouts::Elsewhere(stranger, secret, addresses)) => {
+                let peer = self.peer(at);
+                (peer.other_job, peer.stranger) = (Some(stranger.job), Some((stranger, secret)));
+                addresses
+            }
             Ok(Whereabouts::Left) => return self.part(at, Way::Left),
             // It was to be expected that it ends soon.
             Err(why) if self.peer(at).bond != Bond::Close => return self.part(at, Way::Lost(why)),
@@ -121,7 +128,10 @@ impl Tcp {
         let greeted = socket.outcome().and_then(|()| {
             let mut nonce = [0; 32];
             fill_random(&mut nonce)?;
-            let (greeting, hello) = Initiator::new(own, at, &secret, &nonce);
+            let (greeting, hello) = match &peer.stranger {
+                Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce),
+                None => Initiator::new(own, at, &secret, &nonce),
+            };
             greetings::send_whole(socket, &hello)?;
             poller.change(socket, PEER | u64::from(at), false)?;
             Ok(greeting)
@@ -203,7 +213,7 @@ impl Tcp {
 
     /// Something came from somebody who has connected.
     pub(super) fn on_greeting(&mut self, place: u64) {
-        match self.greetings.greeted(place, self.own, &self.secret) {
+        match self.greetings.greeted(place, self.own, &self.secret, &mut self.secret_of) {
             Ok(None) => {}
             Ok(Some((acceptor, point))) => {
                 if let Some(socket) = self.greetings.take(place) {
@@ -245,6 +255,7 @@ impl Tcp {
             return;
         }
         peer.incarnation = Some(incarnation);
+        peer.other_job = acceptor.other_job();
         if let Way::Connecting { socket: old, .. } | Way::Greeting { socket: old, .. } | Way::Up(old) =
             std::mem::replace(&mut peer.way, Way::Apart)
         {

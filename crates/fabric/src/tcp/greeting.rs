@@ -21,9 +21,14 @@
 //!    connection after it has said up to where.
 //! 3. Crossing attempts: who gets a Proof while it makes an attempt of its own takes it if the initiator's rank
 //!    is lower than its own, and gives its own attempt up; else it refuses.
+//!    Of two processes of different launchers, where ranks are different numbers, that of the job with the lower number is the
+//!    lower one.
 //! 4. A process of an older incarnation than the one known is refused.
+//! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's launcher has
+//!    told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is meant.
 
 use super::record::Point;
+use crate::shm::Stranger;
 
 /// The secret of a job.
 #[derive(Clone)]
@@ -177,19 +182,30 @@ const KIND_VERDICT: u8 = 4;
 /// The side that has connected.
 #[derive(Debug)]
 pub struct Initiator {
-    own: Identity,
-    to: u32,
+    /// What the Welcome is to say: the job, who the peer is, and who this process is there.
+    expected: (u64, u32, u32),
     transcript: Transcript,
 }
 
 impl Initiator {
     /// Begins, with what to send first.
     pub fn new(own: Identity, to: u32, secret: &Secret, nonce: &Nonce) -> (Initiator, [u8; HELLO]) {
+        let there = Stranger { job: own.job, number: to, known_as: own.rank };
+        Initiator::to_stranger(own, there, secret, nonce)
+    }
+
+    /// The same to a process of another launcher.
+    pub fn to_stranger(
+        own: Identity,
+        Stranger { job, number, known_as }: Stranger,
+        secret: &Secret,
+        nonce: &Nonce,
+    ) -> (Initiator, [u8; HELLO]) {
         let mut transcript = Transcript::new(secret);
-        let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(own.rank).u32(to).u64(own.incarnation).0;
+        let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
         hello.extend(nonce);
         let hello = transcript.seal(KIND_HELLO, &hello);
-        (Initiator { own, to, transcript }, hello)
+        (Initiator { expected: (job, number, known_as), transcript }, hello)
     }
 
     /// Answers a Welcome, and says what was received. Returns the peer's incarnation, and what to send.
@@ -204,7 +220,7 @@ impl Initiator {
         self.transcript.open(KIND_WELCOME, welcome)?;
         let mut reader = Reader(welcome);
         let (job, rank, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
-        if (job, rank, to) != (self.own.job, self.to, self.own.rank) {
+        if (job, rank, to) != self.expected {
             return Err(GreetingError::Elsewhere);
         }
         let proof =
@@ -235,9 +251,15 @@ fn point(reader: &mut Reader<'_>) -> Point {
 pub struct Acceptor {
     own: Identity,
     transcript: Transcript,
-    /// Who it says it is.
+    /// Who it says it is, and of which job.
     from: u32,
+    job: u64,
     incarnation: u64,
+}
+
+/// Of which job the sender of a Hello says it is; nothing is proved.
+pub(super) fn job_of(hello: &[u8; HELLO]) -> u64 {
+    Reader(&hello[16..]).u64()
 }
 
 impl Acceptor {
@@ -251,6 +273,20 @@ impl Acceptor {
         hello: &[u8; HELLO],
         nonce: &Nonce,
     ) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
+        Acceptor::of_job(own, own.job, secret, hello, nonce)
+    }
+
+    /// The same with a process of `job`, which may be another launcher's.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_job(
+        own: Identity,
+        wanted: u64,
+        secret: &Secret,
+        hello: &[u8; HELLO],
+        nonce: &Nonce,
+    ) -> Result<(Acceptor, [u8; WELCOME]), GreetingError> {
         let mut reader = Reader(hello);
         if reader.array() != MAGIC || reader.array() != [VERSION, KIND_HELLO, 0, 0, 0, 0, 0, 0] {
             return Err(GreetingError::Noise);
@@ -258,13 +294,13 @@ impl Acceptor {
         let mut transcript = Transcript::new(secret);
         transcript.open(KIND_HELLO, hello)?;
         let (job, from, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
-        if job != own.job || to != own.rank || from == own.rank {
+        if job != wanted || to != own.rank || from == own.rank {
             return Err(GreetingError::Elsewhere);
         }
         let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
         welcome.extend(nonce);
         let welcome = transcript.seal(KIND_WELCOME, &welcome);
-        Ok((Acceptor { own, transcript, from, incarnation }, welcome))
+        Ok((Acceptor { own, transcript, from, job, incarnation }, welcome))
     }
 
     /// Who has sent the Hello, and its incarnation; certain only after the Proof.
@@ -272,9 +308,17 @@ impl Acceptor {
         (self.from, self.incarnation)
     }
 
+    /// The peer's job, if it is another launcher's.
+    pub fn other_job(&self) -> Option<u64> {
+        (self.job != self.own.job).then_some(self.job)
+    }
+
     /// Whether this side is to refuse if it makes an attempt of its own to the same peer (rule 3).
     pub fn loses_to_own(&self) -> bool {
-        self.own.rank < self.from
+        match self.other_job() {
+            Some(job) => self.own.job < job,
+            None => self.own.rank < self.from,
+        }
     }
 
     /// Reads a Proof: what the peer has received.

@@ -1,6 +1,7 @@
 //! Those who have connected and have not proved who they are (rule 7 of the module).
 
-use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret};
+use super::SecretOf;
+use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
 use super::record::Point;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Socket;
@@ -81,6 +82,7 @@ impl Greetings {
         place: u64,
         own: Identity,
         secret: &Secret,
+        secret_of: &mut SecretOf,
     ) -> Result<Option<(Acceptor, Point)>, GreetingError> {
         let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(None) };
         let Greeting { socket, got, acceptor, .. } = greeting;
@@ -96,7 +98,9 @@ impl Greetings {
         let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(None) };
         let mut nonce = [0; 32];
         oxmpi_os::net::fill_random(&mut nonce).map_err(|_| GreetingError::Noise)?;
-        let (new, welcome) = Acceptor::new(own, secret, hello, &nonce)?;
+        let job = job_of(hello);
+        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
+        let (new, welcome) = Acceptor::of_job(own, job, other.as_ref().unwrap_or(secret), hello, &nonce)?;
         send_whole(socket, &welcome).map_err(|_| GreetingError::Noise)?;
         got.clear();
         *acceptor = Some(new);

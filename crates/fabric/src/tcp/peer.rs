@@ -4,7 +4,8 @@ use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
 use super::record::Point;
 use super::trouble::Trouble;
-use super::{Address, GreetingError, Link, RecordError};
+use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
+use crate::shm::Stranger;
 use oxmpi_os::net::Socket;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -115,9 +116,19 @@ pub(super) struct Peer {
     pub(super) bond: Bond,
     /// The sink was told that it is lost.
     pub(super) is_told: bool,
+    /// Its job, if it is another launcher's.
+    pub(super) other_job: Option<u64>,
+    /// If so, how to greet it, when this process has connected to it.
+    pub(super) stranger: Option<(Stranger, Secret)>,
 }
 
 impl Peer {
+    /// The number with which frames to it say who has sent them: in another launcher's job this process has another, and
+    /// the connection says it anyway.
+    pub(super) fn source(&self, own: u32) -> u32 {
+        if self.other_job.is_some() { ANYBODY } else { own }
+    }
+
     /// Reads the next message of a greeting that we have begun. When it is over: what the peer has received.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! How sockets are used, and where processes are found.
 
+use super::Secret;
+use crate::shm::Stranger;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -50,16 +52,21 @@ impl FromStr for Address {
 }
 
 /// What is known of a peer's whereabouts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Whereabouts {
     /// It can be reached here.
     At(Vec<Address>),
+    /// It belongs to another launcher, as this says, and can be reached here.
+    Elsewhere(Stranger, Secret, Vec<Address>),
     /// It has ended as it should.
     Left,
 }
 
-/// Finds a process of this job; the error is for a person.
+/// Finds a process; the error is for a person.
 pub type Find = Box<dyn FnMut(u32) -> Result<Whereabouts, String> + Send>;
+
+/// By which secret processes of another launcher, whose jobs have this name, prove who they are; `None` if that is not known.
+pub type SecretOf = Box<dyn FnMut(u64) -> Option<Secret> + Send>;
 
 /// Tells a person something.
 pub type Tell = Box<dyn Fn(&str) + Send>;

@@ -14,6 +14,9 @@ const LOOKS: u32 = 64;
 /// Says on which nodes processes are: those from a number on, as many as there are by now.
 pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 
+/// The node of those of whom it is not known: none that a process can be on.
+const NOWHERE: u32 = u32::MAX;
+
 /// On which node each process is.
 pub struct Nodes {
     own: u32,
@@ -34,15 +37,19 @@ impl Nodes {
     fn is_far(&mut self, peer: u32) -> bool {
         let at = peer as usize;
         if at >= self.of.len() {
-            self.learn();
+            self.learn(at);
         }
-        self.of.get(at) != Some(&self.own)
+        self.of[at] != self.own
     }
 
     #[cold]
-    fn learn(&mut self) {
+    fn learn(&mut self, at: usize) {
         let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
         self.of.extend((self.ask)(known));
+        // Who has a number has it for good: those of whom nothing was said are of other launchers.
+        if at >= self.of.len() {
+            self.of.resize(at + 1, NOWHERE);
+        }
     }
 }
 

@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// By process and communicator: the jobs that have part in the communicator.
+/// By process and communicator: the jobs that have part in the communicator, by the numbers of their first processes.
 #[derive(Debug, Default)]
-pub(super) struct Bonds(HashMap<(u32, u64), Vec<usize>>);
+pub(super) struct Bonds(HashMap<(u32, u64), Vec<u32>>);
 
 impl Bonds {
     /// A process has this communicator, in which these jobs have part. To say so twice is as good as once.
-    pub(super) fn bind(&mut self, process: u32, bond: u64, worlds: Vec<usize>) {
+    pub(super) fn bind(&mut self, process: u32, bond: u64, worlds: Vec<u32>) {
         self.0.insert((process, bond), worlds);
     }
 
@@ -32,23 +32,23 @@ impl Bonds {
     }
 
     /// Whether anybody is bound to a job.
-    pub(super) fn is_bound_to(&self, world: usize) -> bool {
+    pub(super) fn is_bound_to(&self, world: u32) -> bool {
         self.0.values().any(|worlds| worlds.contains(&world))
     }
 
     /// All jobs that are connected with `world`, itself first, by way of those that `live`.
     pub(super) fn connected(
         &self,
-        world: usize,
-        world_of: impl Fn(u32) -> usize,
-        live: impl Fn(usize) -> bool,
-    ) -> Vec<usize> {
+        world: u32,
+        world_of: impl Fn(u32) -> Option<u32>,
+        live: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
         let (mut found, mut seen) = (vec![world], HashSet::from([world]));
         let mut at = 0;
         while let Some(world) = found.get(at).copied() {
             at += 1;
             for ((process, _), worlds) in &self.0 {
-                let own = world_of(*process);
+                let Some(own) = world_of(*process) else { continue };
                 if own == world || worlds.contains(&world) {
                     let others = worlds.iter().copied().chain([own]);
                     found.extend(others.filter(|other| live(*other) && seen.insert(*other)));

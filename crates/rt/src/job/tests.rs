@@ -34,6 +34,11 @@ fn struck(actions: &[Action]) -> Vec<u32> {
     all.collect()
 }
 
+/// Header pages of all processes, by number.
+fn all_seen(stages: &[Stage]) -> Vec<(u32, Glimpse)> {
+    (0..).zip(stages.iter().copied().map(seen)).collect()
+}
+
 #[test]
 fn a_good_job_ends_silently_with_0() {
     for stage in [Stage::Finalized, Stage::Untouched] {
@@ -73,8 +78,8 @@ fn rule_2_a_rank_without_init_fails_the_job_once_another_has_it() {
     let mut job = Job::new(2, "h");
     assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Untouched)), []);
     assert!(job.watches());
-    assert_eq!(job.on(Event::Seen(vec![seen(Stage::Untouched), seen(Stage::Untouched)])), []);
-    let actions = job.on(Event::Seen(vec![seen(Stage::Untouched), seen(Stage::Initialized)]));
+    assert_eq!(job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Untouched]))), []);
+    let actions = job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Initialized])));
     assert!(
         printed(&actions).contains("rank 0") && printed(&actions).contains("without ever calling MPI_Init")
     );
@@ -126,7 +131,7 @@ fn rule_5_a_second_interrupt_kills_at_once() {
 fn rule_6_a_timeout_names_who_still_runs() {
     let mut job = Job::new(2, "h");
     job.on(exited(0, Exit::Code(0), Stage::Finalized));
-    let all = vec![seen(Stage::Finalized), seen(Stage::Initialized)];
+    let all = all_seen(&[Stage::Finalized, Stage::Initialized]);
     let actions = job.on(Event::TimedOut { time: Duration::from_secs(5), seen: all });
     assert!(printed(&actions).contains("rank 1: pid 77") && !printed(&actions).contains("rank 0"));
     assert_eq!(job.on(exited(1, Exit::Signal(15), Stage::Initialized)), [Action::Finish(124)]);
@@ -158,7 +163,7 @@ fn rule_1_a_crash_after_a_disconnect_leaves_the_others_alone() {
     for rank in [3, 0] {
         job.on(Event::Released { rank, bond: 9 });
     }
-    assert_eq!(job.connected(0), [0, 1], "process 2 has not disconnected");
+    assert_eq!(job.connected(0), [0, 2], "process 2 has not disconnected");
     job.on(Event::Released { rank: 2, bond: 9 });
     let actions = job.on(exited(3, Exit::Signal(11), Stage::Initialized));
     assert_eq!(struck(&actions), [2]);
@@ -200,7 +205,7 @@ fn rule_2_a_spawned_process_without_init_fails_those_who_wait_for_it() {
     job.on(exited(2, Exit::Code(0), Stage::Untouched));
     assert_eq!(job.on(exited(3, Exit::Code(0), Stage::Untouched)), [Action::Over(2..4)]);
     assert!(job.watches());
-    let actions = job.on(Event::Seen(vec![seen(Stage::Initialized); 4]));
+    let actions = job.on(Event::Seen(all_seen(&[Stage::Initialized; 4])));
     assert!(printed(&actions).contains("rank 0 of spawned job 1"), "{actions:?}");
     assert_eq!(struck(&actions), [0, 1]);
 }
@@ -284,13 +289,105 @@ fn a_warning_is_printed_once_and_not_without_limit() {
     assert_eq!(printed, MAX_SAID - 1);
 }
 
+/// Two ranks, of which rank 0 has communicator 9 with processes 2 and 3, which are another launcher's.
+fn meeting() -> Job {
+    let mut job = Job::new(2, "h");
+    assert_eq!(job.on(Event::Met { ranks: 2, name: "the job of mpirun 77".into() }), []);
+    assert_eq!(job.on(Event::Bound { rank: 0, bond: 9, members: vec![0, 2, 3] }), []);
+    job
+}
+
+#[test]
+fn rule_9_a_failure_elsewhere_ends_those_that_are_connected() {
+    let failed = || Event::OtherFailed { first: 2, code: 7, text: "mpirun 77: rank 1 was killed".into() };
+    let mut job = meeting();
+    let actions = job.on(failed());
+    assert!(printed(&actions).contains("mpirun 77: rank 1 was killed"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1]);
+    assert_eq!(job.on(Event::OtherExited { rank: 3, is_well: false }), []);
+    for rank in [0, 1] {
+        job.on(exited(rank, Exit::Signal(15), Stage::Initialized));
+    }
+    assert_eq!(job.code, Some(7));
+
+    let mut job = meeting();
+    job.on(Event::Released { rank: 0, bond: 9 });
+    assert_eq!(job.on(failed()), [], "it is not connected any more");
+}
+
+#[test]
+fn rule_9_a_failure_here_is_told() {
+    let mut job = meeting();
+    let actions = job.on(exited(1, Exit::Signal(11), Stage::Initialized));
+    let told = actions.iter().find_map(|action| match action {
+        Action::Tell { firsts, code, text } => Some((firsts.clone(), *code, text.clone())),
+        _ => None,
+    });
+    let (firsts, code, text) = told.unwrap();
+    assert_eq!((firsts, code), (vec![0], 139));
+    assert!(text.starts_with("rank 1 ") && text.contains("SIGSEGV"), "{text}");
+    assert_eq!(struck(&actions), [0], "others' processes are not ours to end");
+    assert_eq!(job.name(3), "rank 1 of the job of mpirun 77");
+}
+
+#[test]
+fn rule_9_a_launcher_that_is_gone_has_taken_its_processes_with_it() {
+    let gone = || Event::OtherGone { firsts: vec![2], text: "mpirun 77 has ended".into() };
+    let mut job = meeting();
+    job.on(Event::OtherExited { rank: 2, is_well: true });
+    let actions = job.on(gone());
+    assert!(printed(&actions).contains("mpirun 77 has ended"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1]);
+
+    let mut job = meeting();
+    job.on(Event::OtherExited { rank: 2, is_well: true });
+    job.on(Event::OtherExited { rank: 3, is_well: true });
+    assert_eq!(job.on(gone()), [], "all had ended well before");
+
+    let mut job = meeting().surviving(true);
+    let actions = job.on(gone());
+    assert!(actions.contains(&Action::Announce(2)) && actions.contains(&Action::Announce(3)));
+    assert_eq!(struck(&actions), []);
+}
+
+#[test]
+fn rule_9_a_death_elsewhere_that_is_survived_there_is_a_failure_here() {
+    let actions = meeting().on(Event::OtherExited { rank: 3, is_well: false });
+    assert!(printed(&actions).contains("rank 1 of the job of mpirun 77"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1]);
+    let actions = meeting().surviving(true).on(Event::OtherExited { rank: 3, is_well: false });
+    assert!(actions.contains(&Action::Announce(3)) && struck(&actions).is_empty());
+}
+
+#[test]
+fn rule_10_nothing_is_kept_of_jobs_that_are_over() {
+    let mut job = Job::new(1, "h");
+    for turn in 0..100 {
+        let (first, bond) = (job.next(), turn);
+        if turn % 2 == 0 {
+            job.on(Event::Spawned { ranks: 1, parents: vec![0], bond });
+            job.on(Event::Released { rank: 0, bond });
+            let actions = job.on(exited(first, Exit::Code(0), Stage::Finalized));
+            assert_eq!(actions, [Action::Over(first..first + 1), Action::Forget(first..first + 1)]);
+        } else {
+            job.on(Event::Met { ranks: 2, name: "x".into() });
+            job.on(Event::Bound { rank: 0, bond, members: vec![0, first, first + 1] });
+            job.on(Event::OtherExited { rank: first, is_well: true });
+            assert_eq!(job.on(Event::OtherExited { rank: first + 1, is_well: true }), []);
+            assert_eq!(job.on(Event::Released { rank: 0, bond }), [Action::Forget(first..first + 2)]);
+        }
+        assert_eq!(job.worlds.len(), 1);
+    }
+    assert_eq!((job.next(), job.jobs(), job.runs(0), job.runs(1)), (151, 51, true, false));
+}
+
 fn events(ranks: u32) -> impl Strategy<Value = Event> {
     let exit = prop_oneof![(0..3).prop_map(Exit::Code), (1..20).prop_map(Exit::Signal)];
     let stage = prop_oneof![Just(Stage::Untouched), Just(Stage::Initialized), Just(Stage::Finalized)];
     prop_oneof![
         4 => (0..ranks, exit, stage.clone()).prop_map(|(rank, exit, stage)| exited(rank, exit, stage)),
         1 => (0..ranks, -2..300).prop_map(|(rank, code)| Event::Abort { rank, code, text: String::new(), seen: Glimpse::default() }),
-        1 => proptest::collection::vec(stage.prop_map(seen), ranks as usize).prop_map(Event::Seen),
+        1 => proptest::collection::vec(stage, ranks as usize).prop_map(|all| Event::Seen(all_seen(&all))),
         1 => Just(Event::GraceOver),
         1 => Just(Event::Signal(15)),
     ]
@@ -317,7 +414,9 @@ proptest! {
                     Action::Signal { .. } => prop_assert!(!was_over && !killed),
                     Action::Grace(_) => grace = true,
                     Action::Announce(_) => prop_assert!(survives),
-                    Action::Over(_) | Action::Forget(_) => prop_assert!(false, "nothing was spawned"),
+                    Action::Over(_) | Action::Forget(_) | Action::Tell { .. } => {
+                        prop_assert!(false, "nothing was spawned or met");
+                    }
                     Action::Finish(code) => {
                         finished += 1;
                         prop_assert_eq!(gone.len(), 3);
@@ -326,7 +425,7 @@ proptest! {
                 }
             }
             if grace && !killed && gone.len() < 3 {
-                prop_assert_eq!(job.worlds[0].phase, Phase::Ending);
+                prop_assert_eq!(job.worlds[&0].phase, Phase::Ending);
             }
         }
         prop_assert!(reports <= 2); // a code after MPI_Finalize (rule 3), then a failure

@@ -8,11 +8,11 @@ use rustix::event::epoll;
 
 use super::launcher::Launcher;
 use crate::blob;
-use crate::client::to_hex;
+use crate::client::{NOWHERE, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
-use crate::ports::{Going, Ticket};
-use crate::universe::{Parent, Spawn, decode_words, encode_words};
+use crate::ports::{Going, PortName, Ticket};
+use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
 /// How often each rank has been started, this time included.
 const INCARNATION: u32 = 1;
@@ -37,28 +37,33 @@ impl Launcher<'_> {
         true
     }
 
-    fn heed(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+    /// Does what a process wants, of this launcher or another, and answers it if it waits for an answer.
+    pub(super) fn heed(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
+        let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         match request {
-            Request::Segment { rank: wanted } => {
-                let member = self.members.get(wanted as usize);
-                let fd = member.and_then(|m| m.rank.as_ref().map(|r| &r.segment_fd).or(m.relic.as_ref()));
-                let reply = match fd {
-                    Some(_) => Reply::Segment { rank: wanted },
-                    None => Reply::Refused { rank: wanted, reason: self.why_gone(wanted) },
-                };
-                self.answer(rank, &reply, fd.map(AsFd::as_fd));
-            }
+            Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
             Request::Listener => self.give_listener(rank),
-            Request::Addresses { rank: wanted } => self.answer(rank, &self.whereabouts(wanted), None),
+            Request::Addresses { rank: wanted } => {
+                let mut reply = self.whereabouts(wanted);
+                if let (Reply::Addresses { addresses, .. }, Some(contact)) =
+                    (&mut reply, self.contact(rank, wanted))
+                {
+                    *addresses = format!("{contact}\n{addresses}");
+                }
+                self.answer(rank, &reply, None);
+            }
             Request::Spawn => {
                 let spawn = contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
                 let spawned = spawn.and_then(|spawn| self.spawn(rank, spawn));
                 self.conclude(rank, spawned.map(|(first, size)| (first, size.to_string())));
             }
-            Request::Parent => match self.parents.get(self.job.world_of(rank)) {
-                Some(Some(parent)) => self.give(rank, &Parent::encode(parent)),
-                _ => self.conclude(rank, Err("nobody has spawned it".into())),
-            },
+            Request::Parent => {
+                let parent = self.job.first_of(rank).and_then(|first| self.parents.get(&first));
+                match parent.map(Parent::encode) {
+                    Some(parent) => self.give(rank, &parent),
+                    None => self.conclude(rank, Err("nobody has spawned it".into())),
+                }
+            }
             Request::Bound { bond } => match contents(came) {
                 Ok(bytes) => {
                     let members = decode_words(&bytes).into_iter().map(|word| word as u32).collect();
@@ -67,21 +72,28 @@ impl Launcher<'_> {
                 Err(text) => self.tell(Event::Say { text }),
             },
             Request::Bond { bond } => {
+                if self.links.is_other(rank) {
+                    // What ours have said by now counts, before another launcher is told.
+                    self.hear_all();
+                }
                 let is_over = !self.job.is_bound(bond);
                 self.conclude(rank, Ok((is_over.into(), String::new())));
             }
             Request::Released { bond } => self.tell(Event::Released { rank, bond }),
             Request::OpenPort => {
-                let prefix = self.port_prefix();
-                let name = self.ports.open(rank, &prefix);
-                self.conclude(rank, Ok((0, name)));
+                let opened = self.reach().map(|place| {
+                    let name = PortName { universe: self.universe, place };
+                    let secret = &to_hex(&self.secret)[..PORT_DIGITS];
+                    (0, self.ports.open(rank, &name.prefix(secret)))
+                });
+                self.conclude(rank, opened);
             }
             Request::ClosePort { port } => {
                 let closed = self.ports.close(rank, &port);
                 self.conclude(rank, closed.map(|()| (0, String::new())));
             }
             Request::Meet { accepts, port } => {
-                let words = self.check_port(&port).and_then(|()| contents(came));
+                let words = contents(came);
                 let going = words.and_then(|words| self.ports.go(rank, accepts, &port, words));
                 match going {
                     Ok(Going::Meets(words)) => self.give(rank, &words),
@@ -89,19 +101,55 @@ impl Launcher<'_> {
                     Err(reason) => self.conclude(rank, Err(reason)),
                 }
             }
-            Request::Ticket { ticket } => self.show_ticket(rank, ticket, false),
-            Request::GiveBack { ticket } => self.show_ticket(rank, ticket, true),
-            Request::Publish { port, service } => {
-                let done = self.ports.publish(rank, &service, &port);
+            Request::Ticket { ticket, .. } => self.show_ticket(rank, ticket, false),
+            Request::GiveBack { ticket, .. } => self.show_ticket(rank, ticket, true),
+            Request::Reach => {
+                let place = self.reach();
+                self.conclude(rank, place.map(|place| (place, String::new())));
+            }
+            Request::Names => {
+                let numbers = contents(came).map(|bytes| decode_words(&bytes));
+                let numbers = numbers.map(|words| words.into_iter().map(|word| word as u32).collect());
+                let names = numbers.and_then(|numbers: Vec<u32>| self.names(&numbers));
+                self.give_words(rank, names.map(|names| ProcessName::encode_all(&names)));
+            }
+            Request::Numbers => {
+                let names = contents(came).map(|bytes| ProcessName::decode_all(&decode_words(&bytes)));
+                let numbers = names.and_then(|names| self.numbers(&names));
+                self.give_words(rank, numbers.map(|numbers| numbers.into_iter().map(u64::from).collect()));
+            }
+            Request::Secret { universe } => {
+                let secret = self.secret_for(universe);
+                self.conclude(rank, secret.map(|secret| (0, to_hex(&secret))));
+            }
+            Request::Publish { port, service, everywhere } => {
+                let mut done = self.ports.publish(rank, &service, &port);
+                if done.is_ok() && everywhere {
+                    done = self.publish_everywhere(rank, &service);
+                    if done.is_err() {
+                        // Neither is it published here.
+                        let _ = self.ports.unpublish(&service, &port);
+                    }
+                }
                 self.conclude(rank, done.map(|()| (0, String::new())));
             }
             Request::Unpublish { port, service } => {
                 let done = self.ports.unpublish(&service, &port);
+                if done.is_ok() {
+                    self.unpublish_everywhere(&service);
+                }
                 self.conclude(rank, done.map(|()| (0, String::new())));
             }
             Request::LookUp { service } => {
                 let found = self.ports.look_up(&service).map(|port| (0, port.to_string()));
-                self.conclude(rank, found);
+                if found.is_err() && !self.links.is_other(rank) {
+                    // Another launcher answers if it has it.
+                    if let Err(reason) = self.search(rank, &service) {
+                        self.conclude(rank, Err(reason));
+                    }
+                } else {
+                    self.conclude(rank, found);
+                }
             }
             Request::Death { number } => {
                 let reply = match self.deaths.get(number as usize) {
@@ -113,17 +161,12 @@ impl Launcher<'_> {
                 };
                 self.answer(rank, &reply, None);
             }
-            Request::Alarm { rank: wanted } => {
-                let plug = self.members.get(wanted as usize).and_then(|member| member.plug.as_ref());
-                let reply = match plug {
-                    Some(_) => Reply::Alarm { rank: wanted },
-                    None => Reply::Refused { rank: wanted, reason: self.why_gone(wanted) },
-                };
-                self.answer(rank, &reply, plug.map(|plug| plug.alarm.as_fd()));
-            }
+            Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
             Request::Nodes { from } => {
-                let nodes = self.members.iter().skip(from as usize).map(|member| u64::from(member.node));
-                self.give(rank, &encode_words(&nodes.collect::<Vec<_>>()));
+                let last = self.members.last_key_value().map_or(0, |(number, _)| *number);
+                let node = |number| self.members.get(&number).map_or(NOWHERE, |member| member.node);
+                let nodes: Vec<_> = (from..=last).map(|number| u64::from(node(number))).collect();
+                self.give(rank, &encode_words(&nodes));
             }
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
@@ -135,13 +178,16 @@ impl Launcher<'_> {
     }
 
     /// Sends an answer. A process that asks without reading the answers loses them.
-    fn answer(&self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+    pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+        if self.answer_other(rank, reply, fd) {
+            return;
+        }
         if let Some(rank) = self.rank(rank) {
             let _ = fdpass::send(&rank.control, &reply.encode(), fd);
         }
     }
 
-    fn conclude(&self, rank: u32, result: Result<(u32, String), String>) {
+    pub(super) fn conclude(&mut self, rank: u32, result: Result<(u32, String), String>) {
         let reply = match result {
             Ok((number, text)) => Reply::Done { number, text },
             Err(reason) => Reply::Refused { rank, reason },
@@ -149,15 +195,53 @@ impl Launcher<'_> {
         self.answer(rank, &reply, None);
     }
 
-    fn give(&self, rank: u32, bytes: &[u8]) {
+    fn give_segment(&mut self, rank: u32, wanted: u32) {
+        let member = self.members.get(&wanted);
+        let fd = member.and_then(|m| m.rank.as_ref().map(|r| &r.segment_fd).or(m.relic.as_ref()));
+        let fd = fd.map(|fd| fd.try_clone().map_err(|error| error.to_string()));
+        match fd.unwrap_or_else(|| Err(self.why_gone(wanted))) {
+            Ok(fd) => {
+                let contact = self.contact(rank, wanted).map(|contact| contact.to_string());
+                let reply = Reply::Segment { rank: wanted, contact: contact.unwrap_or_default() };
+                self.answer(rank, &reply, Some(fd.as_fd()));
+            }
+            Err(reason) => self.answer(rank, &Reply::Refused { rank: wanted, reason }, None),
+        }
+    }
+
+    /// What a process that belongs to another launcher is told beside of a process of this one.
+    fn contact(&self, asker: u32, wanted: u32) -> Option<Contact> {
+        let contact = Contact { universe: self.universe, number: wanted, known_as: asker };
+        self.links.is_other(asker).then_some(contact)
+    }
+
+    fn give_words(&mut self, rank: u32, words: Result<Vec<u64>, String>) {
+        match words {
+            Ok(words) => self.give(rank, &encode_words(&words)),
+            Err(reason) => self.conclude(rank, Err(reason)),
+        }
+    }
+
+    fn give(&mut self, rank: u32, bytes: &[u8]) {
         match blob::write(bytes) {
             Ok(fd) => self.answer(rank, &Reply::Given, Some(fd.as_fd())),
             Err(error) => self.conclude(rank, Err(error.to_string())),
         }
     }
 
+    fn give_alarm(&mut self, rank: u32, wanted: u32) {
+        let plug = self.members.get(&wanted).and_then(|member| member.plug.as_ref());
+        let alarm = plug.and_then(|plug| plug.alarm.try_clone().ok());
+        let reply = match alarm {
+            Some(_) => Reply::Alarm { rank: wanted },
+            None => Reply::Refused { rank: wanted, reason: "there is no alarm for it".into() },
+        };
+        self.answer(rank, &reply, alarm.as_ref().map(AsFd::as_fd));
+    }
+
     fn give_listener(&mut self, rank: u32) {
-        let listener = self.members[rank as usize].plug.as_mut().and_then(|plug| plug.listener.take());
+        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
+        let listener = plug.and_then(|plug| plug.listener.take());
         let reply = match listener {
             Some(_) => Reply::Listener { incarnation: INCARNATION, secret: to_hex(&self.secret) },
             None => {
@@ -171,7 +255,7 @@ impl Launcher<'_> {
     fn show_ticket(&mut self, rank: u32, ticket: u32, back: bool) {
         let number = match self.ports.ask(rank, ticket, back) {
             Ok(Ticket::Waits) => Ok(0),
-            Ok(Ticket::Met(other)) if self.members[other as usize].running => Ok(other + 1),
+            Ok(Ticket::Met(other)) if self.job.runs(other) => Ok(other + 1),
             Ok(Ticket::Met(other)) => Err(format!("{} has ended meanwhile", self.job.name(other))),
             Err(reason) => Err(reason),
         };
@@ -181,7 +265,7 @@ impl Launcher<'_> {
     /// Where a process of a job over sockets can be reached.
     fn whereabouts(&self, wanted: u32) -> Reply {
         let refused = |reason| Reply::Refused { rank: wanted, reason };
-        let Some(member) = self.members.get(wanted as usize) else { return refused(self.why_gone(wanted)) };
+        let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
         let Some(rank) = &member.rank else {
             return if member.has_left {
                 Reply::Left { rank: wanted }
@@ -202,31 +286,16 @@ impl Launcher<'_> {
     }
 
     /// Why there is no process of this number.
-    fn why_gone(&self, wanted: u32) -> String {
-        match self.members.get(wanted as usize) {
-            Some(_) => "its process has ended, and its job is over".into(),
-            None if self.parents.len() == 1 => format!("the job has {} ranks", self.members.len()),
-            None => format!("all jobs have {} processes", self.members.len()),
+    pub(super) fn why_gone(&self, wanted: u32) -> String {
+        match wanted < self.job.next() {
+            true => "its process has ended, and its job is over".into(),
+            false if self.job.jobs() == 1 => format!("the job has {} ranks", self.members.len()),
+            false => format!("all jobs have had {} processes", self.job.next()),
         }
-    }
-
-    /// What tells this launcher's ports from those of others: nobody can guess it.
-    fn port_prefix(&self) -> String {
-        format!("{PORT}{}", &to_hex(&self.secret)[..PORT_DIGITS])
-    }
-
-    /// Whether a port can be one of this launcher's.
-    fn check_port(&self, port: &str) -> Result<(), String> {
-        if !port.starts_with(PORT) || port.starts_with(&self.port_prefix()) {
-            return Ok(());
-        }
-        Err(format!("the port '{port}' was opened under another mpirun, and jobs of two cannot be connected"))
     }
 }
 
-/// With this the names of ports begin.
-const PORT: &str = "oxmpi:";
-/// Digits of a launcher's own in them.
+/// Digits of a launcher's own in the names of its ports.
 const PORT_DIGITS: usize = 16;
 
 fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {

@@ -1,5 +1,6 @@
 //! The launcher's loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use super::binding::Binding;
 use super::files::Files;
 use super::input::Feed;
+use super::links::Links;
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{Outputs, Plug, Rank, Started};
 use super::{Launch, LaunchError, Stdin, end, start};
@@ -28,6 +30,10 @@ const OUTPUT: [u64; 2] = [0, 1];
 const CONTROL: u64 = 2;
 const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
+/// A connection with another launcher.
+pub(super) const LINK: u64 = 5;
+/// Where other launchers connect.
+pub(super) const DOORS: u64 = 6;
 
 /// A process of any job.
 pub(super) struct Member {
@@ -37,6 +43,8 @@ pub(super) struct Member {
     pub(super) relic: Option<OwnedFd>,
     /// Whether one that is gone had called MPI_Finalize.
     pub(super) has_left: bool,
+    /// Nobody will ask for it any more: it is kept as long as somebody may write to its outputs.
+    is_forgotten: bool,
     pub(super) running: bool,
     pub(super) outputs: Outputs,
     pub(super) lines: [Lines; 2],
@@ -54,10 +62,14 @@ pub(super) struct Launcher<'a> {
     pub(super) job: Job,
     pub(super) signals: &'a Signals,
     /// By process number.
-    pub(super) members: Vec<Member>,
+    pub(super) members: BTreeMap<u32, Member>,
     pub(super) guard: Guard,
-    /// Who has spawned each job; the first nobody.
-    pub(super) parents: Vec<Option<Parent>>,
+    /// Who has spawned each job, by the number of its first process; the first nobody.
+    pub(super) parents: HashMap<u32, Parent>,
+    /// Other launchers.
+    pub(super) links: Links,
+    /// Names all jobs of this launcher.
+    pub(super) universe: u64,
     pub(super) ports: Ports,
     pub(super) secret: [u8; 32],
     /// The limits on open files for ranks, if they are not the launcher's own.
@@ -87,14 +99,17 @@ impl<'a> Launcher<'a> {
     ) -> Result<Self, LaunchError> {
         let Started { ranks, outputs: pipes, guard, feed, plugs, secret } = started;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let universe = ranks.first().map_or(0, |rank| rank.segment.boot().job_id);
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
             job: Job::new(ranks.len() as u32, &host).surviving(launch.params.mpi_ft_enable()),
             signals,
-            members: Vec::new(),
+            members: BTreeMap::new(),
             guard,
-            parents: vec![None],
+            parents: HashMap::new(),
+            links: Links::default(),
+            universe,
             ports: Ports::default(),
             secret,
             open_files: None,
@@ -118,7 +133,7 @@ impl<'a> Launcher<'a> {
             let all = (0..).zip(ranks).zip(pipes).zip(apps);
             all.map(|(((number, rank), outputs), app)| {
                 let tag = launch.tag_output.then(|| u32::to_string(&number));
-                launcher.enlist((rank, outputs, plugs.next()), tag.as_deref(), app)
+                launcher.enlist(number, (rank, outputs, plugs.next()), tag.as_deref(), app)
             })
             .collect::<rustix::io::Result<Vec<()>>>()
         });
@@ -128,67 +143,67 @@ impl<'a> Launcher<'a> {
         }
         // Who talks with the user asks before the line is complete.
         if let (Stdin::Rank(rank), true) = (launch.stdin, launcher.feed.wants_more())
-            && let Some(member) = launcher.members.get_mut(rank as usize)
+            && let Some(member) = launcher.members.get_mut(&rank)
         {
             member.lines.iter_mut().for_each(|l| l.eager = true);
         }
         Ok(launcher)
     }
 
-    fn listen(&self, set: &OwnedFd, fd: BorrowedFd<'_>, kind: u64, rank: u64) -> rustix::io::Result<()> {
+    pub(super) fn listen(
+        &self,
+        set: &OwnedFd,
+        fd: BorrowedFd<'_>,
+        kind: u64,
+        rank: u64,
+    ) -> rustix::io::Result<()> {
         epoll::add(set, fd, epoll::EventData::new_u64(kind << 32 | rank), epoll::EventFlags::IN)
     }
 
-    /// Takes a process among the members; its number is the next one.
+    /// Takes a process among the members.
     pub(super) fn enlist(
         &mut self,
+        number: u32,
         (rank, outputs, plug): (Rank, Outputs, Option<Plug>),
         tag: Option<&str>,
         app: usize,
     ) -> rustix::io::Result<()> {
-        let number = self.members.len() as u64;
+        let name = u64::from(number);
         let listened = self
-            .listen(&self.events, rank.control.as_fd(), CONTROL, number)
-            .and_then(|()| self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, number))
+            .listen(&self.events, rank.control.as_fd(), CONTROL, name)
+            .and_then(|()| self.listen(&self.events, rank.process.pidfd.as_fd(), ENDED, name))
             .and_then(|()| {
                 let mut pipes = OUTPUT.into_iter().zip(outputs.iter());
                 pipes.try_for_each(|(kind, pipe)| match pipe {
-                    Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, number),
+                    Some(pipe) => self.listen(&self.outputs, pipe.as_fd(), kind, name),
                     None => Ok(()),
                 })
             });
         self.open_count += outputs.iter().flatten().count();
         let lines = [0, 1].map(|_| Lines::new(tag));
         let node = rank.segment.boot().node.unwrap_or(0);
+        let (relic, has_left, is_forgotten) = (None, false, false);
         let (rank, running) = (Some(rank), true);
-        self.members.push(Member {
-            rank,
-            relic: None,
-            has_left: false,
-            running,
-            outputs,
-            lines,
-            plug,
-            node,
-            app,
-        });
+        let member = Member { rank, relic, has_left, is_forgotten, running, outputs, lines, plug, node, app };
+        self.members.insert(number, member);
         listened
     }
 
     /// Runs until everything has ended, and leaves nothing behind.
     pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
         let code = self.run();
+        self.part_with_others();
         self.bury_all();
         start::kernel("wait for the ranks", code)
     }
 
     fn bury_all(self) {
-        end::reap(self.members.iter().filter_map(|member| member.rank.as_ref()), self.guard);
+        end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
     }
 
     /// The process of a number, if it is still held.
     pub(super) fn rank(&self, number: u32) -> Option<&Rank> {
-        self.members.get(number as usize)?.rank.as_ref()
+        self.members.get(&number)?.rank.as_ref()
     }
 
     /// A line for the user, as from the launcher itself.
@@ -200,14 +215,14 @@ impl<'a> Launcher<'a> {
     /// Says what was started, as far as the user wants to know.
     pub(super) fn introduce(&mut self, binding: &Binding) {
         let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
-        for (number, member) in (0..).zip(&self.members) {
+        for (number, member) in &self.members {
             let Some(rank) = &member.rank else { continue };
             if self.launch.verbose {
                 let path = self.launch.apps[member.app].path.display();
                 text += &format!("mpirun: rank {number}: pid {}, {path}\n", rank.process.pid);
             }
             if self.launch.report_bindings {
-                text += &binding.report(number);
+                text += &binding.report(*number);
             }
         }
         self.print(&text);
@@ -273,6 +288,8 @@ impl<'a> Launcher<'a> {
                 CONTROL => _ = self.control_once(rank),
                 ENDED => self.ended(rank)?,
                 SIGNALS => self.signalled()?,
+                LINK => self.link_ready(rank),
+                DOORS => self.welcome_others(),
                 kind => self.output(rank, kind as usize),
             }
         }
@@ -281,8 +298,7 @@ impl<'a> Launcher<'a> {
 
     /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
     fn output(&mut self, rank: u32, kind: usize) {
-        let at = rank as usize;
-        let Member { outputs, lines, .. } = &mut self.members[at];
+        let Some(Member { outputs, lines, .. }) = self.members.get_mut(&rank) else { return };
         let (Some(fd), lines) = (&outputs[kind], &mut lines[kind]) else { return };
         match read_some(fd, &mut self.buffer[..]) {
             Came::Bytes(n) => {
@@ -290,23 +306,34 @@ impl<'a> Launcher<'a> {
                 if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
                     lines.take(bytes, self.sinks[kind].queue());
                 }
-                if let Some(text) = self.files.as_mut().and_then(|files| files.write(at, kind, bytes)) {
+                if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
                     self.tell(Event::Say { text });
                 }
             }
             Came::Nothing => return,
             Came::End => {
                 lines.end(self.sinks[kind].queue());
-                self.close(at, kind);
+                self.close(rank, kind);
             }
         }
         self.sinks[kind].write();
     }
 
-    fn close(&mut self, at: usize, kind: usize) {
+    fn close(&mut self, rank: u32, kind: usize) {
+        let Some(member) = self.members.get_mut(&rank) else { return };
         // Closing takes it out of the epoll set, too: nobody else has this end.
-        if self.members[at].outputs[kind].take().is_some() {
+        if member.outputs[kind].take().is_some() {
             self.open_count -= 1;
+        }
+        self.drop_forgotten(rank);
+    }
+
+    /// Drops a member for whom nobody will ask, and who writes nothing more.
+    fn drop_forgotten(&mut self, rank: u32) {
+        let is_done = |member: &Member| member.is_forgotten && member.outputs.iter().all(Option::is_none);
+        if self.members.get(&rank).is_some_and(is_done) {
+            self.members.remove(&rank);
+            self.files.iter_mut().for_each(|files| files.close(rank));
         }
     }
 
@@ -327,29 +354,42 @@ impl<'a> Launcher<'a> {
         while self.control_once(rank) {}
         for kind in [0, 1] {
             while !self.sinks[kind].is_full()
-                && self.members[rank as usize].outputs[kind]
-                    .as_ref()
+                && self
+                    .members
+                    .get(&rank)
+                    .and_then(|member| member.outputs[kind].as_ref())
                     .is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
             {
                 self.output(rank, kind);
             }
         }
         let seen = self.glimpse(rank);
-        if self.parents.len() > 1 && seen.stage != Stage::Finalized {
+        if (self.job.jobs() > 1 || self.links.is_any()) && seen.stage != Stage::Finalized {
             // Who has released it by now is not to die with it: before a disconnect returns anywhere all have said so.
-            for other in 0..self.members.len() as u32 {
-                while self.control_once(other) {}
+            self.hear_all();
+        }
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.running = false;
+            if let Some(plug) = &mut member.plug {
+                // If it has never asked for it: nobody may go on connecting to it.
+                plug.listener = None;
             }
         }
-        let member = &mut self.members[rank as usize];
-        member.running = false;
-        if let Some(plug) = &mut member.plug {
-            // If it has never asked for it: nobody may go on connecting to it.
-            plug.listener = None;
-        }
+        self.forget_services(rank);
         self.ports.ended(rank);
+        let is_well =
+            seen.stage == Stage::Finalized || (exit, seen.stage) == (Exit::Code(0), Stage::Untouched);
         self.tell(Event::Exited { rank, exit, seen });
+        self.tell_others_of_end(rank, is_well);
         Ok(())
+    }
+
+    /// Takes all that processes have said by now.
+    pub(super) fn hear_all(&mut self) {
+        let all: Vec<u32> = self.members.keys().copied().collect();
+        for rank in all {
+            while self.control_once(rank) {}
+        }
     }
 
     fn signalled(&mut self) -> rustix::io::Result<()> {
@@ -390,7 +430,8 @@ impl<'a> Launcher<'a> {
         for kind in [0, 1] {
             if self.sinks[kind].is_broken() {
                 // Nobody reads our output: let the ranks feel it as if they wrote there themselves.
-                (0..self.members.len()).for_each(|at| self.close(at, kind));
+                let all: Vec<u32> = self.members.keys().copied().collect();
+                all.into_iter().for_each(|rank| self.close(rank, kind));
             }
         }
     }
@@ -409,9 +450,8 @@ impl<'a> Launcher<'a> {
                 Action::Grace(time) => self.grace = Some(Instant::now() + time),
                 Action::Announce(dead) => self.announce(dead),
                 Action::Over(processes) => self.bury(processes),
-                Action::Forget(processes) => {
-                    processes.for_each(|number| self.members[number as usize].relic = None);
-                }
+                Action::Forget(processes) => self.forget(processes),
+                Action::Tell { firsts, code, text } => self.tell_others_of_failure(&firsts, code, &text),
                 Action::Finish(code) => self.finished = Some(code),
             }
         }
@@ -420,7 +460,7 @@ impl<'a> Launcher<'a> {
     /// Tells all that run of a death, each in its own segment.
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
-        for member in self.members.iter().filter(|member| member.running) {
+        for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
             // The dead may have been about to wake it.
@@ -434,7 +474,7 @@ impl<'a> Launcher<'a> {
     fn bury(&mut self, processes: Range<u32>) {
         for number in processes {
             let has_left = self.glimpse(number).stage == Stage::Finalized;
-            let member = &mut self.members[number as usize];
+            let Some(member) = self.members.get_mut(&number) else { continue };
             (member.plug, member.has_left) = (None, has_left);
             if let Some(rank) = member.rank.take() {
                 end::bury(&rank, &self.guard);
@@ -443,14 +483,26 @@ impl<'a> Launcher<'a> {
         }
     }
 
+    /// Nobody will ask for these processes any more, of this launcher or another.
+    fn forget(&mut self, processes: Range<u32>) {
+        self.parents.remove(&processes.start);
+        self.links.forget(processes.start);
+        for number in processes {
+            if let Some(member) = self.members.get_mut(&number) {
+                (member.relic, member.is_forgotten) = (None, true);
+                self.drop_forgotten(number);
+            }
+        }
+    }
+
     fn signal_running(&self, signal: Signal) {
-        for member in self.members.iter().filter(|member| member.running) {
+        for member in self.members.values().filter(|member| member.running) {
             member.rank.iter().for_each(|rank| end::signal_group(rank, signal));
         }
     }
 
-    fn glimpses(&self) -> Vec<Glimpse> {
-        (0..self.members.len() as u32).map(|rank| self.glimpse(rank)).collect()
+    fn glimpses(&self) -> Vec<(u32, Glimpse)> {
+        self.members.keys().map(|rank| (*rank, self.glimpse(*rank))).collect()
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
@@ -482,7 +534,7 @@ impl<'a> Launcher<'a> {
                 break;
             }
         }
-        for member in &mut self.members {
+        for member in self.members.values_mut() {
             for kind in [0, 1] {
                 if member.outputs[kind].is_some() {
                     member.lines[kind].end(self.sinks[kind].queue());

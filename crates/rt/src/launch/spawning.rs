@@ -24,7 +24,7 @@ impl Launcher<'_> {
     /// Why nothing was started, for a person.
     pub(super) fn spawn(&mut self, from: u32, spawn: Spawn) -> Result<(u32, u32), String> {
         let size: u64 = spawn.commands.iter().map(|command| u64::from(command.processes)).sum();
-        let running = self.members.iter().filter(|member| member.running).count() as u64;
+        let running = self.members.values().filter(|member| member.running).count() as u64;
         if size == 0 {
             return Err("no process is to be started".into());
         }
@@ -33,28 +33,31 @@ impl Launcher<'_> {
                 "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
             ));
         }
-        let base = self.members.len() as u32;
-        if let Some(stranger) = spawn.parent.processes.iter().find(|process| **process >= base) {
+        let base = self.job.next();
+        if let Some(stranger) =
+            spawn.parent.processes.iter().find(|process| self.job.first_of(**process).is_none())
+        {
             return Err(format!("process {stranger} shall be a parent, but there is none of this number"));
         }
-        let program = self.members[from as usize].app;
+        let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
         let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
         let app = |command: &Command| app(self.launch.find_program, command, &spawn.directory, like);
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
         let recruits = self.recruit(&apps, base, size as u32)?;
-        let (job, parent) = (self.parents.len(), spawn.parent);
+        let (job, mut parent) = (self.job.jobs(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
-        self.parents.push(Some(parent));
+        parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
+        self.parents.insert(base, parent);
         // They hear of all deaths, also of those before them: they may be connected with who knew the dead.
         for rank in &recruits.ranks {
             self.deaths.iter().for_each(|_| rank.segment.status().note_death());
         }
-        let unwatched = self.admit(recruits, job, program);
+        let unwatched = self.admit(recruits, (base, job), program);
         self.tell(Event::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
             // Its end would not be seen.
             self.rank(rank).iter().for_each(|rank| end::signal_group(rank, Signal::KILL));
-            self.members[rank as usize].running = false;
+            self.members.get_mut(&rank).into_iter().for_each(|member| member.running = false);
             let seen = self.glimpse(rank);
             self.tell(Event::Exited { rank, exit: Exit::Signal(Signal::KILL.as_raw()), seen });
         }
@@ -64,7 +67,7 @@ impl Launcher<'_> {
     fn recruit(&mut self, apps: &[App], base: u32, size: u32) -> Result<Recruits, String> {
         let told = |error: LaunchError| error.to_string();
         let first = self.rank(0).map(|rank| *rank.segment.boot()).ok_or("the first process is gone")?;
-        let running = self.members.iter().filter(|member| member.running).count() as u32;
+        let running = self.members.values().filter(|member| member.running).count() as u32;
         let oversubscribed = is_oversubscribed(running + size);
         let boot = Boot {
             rank: base,
@@ -94,17 +97,13 @@ impl Launcher<'_> {
     }
 
     /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
-    fn admit(&mut self, recruits: Recruits, job: usize, program: usize) -> Vec<u32> {
+    fn admit(&mut self, recruits: Recruits, (base, job): (u32, usize), program: usize) -> Vec<u32> {
         let mut unwatched = Vec::new();
         let Recruits { ranks, outputs, plugs } = recruits;
         let mut plugs = plugs.into_iter();
         for ((number, rank), outputs) in (0..).zip(ranks).zip(outputs) {
             let name = format!("{job}.{number}");
-            let failed = self.files.as_mut().and_then(|files| {
-                let error = files.add(&name).err()?;
-                files.skip();
-                Some(error)
-            });
+            let failed = self.files.as_mut().and_then(|files| files.add(base + number, &name).err());
             if let Some(error) = failed {
                 let text = format!("warning: the output of rank {name} goes to no file: {error}");
                 self.tell(Event::Say { text });
@@ -114,9 +113,9 @@ impl Launcher<'_> {
                 self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
             }
             let tag = self.launch.tag_output.then_some(&*name);
-            if let Err(error) = self.enlist((rank, outputs, plugs.next()), tag, program) {
+            if let Err(error) = self.enlist(base + number, (rank, outputs, plugs.next()), tag, program) {
                 self.tell(Event::Say { text: format!("rank {name} cannot be listened to: {error}") });
-                unwatched.push(self.members.len() as u32 - 1);
+                unwatched.push(base + number);
             }
         }
         unwatched

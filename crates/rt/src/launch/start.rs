@@ -1,7 +1,6 @@
 //! Starting the ranks: segments first, then one process after the other.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +21,9 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, 
 use super::binding::Binding;
 use super::input::{Feed, Inputs};
 use super::{App, Launch, LaunchError};
-use crate::client::{BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, segment_config, socket_buffers};
+use crate::client::{
+    BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, new_universe, segment_config, socket_buffers,
+};
 use crate::interfaces;
 use crate::lost::LAUNCHER_VARIABLE;
 
@@ -140,9 +141,10 @@ pub(super) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     let pidfd = pidfd_open(id, PidfdFlags::empty())
         .map_err(|error| LaunchError::NoSingleton(format!("process {pid}: {error}")))?;
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
+    let guard = Guard::start_for(pidfd.as_fd(), &segment);
     let process = Process { pid, pidfd };
     let rank = Rank { process, segment, segment_fd, control, is_child: false };
-    let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+    let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
         ranks: vec![rank],
         outputs: vec![[None, None]],
@@ -165,7 +167,7 @@ fn first_boot(launch: &Launch, size: u32) -> Boot {
     let oversubscribed = is_oversubscribed(size);
     let sockets = has_sockets(launch, size);
     Boot {
-        job_id: RandomState::new().hash_one(std::process::id()),
+        job_id: new_universe(),
         rank: 0,
         base: 0,
         size,

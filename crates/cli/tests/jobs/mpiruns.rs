@@ -1,0 +1,185 @@
+//! Jobs of several `mpirun`s that come together by a port, a name or a socket, and what happens when one of them fails.
+
+use std::process::Command;
+
+use crate::harness::{Job, Outcome, Programs, SOON, compile, kill};
+
+const WAYS: [&str; 2] = ["shm", "tcp"];
+
+/// A job of `meeting`.
+fn start(p: &Programs, ranks: u32, way: &str, arguments: &[&str]) -> Job {
+    p.start(p.mpirun(ranks, &["--mca", "rpi", way], "meeting", arguments))
+}
+
+/// The program without a launcher.
+fn alone(p: &Programs, arguments: &[&str]) -> Job {
+    let mut command = Command::new(p.path("meeting"));
+    command.args(arguments).arg(p.marker());
+    p.start(command)
+}
+
+/// It says that all went well, beside `lines` other lines.
+fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
+    assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{outcome:?}");
+    assert!(outcome.out.contains(&format!("{role} fine\n")), "{outcome:?}");
+    assert_eq!(outcome.out.lines().count(), lines + 1, "{outcome:?}");
+}
+
+#[test]
+fn clients_connect_in_turn_and_again() {
+    let p = compile(&["jobs/meeting"]);
+    for (way, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3)] {
+        let mut server = start(&p, servers, way, &["server", "4"]);
+        let port = server.line();
+        for _ in 0..2 {
+            is_fine(&start(&p, clients, way, &["client", &port]).wait(), "client", 0);
+        }
+        is_fine(&server.end(), "server", 1);
+    }
+}
+
+#[test]
+fn several_clients_come_at_once() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        let mut server = start(&p, 1, way, &["server", "6"]);
+        let port = server.line();
+        let clients: Vec<Job> = (0..3).map(|_| start(&p, 1, way, &["client", &port])).collect();
+        clients.into_iter().for_each(|client| is_fine(&client.wait(), "client", 0));
+        is_fine(&server.end(), "server", 1);
+    }
+}
+
+#[test]
+fn a_name_is_found_by_another_mpirun() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        let name = format!("ocean of {} over {way}", p.marker());
+        let mut publisher = start(&p, 2, way, &["publisher", &name]);
+        assert_eq!(publisher.line(), "published");
+        is_fine(&start(&p, 1, way, &["seeker", &name]).wait(), "seeker", 0);
+        is_fine(&publisher.end(), "publisher", 1);
+    }
+}
+
+#[test]
+fn connected_jobs_accept_a_third_together() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        let mut host = start(&p, 2, way, &["host"]);
+        let port = host.line();
+        let guest = start(&p, 1, way, &["guest", &port]);
+        assert_eq!(host.line(), "met");
+        let third = start(&p, 2, way, &["third", &port]);
+        is_fine(&guest.wait(), "guest", 0);
+        is_fine(&third.wait(), "third", 0);
+        is_fine(&host.end(), "host", 2);
+    }
+}
+
+#[test]
+fn processes_join_by_a_socket_with_mpirun_and_without() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        let mut joiner = start(&p, 1, way, &["joiner"]);
+        let number = joiner.line();
+        is_fine(&start(&p, 1, way, &["joined", &number]).wait(), "joined", 0);
+        is_fine(&joiner.end(), "joiner", 1);
+    }
+    let mut joiner = alone(&p, &["joiner"]);
+    let number = joiner.line();
+    is_fine(&alone(&p, &["joined", &number]).wait(), "joined", 0);
+    is_fine(&joiner.end(), "joiner", 1);
+    let mut joiner = alone(&p, &["joiner"]);
+    let number = joiner.line();
+    is_fine(&start(&p, 1, "shm", &["joined", &number]).wait(), "joined", 0);
+    is_fine(&joiner.end(), "joiner", 1);
+}
+
+#[test]
+fn a_failure_ends_the_connected_job_of_the_other_mpirun() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        for (how, code, words) in [
+            ("kill", 137, "was killed by SIGKILL"),
+            ("mpi", 7, "called MPI_Abort"),
+            ("code", 3, "exited with code 3"),
+        ] {
+            let mut server = start(&p, 2, way, &["stayer"]);
+            let port = server.line();
+            let client = start(&p, 2, way, &["goer", &port, how]);
+            let launcher = client.child.id();
+            client.wait().reports(code, "rank 1 (pid ");
+            let outcome = server.end_within(SOON);
+            outcome.reports(code, "a job of another mpirun, with which this one is connected, has failed:");
+            assert!(outcome.err.contains(&format!("mpirun {launcher}: rank 1 (pid ")), "{outcome:?}");
+            assert!(outcome.err.contains(words), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_mpirun_is_noticed_by_the_other() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        for kills_server in [true, false] {
+            let mut server = start(&p, 2, way, &["stayer"]);
+            let port = server.line();
+            let mut client = start(&p, 2, way, &["goer", &port, "stays"]);
+            server.pids(2);
+            client.pids(2);
+            let (victim, other) = if kills_server { (server, client) } else { (client, server) };
+            let number = victim.child.id();
+            kill(number as i32);
+            assert_eq!(victim.wait().code, -9);
+            let outcome = other.end_within(SOON);
+            outcome.reports(1, "a job of another mpirun, with which this one is connected, has failed:");
+            assert!(outcome.err.contains(&format!("mpirun {number} has ended")), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn after_a_disconnect_a_death_does_not_concern_the_other() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        let mut server = start(&p, 2, way, &["stayer", "again"]);
+        let port = server.line();
+        start(&p, 2, way, &["leaver", &port]).wait().reports(137, "rank 0 (pid ");
+        is_fine(&start(&p, 1, way, &["third", &port]).wait(), "third", 0);
+        is_fine(&server.end(), "stayer", 1);
+    }
+}
+
+#[test]
+fn a_port_that_is_none_is_told() {
+    let p = compile(&["jobs/meeting"]);
+    let mut server = start(&p, 1, "shm", &["stayer", "again"]);
+    let port = server.line();
+    let wrong = |way: &str, port: &str, words: &str| {
+        let outcome = start(&p, 2, way, &["wrong", port]).wait();
+        is_fine(&outcome, "wrong", 1);
+        assert!(outcome.out.contains(words), "{words}: {outcome:?}");
+    };
+    wrong("shm", "nonsense", "there is no port");
+    let (head, _) = port.rsplit_once(':').unwrap();
+    wrong("shm", &format!("{head}:77"), "there is no port");
+    let mut words: Vec<&str> = port.split(':').collect();
+    words[2] = "0123456789abcdef";
+    wrong("shm", &words.join(":"), "the mpirun that it belonged to has ended");
+    wrong("tcp", &port, "use sockets (rpi tcp)");
+    kill(server.child.id() as i32);
+    assert_eq!(server.end().code, -9);
+    wrong("shm", &port, "its mpirun has ended");
+}
+
+/// A job is refused at once while one without sockets still waits, and leaves it alone.
+#[test]
+fn a_launcher_that_was_refused_leaves_the_other_alone() {
+    let p = compile(&["jobs/meeting"]);
+    let mut server = start(&p, 1, "tcp", &["server", "1"]);
+    let port = server.line();
+    is_fine(&start(&p, 1, "shm", &["wrong", &port]).wait(), "wrong", 1);
+    is_fine(&start(&p, 1, "tcp", &["third", &port]).wait(), "third", 0);
+    is_fine(&server.end(), "server", 1);
+}

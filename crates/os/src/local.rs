@@ -1,0 +1,100 @@
+//! Sockets that processes of one user on one machine find by a name (unix(7), abstract socket addresses).
+//!
+//! The name is in no file system: it is gone with the last descriptor of its socket, however that ends. Messages keep their
+//! boundaries and can carry a descriptor, as those of [`crate::fdpass`]. Everybody on the machine (in the same network
+//! namespace) can connect or take a name, so both sides look at who the other is ([`peer`]).
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_to, listen,
+    socket_with,
+};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// How many may have connected and wait to be accepted.
+const BACKLOG: i32 = 256;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process that has connected, or has begun to listen.
+    pub pid: i32,
+    /// The user that it belonged to then.
+    pub user: u32,
+}
+
+/// A nonblocking, close-on-exec socket.
+fn socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Listens under a name (at most 107 bytes).
+///
+/// # Errors
+/// `AddrInUse` if somebody has this name; what socket(2), bind(2) and listen(2) say.
+pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Connects to who listens under a name. Does not wait.
+///
+/// # Errors
+/// `ConnectionRefused` if nobody has this name, `WouldBlock` if too many have connected and were not accepted.
+pub fn connect(name: &str) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    Ok(socket)
+}
+
+/// The next connection; `None` if there is none.
+///
+/// # Errors
+/// What accept4(2) says.
+pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    loop {
+        match accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => return Ok(Some(socket)),
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Who is at the other end.
+///
+/// # Errors
+/// What getsockopt(2) says of SO_PEERCRED.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    let credentials = socket_peercred(socket)?;
+    Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), user: credentials.uid.as_raw() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fdpass;
+
+    #[test]
+    fn a_name_is_found_as_long_as_somebody_listens() {
+        let name = format!("oxmpi-test-{}", std::process::id());
+        let refused = || connect(&name).unwrap_err().kind();
+        assert_eq!(refused(), io::ErrorKind::ConnectionRefused);
+        let listener = listen_as(&name).unwrap();
+        assert_eq!(listen_as(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(accept(&listener).unwrap().is_none());
+        let ours = connect(&name).unwrap();
+        let theirs = accept(&listener).unwrap().unwrap();
+        let me = Peer { pid: std::process::id().cast_signed(), user: rustix::process::getuid().as_raw() };
+        assert_eq!((peer(&ours).unwrap(), peer(&theirs).unwrap()), (me, me));
+        fdpass::send(&ours, b"hello", None).unwrap();
+        assert_eq!(fdpass::receive(&theirs, &mut [0; 8]).unwrap().0, 5);
+        drop(listener);
+        assert_eq!(refused(), io::ErrorKind::ConnectionRefused);
+    }
+}

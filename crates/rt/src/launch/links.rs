@@ -1,0 +1,590 @@
+//! Other launchers of this user on this machine, whose processes have to do with ours (MPI-5.0 chapter 11).
+//!
+//! A launcher that is to be found takes a *place*: a small number of which only one launcher of the user has it at a time, since
+//! it is part of the name of the socket where others connect. That name is in no file system, and gone with the launcher. Ports
+//! and names of processes say the place, and the launcher's *universe*, which tells a stale one from the launcher that has
+//! the place now. Who connects, and who is connected to, must belong to the same user (SO_PEERCRED).
+//!
+//! Processes of others get numbers of ours, a job in a row. Over a connection one launcher asks for its processes what they would
+//! ask their own, so that the other answers as if they were its own; and says what becomes of its processes. Nothing here
+//! waits: what does not fit a socket is kept until it does.
+
+mod asking;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use oxmpi_os::local::{self, Peer};
+use oxmpi_os::{fdpass, net};
+use rustix::event::{PollFlags, epoll};
+
+use self::asking::Question;
+use super::launcher::{DOORS, LINK, Launcher};
+use super::output::is_ready;
+use crate::control::{MAX_MESSAGE, Reply, Request};
+use crate::job::Event;
+use crate::link::{Hello, Message, Resident};
+use crate::universe::ProcessName;
+
+/// Places are from 1 to this: they fit the contexts' names, beside the processes' numbers.
+pub(super) const MAX_PLACE: u32 = 4094;
+/// Numbers of processes that have to do with those of other launchers are below this.
+pub(super) const MAX_NUMBER: u32 = 1 << 20;
+/// Connections at most whose other end has not yet said who it is.
+const MAX_STRANGERS: usize = 64;
+/// Messages that are taken from a connection before others get their turn.
+const BURST: usize = 32;
+/// How long a launcher that ends waits until the others have taken what it has to say.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A message and its descriptor.
+type Parcel = (Vec<u8>, Option<OwnedFd>);
+
+/// All that has to do with other launchers.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Our place, and where others connect, if that was wanted.
+    door: Option<(u32, OwnedFd)>,
+    /// Published names that others can look up: whose they are, and where others connect that look for them.
+    names: HashMap<String, (u32, OwnedFd)>,
+    connections: BTreeMap<u32, Connection>,
+    /// By universe.
+    others: BTreeMap<u64, Other>,
+    /// By the number here of the first process.
+    jobs: BTreeMap<u32, OtherJob>,
+    /// The connections so far.
+    connected: u32,
+    asking: asking::Asking,
+    /// By which processes of others prove who they are when they connect to ours over sockets.
+    secret: [u8; 32],
+}
+
+/// A connection, on either side.
+struct Connection {
+    socket: OwnedFd,
+    peer: Peer,
+    /// Whom we mean, if we have connected; 0: whoever is there.
+    wanted: Option<u64>,
+    /// Who it is, when it has said so.
+    universe: Option<u64>,
+    /// What does not fit the socket yet.
+    queue: VecDeque<Parcel>,
+    /// Why we have connected, if it is to look up a name: the process that asks, and the name.
+    search: Option<(u32, String)>,
+}
+
+/// Another launcher.
+struct Other {
+    place: u32,
+    pid: i32,
+    /// By which our processes prove who they are to its.
+    secret: [u8; 32],
+    /// Where it is written to, when it has said who it is.
+    connection: Option<u32>,
+    /// What is to be written then.
+    waiting: Vec<Parcel>,
+}
+
+/// A job of another launcher.
+struct OtherJob {
+    universe: u64,
+    /// The number there of its first process.
+    first: u32,
+    size: u32,
+}
+
+/// The name of the socket of a place.
+fn door_name(place: u32) -> String {
+    format!("oxmpi.{}.{place}", user())
+}
+
+/// The name of the socket of a published name (FNV-1a: it can be longer than a socket's name).
+fn service_name(service: &str) -> String {
+    let hash = service.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("oxmpi.{}.name.{hash:016x}", user())
+}
+
+fn user() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// Who is at the other end, if it may be.
+fn trusted(socket: &OwnedFd) -> Result<Peer, String> {
+    match local::peer(socket) {
+        Ok(peer) if peer.user == user() => Ok(peer),
+        Ok(peer) => Err(format!("it belongs to user {}, and this is user {}", peer.user, user())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Links {
+    /// Whether there are any others.
+    pub(super) fn is_any(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Whether a process belongs to another launcher.
+    pub(super) fn is_other(&self, number: u32) -> bool {
+        self.resident(number).is_some()
+    }
+
+    /// Our place; 0 if others cannot find us.
+    pub(super) fn place(&self) -> u32 {
+        self.door.as_ref().map_or(0, |(place, _)| *place)
+    }
+
+    /// The universe of a process that belongs to another launcher, and what that knows it as.
+    fn resident(&self, number: u32) -> Option<(u64, Resident)> {
+        let (here, job) = self.jobs.range(..=number).next_back()?;
+        let rank = number - here;
+        let resident = Resident { number: job.first + rank, first: job.first, size: job.size };
+        (rank < job.size).then_some((job.universe, resident))
+    }
+
+    /// The number here of another launcher's process, if it has one.
+    fn number(&self, universe: u64, number: u32) -> Option<u32> {
+        let of_it = |(_, job): &(&u32, &OtherJob)| {
+            job.universe == universe && number.checked_sub(job.first).is_some_and(|rank| rank < job.size)
+        };
+        let (here, job) = self.jobs.iter().find(of_it)?;
+        Some(here + (number - job.first))
+    }
+
+    /// Nobody has to do with a job any more.
+    pub(super) fn forget(&mut self, first: u32) {
+        if let Some(job) = self.jobs.remove(&first) {
+            self.asking.forget(first..first + job.size);
+        }
+    }
+}
+
+impl Launcher<'_> {
+    /// Sees that others can find us. Returns our place.
+    ///
+    /// # Errors
+    /// Why they cannot, for a person.
+    pub(super) fn reach(&mut self) -> Result<u32, String> {
+        if let Some((place, _)) = &self.links.door {
+            return Ok(*place);
+        }
+        if self.job.next() > MAX_NUMBER {
+            return Err(format!(
+                "this mpirun has had more than {MAX_NUMBER} processes: it cannot have to do with others"
+            ));
+        }
+        let mut drawn = [0; 36];
+        net::fill_random(&mut drawn).map_err(|error| format!("no random bytes: {error}"))?;
+        let [a, b, c, d, secret @ ..] = drawn;
+        let start = u32::from_le_bytes([a, b, c, d]) % MAX_PLACE;
+        for place in (0..MAX_PLACE).map(|at| (start + at) % MAX_PLACE + 1) {
+            match local::listen_as(&door_name(place)) {
+                Ok(listener) => {
+                    self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|e| e.to_string())?;
+                    (self.links.door, self.links.secret) = (Some((place, listener)), secret);
+                    return Ok(place);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(format!("other mpiruns cannot find this one: {error}")),
+            }
+        }
+        Err(format!("{MAX_PLACE} mpiruns of this user have to do with others already, which is the limit"))
+    }
+
+    /// Connects to who listens under a name.
+    fn call(&mut self, name: &str, wanted: u64, search: Option<(u32, String)>) -> Result<Peer, String> {
+        let place = self.reach()?;
+        let socket = local::connect(name).map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => "its mpirun has ended".to_string(),
+            _ => format!("its mpirun cannot be reached: {error}"),
+        })?;
+        let peer = trusted(&socket).map_err(|why| format!("its mpirun is not to be trusted: {why}"))?;
+        let (universe, sockets, secret) = (self.universe, self.uses_sockets(), self.links.secret);
+        let hello = Message::Hello(Hello { universe, wanted, place, sockets, secret });
+        let connection = self.connect(socket, peer, (Some(wanted), search))?;
+        self.post(connection, hello.encode(), None);
+        Ok(peer)
+    }
+
+    fn connect(
+        &mut self,
+        socket: OwnedFd,
+        peer: Peer,
+        (wanted, search): (Option<u64>, Option<(u32, String)>),
+    ) -> Result<u32, String> {
+        self.links.connected = self.links.connected.wrapping_add(1);
+        let number = self.links.connected;
+        self.listen(&self.events, socket.as_fd(), LINK, number.into()).map_err(|e| e.to_string())?;
+        let queue = VecDeque::new();
+        self.links
+            .connections
+            .insert(number, Connection { socket, peer, wanted, universe: None, queue, search });
+        Ok(number)
+    }
+
+    fn uses_sockets(&self) -> bool {
+        self.members.values().any(|member| member.plug.is_some())
+    }
+
+    /// Others have connected.
+    pub(super) fn welcome_others(&mut self) {
+        let doors = self.links.door.iter().chain(self.links.names.values()).map(|(_, socket)| socket);
+        let mut came = Vec::new();
+        for door in doors {
+            while let Ok(Some(socket)) = local::accept(door) {
+                came.push(socket);
+            }
+        }
+        for socket in came {
+            let strangers = self.links.connections.values().filter(|c| c.universe.is_none()).count();
+            let Ok(peer) = trusted(&socket) else { continue };
+            if strangers < MAX_STRANGERS {
+                // If it fails the socket is closed, and the other sees that.
+                let _ = self.connect(socket, peer, (None, None));
+            }
+        }
+    }
+
+    /// Sends a message over a connection, now or when there is room.
+    fn post(&mut self, number: u32, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
+        let (Some(bytes), Some(connection)) = (bytes, self.links.connections.get_mut(&number)) else {
+            return;
+        };
+        connection.queue.push_back((bytes, fd));
+        self.flush(number);
+    }
+
+    fn flush(&mut self, number: u32) {
+        let Some(connection) = self.links.connections.get_mut(&number) else { return };
+        while let Some((bytes, fd)) = connection.queue.front() {
+            match fdpass::send(&connection.socket, bytes, fd.as_ref().map(AsFd::as_fd)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Of a connection that is broken the end is read.
+                _ => _ = connection.queue.pop_front(),
+            }
+        }
+        let wanted = if connection.queue.is_empty() {
+            epoll::EventFlags::IN
+        } else {
+            epoll::EventFlags::IN | epoll::EventFlags::OUT
+        };
+        let name = epoll::EventData::new_u64(LINK << 32 | u64::from(number));
+        // It fails only if the socket is not there, and it is.
+        let _ = epoll::modify(&self.events, &connection.socket, name, wanted);
+    }
+
+    /// Sends a message to another launcher, as soon as it has said who it is.
+    fn post_to(&mut self, universe: u64, bytes: Option<Vec<u8>>, fd: Option<OwnedFd>) {
+        let Some(other) = self.links.others.get_mut(&universe) else { return };
+        match (other.connection, bytes) {
+            (Some(connection), bytes) => self.post(connection, bytes, fd),
+            (None, Some(bytes)) => other.waiting.push((bytes, fd)),
+            (None, None) => {}
+        }
+    }
+
+    /// A connection can be read, or written.
+    pub(super) fn link_ready(&mut self, number: u32) {
+        self.flush(number);
+        for _ in 0..BURST {
+            let Some(connection) = self.links.connections.get(&number) else { return };
+            let mut bytes = [0; MAX_MESSAGE];
+            match fdpass::receive(&connection.socket, &mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok((0, _)) => return self.lose(number, "has ended"),
+                Err(error) => return self.lose(number, &format!("cannot be heard: {error}")),
+                Ok((n, fd)) => match Message::decode(&bytes[..n]) {
+                    Ok(message) => self.take(number, message, fd),
+                    Err(error) => return self.lose(number, &format!("is not understood: {error}")),
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, number: u32, message: Message, fd: Option<OwnedFd>) {
+        let Some(connection) = self.links.connections.get(&number) else { return };
+        match (message, connection.universe) {
+            (Message::Hello(hello), None) => self.meet_other(number, hello),
+            (Message::Refused { reason }, None) => self.lose(number, &reason),
+            (Message::Ask { id, process, request }, Some(universe)) => {
+                match self.number_for(universe, process) {
+                    Ok(alias) => {
+                        self.links.asking.begin(alias, (universe, id));
+                        match Request::decode(&request) {
+                            Ok(request) => self.heed(alias, request, fd),
+                            Err(error) => self.conclude(alias, Err(error.to_string())),
+                        }
+                    }
+                    Err(reason) => {
+                        let reply = Reply::Refused { rank: process.number, reason }.encode();
+                        self.post_to(universe, Message::Answer { id, reply }.encode(), None);
+                    }
+                }
+            }
+            (Message::Answer { id, reply }, Some(universe)) => self.hear_answer((universe, id), &reply, fd),
+            (Message::Exited { number, is_well }, Some(universe)) => {
+                if let Some(rank) = self.links.number(universe, number) {
+                    self.ports.ended(rank);
+                    self.tell(Event::OtherExited { rank, is_well });
+                }
+            }
+            (Message::Ending { first, code, text }, Some(universe)) => {
+                if let Some(first) = self.links.number(universe, first) {
+                    let pid = self.links.others.get(&universe).map_or(0, |other| other.pid);
+                    let text = format!("mpirun {pid}: {text}");
+                    self.tell(Event::OtherFailed { first, code, text });
+                }
+            }
+            _ => self.lose(number, "says what it must not"),
+        }
+    }
+
+    /// Somebody says who it is.
+    fn meet_other(&mut self, number: u32, hello: Hello) {
+        let Some(connection) = self.links.connections.get_mut(&number) else { return };
+        let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
+        connection.universe = Some(hello.universe);
+        let sockets = self.uses_sockets();
+        let reason = if hello.sockets != sockets {
+            let way = |sockets| if sockets { "sockets (rpi tcp)" } else { "shared memory" };
+            Some(format!(
+                "processes of the one mpirun use {}, those of the other {}; start both with the same rpi",
+                way(hello.sockets),
+                way(sockets)
+            ))
+        } else if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
+            Some("the mpirun that it belonged to has ended".to_string())
+        } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
+            || hello.universe == self.universe
+            || !(1..=MAX_PLACE).contains(&hello.place)
+        {
+            Some("its mpirun is not the one that it should be".to_string())
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            if wanted.is_none() {
+                self.post(number, Message::Refused { reason: reason.clone() }.encode(), None);
+            }
+            if let Some(connection) = self.links.connections.get_mut(&number) {
+                (connection.universe, connection.search) = (None, search);
+            }
+            return self.lose(number, &reason);
+        }
+        if wanted.is_none() {
+            let answer = Hello {
+                universe: self.universe,
+                wanted: hello.universe,
+                place: self.links.place(),
+                sockets,
+                secret: self.links.secret,
+            };
+            self.post(number, Message::Hello(answer).encode(), None);
+        }
+        let other =
+            self.links.others.entry(hello.universe).or_insert_with(|| Other::new(hello.place, peer.pid));
+        other.secret = hello.secret;
+        if other.connection.is_none() {
+            other.connection = Some(number);
+            let waiting = std::mem::take(&mut other.waiting);
+            waiting.into_iter().for_each(|(bytes, fd)| self.post(number, Some(bytes), fd));
+        }
+        if let Some((asker, service)) = search {
+            let to = ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
+            self.ask_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
+        }
+    }
+
+    /// A connection is over, or is to be.
+    fn lose(&mut self, number: u32, why: &str) {
+        let Some(connection) = self.links.connections.remove(&number) else { return };
+        // Closing takes it out of the epoll set: nobody else has this end.
+        let Connection { peer, wanted, universe, search, .. } = connection;
+        if let Some((asker, service)) = search {
+            return self.conclude(asker, Err(format!("nothing is published as '{service}': {why}")));
+        }
+        if let Some(universe) = universe.or(wanted.filter(|wanted| *wanted != 0)) {
+            self.lose_other(universe, peer.pid, why);
+        }
+    }
+
+    /// Another launcher is gone.
+    fn lose_other(&mut self, universe: u64, pid: i32, why: &str) {
+        if self.links.others.remove(&universe).is_none() {
+            return;
+        }
+        self.links.connections.retain(|_, connection| connection.universe != Some(universe));
+        self.give_up_questions(universe, why);
+        let of_it = self.links.jobs.iter().filter(|(_, job)| job.universe == universe);
+        let jobs: Vec<(u32, u32)> = of_it.map(|(first, job)| (*first, job.size)).collect();
+        for (first, size) in &jobs {
+            (*first..first + size).for_each(|process| self.ports.ended(process));
+        }
+        let text = format!(
+            "mpirun {pid} {why} before its processes, and they with it; somebody may have killed it (SIGKILL)"
+        );
+        let firsts = jobs.into_iter().map(|(first, _)| first).collect();
+        self.tell(Event::OtherGone { firsts, text });
+    }
+
+    /// Another launcher, which is connected to if it is not known.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    fn other(&mut self, universe: u64, place: u32) -> Result<&mut Other, String> {
+        if !self.links.others.contains_key(&universe) {
+            let peer = self.call(&door_name(place), universe, None)?;
+            self.links.others.insert(universe, Other::new(place, peer.pid));
+        }
+        self.links.others.get_mut(&universe).ok_or_else(|| "its mpirun has ended".to_string())
+    }
+
+    /// The number here of another launcher's process; all of its job get numbers if they have none.
+    ///
+    /// # Errors
+    /// If there are no numbers left.
+    fn number_for(&mut self, universe: u64, process: Resident) -> Result<u32, String> {
+        if let Some(number) = self.links.number(universe, process.number) {
+            return Ok(number);
+        }
+        let Resident { number, first, size } = process;
+        let here = self.job.next();
+        if here.checked_add(size).is_none_or(|end| end > MAX_NUMBER) || number.wrapping_sub(first) >= size {
+            return Err(format!("there is no number left for process {number} of another mpirun"));
+        }
+        let name = match self.links.others.get(&universe) {
+            Some(other) => format!("the job of mpirun {}", other.pid),
+            None => "the job of another mpirun".to_string(),
+        };
+        self.tell(Event::Met { ranks: size, name });
+        self.links.jobs.insert(here, OtherJob { universe, first, size });
+        Ok(here + (number - first))
+    }
+
+    /// What processes are called by everybody.
+    ///
+    /// # Errors
+    /// If one of them is not known.
+    pub(super) fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>, String> {
+        let name = |number: &u32| {
+            if let Some((universe, Resident { number, first, size })) = self.links.resident(*number) {
+                let place = self.links.others.get(&universe).map(|other| other.place);
+                let place = place.ok_or("its mpirun has ended")?;
+                return Ok(ProcessName { universe, place, number, first, size });
+            }
+            let job = self.job.first_of(*number).zip(self.job.size_of(*number));
+            let (first, size) = job.ok_or_else(|| self.why_gone(*number))?;
+            let (universe, place) = (self.universe, self.links.place());
+            Ok(ProcessName { universe, place, number: *number, first, size })
+        };
+        numbers.iter().map(name).collect()
+    }
+
+    /// Which numbers processes have here.
+    ///
+    /// # Errors
+    /// If one of them cannot be reached.
+    pub(super) fn numbers(&mut self, names: &[ProcessName]) -> Result<Vec<u32>, String> {
+        let mut numbers = Vec::with_capacity(names.len());
+        for ProcessName { universe, place, number, first, size } in names.iter().copied() {
+            if universe == self.universe {
+                numbers.push(number);
+                continue;
+            }
+            self.other(universe, place)?;
+            numbers.push(self.number_for(universe, Resident { number, first, size })?);
+        }
+        Ok(numbers)
+    }
+
+    /// By which secret processes of another launcher prove who they are.
+    ///
+    /// # Errors
+    /// If it is not known.
+    pub(super) fn secret_for(&self, universe: u64) -> Result<[u8; 32], String> {
+        match self.links.others.get(&universe) {
+            Some(_) => Ok(self.links.secret),
+            None => Err("no such mpirun is known".to_string()),
+        }
+    }
+
+    /// Lets others look up a name.
+    ///
+    /// # Errors
+    /// If another launcher has published it.
+    pub(super) fn publish_everywhere(&mut self, owner: u32, service: &str) -> Result<(), String> {
+        self.reach()?;
+        let listener = local::listen_as(&service_name(service)).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "'{service}' is published already, by another mpirun; with the info key ompi_global_scope = false a name is \
+                 known within its own mpirun"
+            ),
+            _ => format!("'{service}' cannot be published: {error}"),
+        })?;
+        self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|error| error.to_string())?;
+        self.links.names.insert(service.to_string(), (owner, listener));
+        Ok(())
+    }
+
+    /// Others do not find a name any more.
+    pub(super) fn unpublish_everywhere(&mut self, service: &str) {
+        self.links.names.remove(service);
+    }
+
+    /// Asks who has published a name, for a process of ours.
+    ///
+    /// # Errors
+    /// If nobody has.
+    pub(super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
+        let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
+        found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
+    }
+
+    /// Names go with the process that has published them.
+    pub(super) fn forget_services(&mut self, owner: u32) {
+        self.links.names.retain(|_, (other, _)| *other != owner);
+    }
+
+    /// A process of ours has ended.
+    pub(super) fn tell_others_of_end(&mut self, number: u32, is_well: bool) {
+        self.tell_others(&Message::Exited { number, is_well });
+    }
+
+    /// Jobs of ours have failed.
+    pub(super) fn tell_others_of_failure(&mut self, firsts: &[u32], code: i32, text: &str) {
+        for first in firsts {
+            self.tell_others(&Message::Ending { first: *first, code, text: text.to_string() });
+        }
+    }
+
+    fn tell_others(&mut self, message: &Message) {
+        let all: Vec<u64> = self.links.others.keys().copied().collect();
+        all.into_iter().for_each(|universe| self.post_to(universe, message.encode(), None));
+    }
+
+    /// We end: the others get what is to be said, if they take it.
+    pub(super) fn part_with_others(&mut self) {
+        let limit = Instant::now() + FAREWELL;
+        let all: Vec<u32> = self.links.connections.keys().copied().collect();
+        for number in all {
+            self.flush(number);
+            while let Some(connection) = self.links.connections.get(&number)
+                && !connection.queue.is_empty()
+                && !is_ready(&connection.socket, PollFlags::ERR)
+                && Instant::now() < limit
+            {
+                std::thread::sleep(Duration::from_millis(1));
+                self.flush(number);
+            }
+        }
+    }
+}
+
+impl Other {
+    fn new(place: u32, pid: i32) -> Other {
+        Other { place, pid, secret: [0; 32], connection: None, waiting: Vec::new() }
+    }
+}

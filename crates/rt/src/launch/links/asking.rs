@@ -1,0 +1,240 @@
+//! Questions between launchers: what a process asks goes to the launcher that knows, and the answer comes back.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::super::launcher::Launcher;
+use crate::client::to_hex;
+use crate::control::{Reply, Request};
+use crate::link::{Message, Resident};
+use crate::ports::PortName;
+use crate::universe::ProcessName;
+
+/// What is under way. A process asks one thing at a time.
+#[derive(Default)]
+pub(super) struct Asking {
+    drawn: u32,
+    /// By number: what our processes ask.
+    questions: HashMap<u32, Asked>,
+    /// By the number here of the process: what others ask of us, and who is to be answered.
+    theirs: HashMap<u32, (u64, u32)>,
+    /// Of which processes that ask for the end of a communicator, how many answers are missing, and whether somebody has it.
+    bonds: HashMap<u32, (usize, bool)>,
+}
+
+struct Asked {
+    universe: u64,
+    asker: u32,
+    question: Question,
+}
+
+/// What the answer is for.
+#[derive(Clone, Copy)]
+pub(super) enum Question {
+    /// Whoever has asked gets it as it is.
+    Plain,
+    /// It is about this process, which has another number there.
+    About(u32),
+    /// Whether somebody there has a communicator still.
+    Bond,
+}
+
+impl Asking {
+    /// A process of another launcher asks.
+    pub(super) fn begin(&mut self, process: u32, (universe, id): (u64, u32)) {
+        self.theirs.insert(process, (universe, id));
+    }
+
+    pub(super) fn forget(&mut self, processes: Range<u32>) {
+        self.theirs.retain(|process, _| !processes.contains(process));
+    }
+}
+
+impl Launcher<'_> {
+    /// Passes on what only another launcher can answer. What is left is for us.
+    pub(in super::super) fn pass_on(
+        &mut self,
+        rank: u32,
+        request: Request,
+        came: Option<OwnedFd>,
+    ) -> Option<(Request, Option<OwnedFd>)> {
+        if self.links.is_other(rank) {
+            if may_ask(&request) {
+                return Some((request, came));
+            }
+            self.conclude(rank, Err("a process of another mpirun must not ask that".to_string()));
+            return None;
+        }
+        let (to, request, question) = match request {
+            Request::Segment { rank: wanted } if self.links.is_other(wanted) => {
+                let (to, resident) = self.whereto(wanted)?;
+                (to, Request::Segment { rank: resident.number }, Question::About(wanted))
+            }
+            Request::Addresses { rank: wanted } if self.links.is_other(wanted) => {
+                let (to, resident) = self.whereto(wanted)?;
+                (to, Request::Addresses { rank: resident.number }, Question::About(wanted))
+            }
+            Request::Meet { ref port, .. }
+            | Request::Ticket { ref port, .. }
+            | Request::GiveBack { ref port, .. } => match PortName::parse(port) {
+                Some(PortName { universe, place }) if universe != self.universe => {
+                    let to = ProcessName { universe, place, ..ProcessName::NONE };
+                    (to, request, Question::Plain)
+                }
+                _ => return Some((request, came)),
+            },
+            Request::Bond { bond } if !self.job.is_bound(bond) && self.links.is_any() => {
+                self.ask_all_for(rank, bond);
+                return None;
+            }
+            _ => return Some((request, came)),
+        };
+        self.ask_other(to, rank, &request, came, question);
+        None
+    }
+
+    fn whereto(&self, wanted: u32) -> Option<(ProcessName, Resident)> {
+        let (universe, resident) = self.links.resident(wanted)?;
+        let place = self.links.others.get(&universe).map_or(0, |other| other.place);
+        Some((ProcessName { universe, place, ..ProcessName::NONE }, resident))
+    }
+
+    /// Asks another launcher for a process of ours.
+    pub(super) fn ask_other(
+        &mut self,
+        to: ProcessName,
+        asker: u32,
+        request: &Request,
+        fd: Option<OwnedFd>,
+        question: Question,
+    ) {
+        let universe = to.universe;
+        if let Err(why) = self.other(universe, to.place) {
+            let why = match request {
+                Request::Meet { port, .. }
+                | Request::Ticket { port, .. }
+                | Request::GiveBack { port, .. } => {
+                    format!("there is no port '{port}': {why}")
+                }
+                _ => why,
+            };
+            return self.answer_asked(&Asked { universe, asker, question }, Err(why), None);
+        }
+        let job = self.job.first_of(asker).zip(self.job.size_of(asker));
+        let Some((first, size)) = job else { return };
+        let asking = &mut self.links.asking;
+        asking.drawn = asking.drawn.wrapping_add(1);
+        let id = asking.drawn;
+        let process = Resident { number: asker, first, size };
+        let message = Message::Ask { id, process, request: request.encode() }.encode();
+        let asked = Asked { universe, asker, question };
+        if message.is_none() {
+            return self.answer_asked(
+                &asked,
+                Err("what is asked of another mpirun is too long".into()),
+                None,
+            );
+        }
+        asking.questions.insert(id, asked);
+        self.post_to(universe, message, fd);
+    }
+
+    /// Asks all others whether somebody has a communicator still.
+    fn ask_all_for(&mut self, asker: u32, bond: u64) {
+        let all: Vec<(u64, u32)> =
+            self.links.others.iter().map(|(universe, other)| (*universe, other.place)).collect();
+        self.links.asking.bonds.insert(asker, (all.len(), false));
+        for (universe, place) in all {
+            let to = ProcessName { universe, place, ..ProcessName::NONE };
+            self.ask_other(to, asker, &Request::Bond { bond }, None, Question::Bond);
+        }
+    }
+
+    /// Another launcher has answered.
+    pub(super) fn hear_answer(&mut self, (universe, id): (u64, u32), reply: &[u8], fd: Option<OwnedFd>) {
+        let asked = match self.links.asking.questions.remove(&id) {
+            Some(asked) if asked.universe == universe => asked,
+            _ => return,
+        };
+        let reply = Reply::decode(reply).map_err(|error| error.to_string());
+        self.answer_asked(&asked, reply, fd);
+    }
+
+    fn answer_asked(&mut self, asked: &Asked, reply: Result<Reply, String>, fd: Option<OwnedFd>) {
+        let Asked { universe, asker, question } = *asked;
+        let reply = reply.unwrap_or_else(|reason| Reply::Refused { rank: asker, reason });
+        let reply = match (question, reply) {
+            (Question::Bond, reply) => return self.count_bond(asker, &reply),
+            (Question::About(rank), Reply::Segment { contact, .. }) => Reply::Segment { rank, contact },
+            (Question::About(rank), Reply::Addresses { addresses, .. }) => {
+                let secret = self.links.others.get(&universe).map_or([0; 32], |other| other.secret);
+                let (contact, addresses) = addresses.split_once('\n').unwrap_or_default();
+                Reply::Addresses { rank, addresses: format!("{contact}\n{}\n{addresses}", to_hex(&secret)) }
+            }
+            (Question::About(rank), Reply::Left { .. }) => Reply::Left { rank },
+            (Question::About(rank), Reply::Refused { reason, .. }) => Reply::Refused { rank, reason },
+            (_, reply) => reply,
+        };
+        self.answer(asker, &reply, fd.as_ref().map(AsFd::as_fd));
+    }
+
+    fn count_bond(&mut self, asker: u32, reply: &Reply) {
+        let Some((missing, is_bound)) = self.links.asking.bonds.get_mut(&asker) else { return };
+        *missing -= 1;
+        // Who does not answer is gone, or has no part in it.
+        *is_bound |= matches!(reply, Reply::Done { number: 0, .. });
+        if *missing == 0 {
+            let is_over = !*is_bound;
+            self.links.asking.bonds.remove(&asker);
+            self.conclude(asker, Ok((is_over.into(), String::new())));
+        }
+    }
+
+    /// Another launcher is gone, and does not answer any more.
+    pub(super) fn give_up_questions(&mut self, universe: u64, why: &str) {
+        let asking = &mut self.links.asking;
+        asking.theirs.retain(|_, (other, _)| *other != universe);
+        let lost: Vec<u32> = asking
+            .questions
+            .iter()
+            .filter(|(_, asked)| asked.universe == universe)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in lost {
+            if let Some(asked) = self.links.asking.questions.remove(&id) {
+                self.answer_asked(&asked, Err(format!("its mpirun: {why}")), None);
+            }
+        }
+    }
+
+    /// Answers a process of another launcher. Whether it is one that has asked.
+    pub(in super::super) fn answer_other(
+        &mut self,
+        rank: u32,
+        reply: &Reply,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        let Some((universe, id)) = self.links.asking.theirs.remove(&rank) else { return false };
+        let (reply, fd) = match fd.map(|fd| fd.try_clone_to_owned()).transpose() {
+            Ok(fd) => (reply.encode(), fd),
+            Err(error) => (Reply::Refused { rank, reason: error.to_string() }.encode(), None),
+        };
+        self.post_to(universe, Message::Answer { id, reply }.encode(), fd);
+        true
+    }
+}
+
+/// Whether a process may ask this of another's launcher.
+fn may_ask(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Segment { .. }
+            | Request::Addresses { .. }
+            | Request::Meet { .. }
+            | Request::Ticket { .. }
+            | Request::GiveBack { .. }
+            | Request::LookUp { .. }
+            | Request::Bond { .. }
+    )
+}
