@@ -73,3 +73,19 @@ fn derived_types_are_for_accumulate_only() {
     assert_eq!(kernel_for(&sum, &vector).unwrap_err().class(), abi::MPI_ERR_OP);
     assert_eq!(accumulator_for(&sum, &vector).unwrap().size(), 4);
 }
+
+#[test]
+fn what_is_one_instruction_is_defined() {
+    let types = crate::predefined::Predefined::new();
+    for handle in 0..2048 {
+        for (op, kind, name) in OPS {
+            if instruction(op as u64, handle).is_some() {
+                let datatype = types.get(handle).unwrap();
+                assert!(accumulator_for(&Op::Predefined(kind), datatype).is_ok(), "{name} of {datatype}");
+            }
+        }
+    }
+    assert_eq!(instruction(abi::MPI_SUM as u64, abi::MPI_LONG as u64), Some(Instruction::Add));
+    assert_eq!(instruction(abi::MPI_SUM as u64, abi::MPI_DOUBLE as u64), None);
+    assert_eq!(instruction(abi::MPI_MAX as u64, abi::MPI_LONG as u64), None);
+}
