@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod collectives;
+mod doctor;
 mod explain;
 mod info;
 mod mpirun;
@@ -33,6 +34,7 @@ oxmpi: an MPI library and launcher
   mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi doctor              look at this machine, and say what to do about it
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
@@ -73,6 +75,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
         ["explain", ..] => return explain::main(&args[1..]),
+        ["doctor", ..] => return doctor::main(&args[1..]),
         ["man", ..] => return pages::man(&args[1..]),
         ["completions", ..] => return pages::completions(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
@@ -82,6 +85,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
                 "info",
                 "explain",
                 "tune",
+                "doctor",
                 "man",
                 "completions",
                 "mpirun",

@@ -6,8 +6,19 @@ use oxmpi_param::registry::Param;
 use crate::mpirun::{Opt, chapters};
 
 /// Words of `oxmpi`, and of `oxmpi info`.
-const WORDS: [&str; 10] =
-    ["info", "explain", "man", "completions", "mpirun", "mpiexec", "mpicc", "mpicxx", "--help", "--version"];
+const WORDS: [&str; 11] = [
+    "info",
+    "explain",
+    "doctor",
+    "man",
+    "completions",
+    "mpirun",
+    "mpiexec",
+    "mpicc",
+    "mpicxx",
+    "--help",
+    "--version",
+];
 
 fn options() -> Vec<Opt> {
     chapters().into_iter().flat_map(|chapter| chapter.options).collect()

@@ -1,0 +1,145 @@
+//! `oxmpi doctor`: looks at this machine as a job would, and says what to do about what it finds.
+
+mod machine;
+mod others;
+mod probe;
+
+use std::ffi::OsString;
+
+use oxmpi_param::{Found, Job, ThreadLevel};
+use oxmpi_rt::launch::network;
+use serde_json::{Value, json};
+
+use crate::prefix;
+
+pub(crate) const HELP: &str = "\
+oxmpi doctor: looks at this machine as a job would, and says what to do about what it finds
+
+  oxmpi doctor          memory, single copy between processes, networks, limits, cores, clocks, other MPI libraries,
+                        parameters; a line for each, with what to do
+  oxmpi doctor --json   the same as JSON
+
+Exit code: 0, or 1 if something keeps jobs from running as they should (PROBLEM).
+";
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Severity {
+    Good,
+    /// Slower or smaller than it could be, or good to know.
+    Note,
+    /// Jobs fail, or use something else than meant.
+    Problem,
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug)]
+struct Finding {
+    area: &'static str,
+    severity: Severity,
+    text: String,
+    /// What to do.
+    remedy: Option<String>,
+}
+
+fn good(area: &'static str, text: impl Into<String>) -> Finding {
+    Finding { area, severity: Severity::Good, text: text.into(), remedy: None }
+}
+
+fn note(area: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { area, severity: Severity::Note, text: text.into(), remedy: Some(remedy.into()) }
+}
+
+fn problem(area: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { area, severity: Severity::Problem, text: text.into(), remedy: Some(remedy.into()) }
+}
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Severity::Good => "good",
+            Severity::Note => "note",
+            Severity::Problem => "PROBLEM",
+        }
+    }
+}
+
+/// Answers `oxmpi doctor ARGS` and returns the exit code.
+pub(crate) fn main(args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_json = match words[..] {
+        [] => false,
+        ["--json"] => true,
+        ["--help" | "-h"] => {
+            crate::say(HELP);
+            return 0;
+        }
+        // The two processes of the probe for single copy.
+        [probe::SHOWS] => return probe::show(),
+        [probe::READS, pid, address, word] => return probe::read(pid, address, word),
+        _ => {
+            eprintln!("oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)", words.join(" "));
+            return 2;
+        }
+    };
+    let found = all();
+    crate::say(&if is_json { as_json(&found) } else { as_text(&found) });
+    i32::from(found.iter().any(|one| one.severity == Severity::Problem))
+}
+
+fn all() -> Vec<Finding> {
+    let mut found = vec![machine::memory(), probe::single_copy()];
+    let directory = prefix::find();
+    let given = Found::gather(std::env::vars_os(), directory.as_deref());
+    found.push(match network(&given.params) {
+        Ok(there) => good("networks", format!("sockets would use {} ({})", there.name, there.address)),
+        Err(error) => problem(
+            "networks",
+            error.to_string(),
+            "change btl_tcp_if_include or btl_tcp_if_exclude; jobs in shared memory run anyway",
+        ),
+    });
+    found.extend(machine::limits());
+    found.extend(machine::cores());
+    found.push(machine::clock());
+    found.extend(others::programs(directory.as_deref()));
+    found.extend(others::libraries(directory.as_deref()));
+    found.extend(
+        given
+            .errors
+            .iter()
+            .map(|error| problem("parameters", error.to_string(), "correct it, or leave it out")),
+    );
+    let job = Job { ranks: None, no_sockets: network(&given.params).err().map(|error| error.to_string()) };
+    found.push(match given.params.select(&job, ThreadLevel::Single) {
+        Ok(chosen) => good("selection", format!("messages go by rpi {}", chosen.rpi)),
+        Err(error) => {
+            problem("selection", error.to_string(), "'oxmpi info --params' shows where parameters come from")
+        }
+    });
+    found
+}
+
+fn as_text(found: &[Finding]) -> String {
+    let mut out = String::new();
+    for one in found {
+        out += &format!("{:<8} {:<14} {}\n", one.severity.word(), one.area, one.text);
+        if let Some(remedy) = &one.remedy {
+            out += &format!("{:<8} {:<14} -> {remedy}\n", "", "");
+        }
+    }
+    let problems = found.iter().filter(|one| one.severity == Severity::Problem).count();
+    out += &match problems {
+        0 => "nothing keeps jobs from running\n".to_string(),
+        1 => "1 problem\n".to_string(),
+        n => format!("{n} problems\n"),
+    };
+    out
+}
+
+fn as_json(found: &[Finding]) -> String {
+    let one = |one: &Finding| json!({ "area": one.area, "severity": one.severity.word().to_lowercase(), "text": one.text, "remedy": one.remedy });
+    let all: Vec<Value> = found.iter().map(one).collect();
+    format!("{:#}\n", json!({ "findings": all }))
+}
