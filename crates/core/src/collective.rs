@@ -11,6 +11,7 @@ use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
+use crate::spare::Single;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
@@ -49,11 +50,29 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<RequestId> {
-        let (memory, team) = (memory.into(), comm.collective_team());
+        let single = self.prepare(comm, call, memory.into(), combine, Communicator::next_immediate_tag)?;
+        self.launch(single, user, None)
+    }
+
+    /// A call of the program, ready to run: one that has run before, or a new one. A call with wrong arguments takes no part,
+    /// and no tag.
+    fn prepare(
+        &self,
+        comm: &Communicator,
+        call: Call,
+        memory: Memory,
+        combine: Combine,
+        tag: impl FnOnce(&Communicator) -> i32,
+    ) -> Result<Box<Single>> {
+        let team = comm.collective_team();
+        let spare = self.domain.lock().spares.take(team, &call, memory.element.as_ref());
+        if let Some(mut single) = spare {
+            single.run.renew(tag(comm), memory, combine);
+            return Ok(single);
+        }
         let plan = self.plan_of(comm, &call, &memory)?;
-        // A call with wrong arguments takes no part, and no tag.
-        let tag = comm.next_immediate_tag();
-        self.launch(plan, (team, tag), memory, combine, user, None)
+        let run = new_run(plan, (team, tag(comm)), memory, combine)?;
+        Ok(Box::new(Single { run, call: Some(call) }))
     }
 
     /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it, when it is over
@@ -71,7 +90,8 @@ impl<F: Fabric> Process<F> {
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
         let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
-        self.launch(plan, (team, tag), buffers.into(), combine, user, then)
+        let run = new_run(plan, (team, tag), buffers.into(), combine)?;
+        self.launch(Box::new(Single { run, call: None }), user, then)
     }
 
     /// A collective that is started and completed again and again (the `MPI_*_init` of collectives); arguments as in
@@ -89,16 +109,15 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let fresh = self.plan_of(comm, &call, &memory)?;
+        let plan = self.plan_of(comm, &call, &memory)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.kept.has_tag(team.collective, tag) {
             let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
-        let run = Run::new(fresh.clone(), team.clone(), tag, memory, combine)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
-        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(fresh, run, user))));
+        let run = new_run(plan, (team, tag), memory, combine)?;
+        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(run, user))));
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
@@ -115,11 +134,11 @@ impl<F: Fabric> Process<F> {
         then: Then<F>,
     ) -> Result<()> {
         let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
-        let run = Run::new(plan, team.clone(), tag, Memory::from(buffers), Combine::Nothing)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
+        let run = new_run(plan, (team, tag), buffers.into(), Combine::Nothing)?;
+        let single = Box::new(Single { run, call: None });
         self.enter(|domain| {
             let request = match check_alive(&domain.lane, team) {
-                Ok(()) => domain.start(run, None, Some(then)),
+                Ok(()) => domain.start(single, None, Some(then)),
                 Err(fault) => domain.start_failed(fault, team, Some(then)),
             };
             domain.lane.detach(request);
@@ -129,21 +148,25 @@ impl<F: Fabric> Process<F> {
 
     fn launch(
         &self,
-        plan: AnyPlan,
-        (team, tag): (&Arc<Team>, i32),
-        memory: Memory,
-        combine: Combine,
+        single: Box<Single>,
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let run = Run::new(plan, team.clone(), tag, memory, combine)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
         let mut domain = self.domain.lock();
-        let request = match check_alive(&domain.lane, team) {
-            Ok(()) => domain.start(run, user, then),
+        let request = match check_alive(&domain.lane, single.run.team()) {
+            Ok(()) if then.is_none() => {
+                let has_user = user.is_some();
+                let request = domain.start_at_once(single, user);
+                drop(domain);
+                if has_user || self.is_threaded() {
+                    self.look(|_| ());
+                }
+                return Ok(request);
+            }
+            Ok(()) => domain.start(single, user, then),
             Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
             // To begin does not fail because of a process that has failed: the request says so.
-            Err(fault) => domain.start_failed(fault, team, then),
+            Err(fault) => domain.start_failed(fault, single.run.team(), then),
         };
         drop(domain);
         // Its first messages leave now.
@@ -251,10 +274,8 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = self.plan_of(comm, &call, &memory)?;
-        let tag = comm.next_tag();
-        let request = self.launch(plan, (team, tag), memory, combine, user, None)?;
+        let single = self.prepare(comm, call, memory.into(), combine, Communicator::next_tag)?;
+        let request = self.launch(single, user, None)?;
         self.wait(request).map(drop)
     }
 
@@ -265,6 +286,10 @@ impl<F: Fabric> Process<F> {
     pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
         self.execute(comm, call, buffers, combine, None)
     }
+}
+
+fn new_run(plan: AnyPlan, (team, tag): (&Arc<Team>, i32), memory: Memory, combine: Combine) -> Result<Run> {
+    Run::new(plan, team.clone(), tag, memory, combine).map_err(|e| errors::of_fault(errors::fault_of(e)))
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ pub mod persistent;
 pub mod process;
 pub mod session;
 pub mod sim;
+mod spare;
 pub mod start;
 mod task;
 pub mod tool;

@@ -81,7 +81,35 @@ pub fn estimate(
 /// # Errors
 /// If the plans do not fit together.
 pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Result<f64, CostError> {
-    Walk::new(machine, element_bytes, plans).run().map(|time| time as f64 / PER_NS)
+    let outline = outline(machine, element_bytes, plans, f64::INFINITY)?;
+    Ok(outline.map_or(f64::INFINITY, |outline| outline.time_ns))
+}
+
+/// What a call takes, and what all ranks together do for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outline {
+    /// From the start of all to the end of the last, in nanoseconds.
+    pub time_ns: f64,
+    /// How long ranks are at work rather than waiting, in nanoseconds, all together: overheads, bytes on their way,
+    /// copies and reductions.
+    pub work_ns: f64,
+}
+
+/// As [`time`], with the work that is done. `None`: the call takes longer than `most_ns`, which is found out sooner than
+/// how long it takes.
+///
+/// # Errors
+/// If the plans do not fit together.
+pub fn outline<G: Generator>(
+    machine: &Machine,
+    element_bytes: usize,
+    plans: Vec<G>,
+    most_ns: f64,
+) -> Result<Option<Outline>, CostError> {
+    let mut walk = Walk::new(machine, element_bytes, plans);
+    let most = (most_ns * PER_NS).min(Time::MAX as f64) as Time;
+    let Some(time) = walk.run(most)? else { return Ok(None) };
+    Ok(Some(Outline { time_ns: time as f64 / PER_NS, work_ns: walk.work as f64 / PER_NS }))
 }
 
 /// A time in picoseconds.
@@ -106,6 +134,8 @@ struct Walk<G> {
     events_made: u64,
     /// From one rank to another: what has come and what is awaited, of which one is empty.
     channels: HashMap<(u32, u32), Channel>,
+    /// What all ranks have done so far.
+    work: Time,
 }
 
 /// A message under way.
@@ -154,20 +184,26 @@ impl<G: Generator> Walk<G> {
             events: BinaryHeap::new(),
             events_made: 0,
             channels: HashMap::new(),
+            work: 0,
         }
     }
 
-    fn run(mut self) -> Result<Time, CostError> {
+    /// `None`: it takes longer than `most`.
+    fn run(&mut self, most: Time) -> Result<Option<Time>, CostError> {
         for rank in 0..self.ranks.len() as u32 {
             self.issue(rank);
         }
         while let Some(Reverse((time, _, message))) = self.events.pop() {
+            if time > most {
+                return Ok(None);
+            }
             let (level, from_way, to_way) = self.route(message);
             let length = picoseconds(level.byte_ns * message.bytes as f64);
             let occupied = length.max(picoseconds(level.gap_ns));
             if let Some(number) = message.sending {
                 let start = time.max(self.out[from_way]);
                 self.out[from_way] = start + occupied;
+                self.work += length + 2 * picoseconds(level.overhead_ns);
                 self.push(start + picoseconds(level.latency_ns), Message { sending: None, ..message });
                 self.ranks[message.from as usize].close(number, start + length);
                 self.issue(message.from);
@@ -184,7 +220,7 @@ impl<G: Generator> Walk<G> {
             return Err(CostError::Deadlock { rank: rank as u32 });
         }
         let end = |rank: &Rank<G>| rank.open.iter().filter_map(|(_, end)| *end).fold(rank.now, Time::max);
-        Ok(self.ranks.iter().map(end).max().unwrap_or(0))
+        Ok(Some(self.ranks.iter().map(end).max().unwrap_or(0)).filter(|time| *time <= most))
     }
 
     /// The level of a message, and its ways out and in.
@@ -225,8 +261,11 @@ impl<G: Generator> Walk<G> {
             let state = &mut self.ranks[rank as usize];
             let (number, now) = (state.issued, state.now);
             let unit = if state.plan.unit() == Unit::Elements { self.element_bytes } else { 1 };
+            let work = &mut self.work;
             let mut local = |cost_ns: f64, len: usize| {
-                state.now += picoseconds(cost_ns * (len * unit) as f64);
+                let cost = picoseconds(cost_ns * (len * unit) as f64);
+                state.now += cost;
+                *work += cost;
                 state.now
             };
             let end = match step.action {
