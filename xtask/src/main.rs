@@ -1,8 +1,9 @@
-//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `bench`, `conformance`.
+//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `bench`, `conformance`, `decisions`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod decisions;
 mod install;
 mod run;
 mod soak;
@@ -21,6 +22,7 @@ cargo xtask soak [--seconds N]              long random tests: N seconds (60) fo
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs
+cargo xtask decisions                       work out again which algorithm serves which collective (some minutes)
 ";
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         }
         ["bench", ref words @ ..] => bench::bench(words),
         ["conformance", ref words @ ..] => conformance::conformance(words),
+        ["decisions"] => decisions::decisions(),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             Ok(())

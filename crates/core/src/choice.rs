@@ -11,9 +11,10 @@ use crate::errors::of_plan;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::Memory;
 use oxmpi_engine::Team;
+use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{AnyPlan, Call, Collective, Member, Parameters, Shared, choose, make};
+use oxmpi_plan::{AnyPlan, Call, Collective, Member, Setup, Shared, choose_on, make};
 use oxmpi_tuned::{Decision, Facts, Position, Reason, Selection};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -69,10 +70,7 @@ impl Choice {
         let decision = self.decide(facts)?;
         let team = comm.collective_team();
         let me = Member { rank: team.rank, size: team.size() };
-        let parameters = match decision.reason {
-            Reason::Fixed(_) => Parameters::default(),
-            _ => decision.tuning.parameters(facts.unit),
-        };
+        let parameters = decision.tuning.parameters(facts.unit);
         let plan = make(decision.algorithm, me, call, &parameters).map_err(of_plan)?;
         self.tell(comm, facts, false, || {
             let row = decision.algorithm.algorithm();
@@ -111,15 +109,20 @@ fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> Facts {
 }
 
 /// The plan that the fixed cut-offs give a call of the library's own, or of a program that has tuned nothing.
-pub(crate) fn fixed_plan(team: &Team, call: &Call, element: Option<&Arc<Layout>>) -> Result<AnyPlan> {
+pub(crate) fn fixed_plan(
+    team: &Team,
+    call: &Call,
+    element: Option<&Arc<Layout>>,
+    setup: Shared<Setup>,
+) -> Result<AnyPlan> {
     let me = Member { rank: team.rank, size: team.size() };
     let unit = element.map_or(1, |element| element.size());
     let bytes = call.count().map(|count| count.saturating_mul(unit));
-    let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
-    make(algorithm, me, call, &Parameters::default()).map_err(of_plan)
+    let chosen = choose_on(setup, call.collective(), me.size, bytes, call.commutative());
+    make(chosen.algorithm, me, call, &chosen.parameters(unit)).map_err(of_plan)
 }
 
-impl<F> Process<F> {
+impl<F: Fabric> Process<F> {
     /// Chooses by `selection`. If `is_verbose`, rank 0 of each communicator says which algorithm served a collective and
     /// why, once for each power of two of sizes.
     #[must_use]
@@ -128,12 +131,24 @@ impl<F> Process<F> {
         self
     }
 
+    /// What all processes of a team know alike of their processors. The launcher has told all of a job the same, and those of
+    /// another one perhaps something else.
+    pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
+        Shared(match self.is_crowded && self.world().team.map.contains_all(&team.map) {
+            true => Setup::Crowded,
+            false => Setup::Roomy,
+        })
+    }
+
     /// The plan of a call of the program.
     pub(crate) fn plan_of(&self, comm: &Communicator, call: &Call, memory: &Memory) -> Result<AnyPlan> {
         let (team, element) = (comm.collective_team(), memory.element.as_ref());
         match &self.choice {
-            None => fixed_plan(team, call, element),
-            Some(choice) => choice.plan(comm, call, &facts_of(team.size(), call, element)),
+            None => fixed_plan(team, call, element, self.setup_of(team)),
+            Some(choice) => {
+                let facts = facts_of(team.size(), call, element).on(self.setup_of(team).0);
+                choice.plan(comm, call, &facts)
+            }
         }
     }
 

@@ -89,7 +89,7 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
+        let plan = fixed_plan(team, &call, buffers.element.as_ref(), self.setup_of(team))?;
         let run = new_run(plan, (team, tag), buffers.into(), combine)?;
         self.launch(Box::new(Single { run, call: None }), user, then)
     }
@@ -133,7 +133,7 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         then: Then<F>,
     ) -> Result<()> {
-        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
+        let plan = fixed_plan(team, &call, buffers.element.as_ref(), self.setup_of(team))?;
         let run = new_run(plan, (team, tag), buffers.into(), Combine::Nothing)?;
         let single = Box::new(Single { run, call: None });
         self.enter(|domain| {

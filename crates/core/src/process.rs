@@ -51,7 +51,7 @@ pub struct Process<F> {
     /// in vain leaves the processor to others.
     pub(crate) probed: u32,
     /// There are more ranks than processors: a question in vain leaves the processor to others.
-    is_crowded: bool,
+    pub(crate) is_crowded: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,

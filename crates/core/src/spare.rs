@@ -7,13 +7,14 @@ use oxmpi_coll::Run;
 use oxmpi_engine::Team;
 use oxmpi_mem::layout::Layout;
 use oxmpi_plan::Call;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many are kept.
-const PLACES: usize = 4;
+/// How many are kept: a program may let each of several ranks be the root in turn.
+const PLACES: usize = 16;
 
-/// Those with longer temporaries are not kept, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+/// How many bytes the temporaries of all that are kept may have. Fresh memory of some MiB takes longer to get than to fill.
+const MOST_BYTES: usize = 16 << 20;
 
 /// A collective that is called once, and what the program called.
 #[derive(Debug)]
@@ -37,11 +38,10 @@ impl Single {
 /// The collectives that are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    // Boxed as they are while they run, so that they are not moved.
-    #[expect(clippy::vec_box)]
-    kept: Vec<Box<Single>>,
-    /// Which one goes when there is no room.
-    next: usize,
+    /// Boxed as they are while they run, so that they are not moved.
+    kept: VecDeque<Box<Single>>,
+    /// Bytes of their temporaries.
+    bytes: usize,
 }
 
 impl Spares {
@@ -52,26 +52,31 @@ impl Spares {
         call: &Call,
         element: Option<&Arc<Layout>>,
     ) -> Option<Box<Single>> {
-        let at = self.kept.iter().position(|single| single.serves(team, call, element))?;
-        Some(self.kept.swap_remove(at))
+        let at = self.kept.iter().rposition(|single| single.serves(team, call, element))?;
+        let single = self.kept.remove(at)?;
+        self.bytes -= single.run.temporary_bytes();
+        Some(single)
     }
 
     /// Keeps one that has come to its end, if it is worth it.
     pub(crate) fn give(&mut self, mut single: Box<Single>) {
-        if single.call.is_none() || single.run.temporary_bytes() > MOST_BYTES {
+        let bytes = single.run.temporary_bytes();
+        if single.call.is_none() || bytes > MOST_BYTES {
             return;
         }
         single.run.release();
-        if self.kept.len() < PLACES {
-            self.kept.push(single);
-        } else {
-            self.next = (self.next + 1) % PLACES;
-            self.kept[self.next] = single;
+        while self.bytes + bytes > MOST_BYTES || self.kept.len() >= PLACES {
+            // The one that has waited longest.
+            let Some(old) = self.kept.pop_front() else { break };
+            self.bytes -= old.run.temporary_bytes();
         }
+        self.bytes += bytes;
+        self.kept.push_back(single);
     }
 
     /// Keeps none of this team any more.
     pub(crate) fn forget(&mut self, team: &Team) {
         self.kept.retain(|single| single.run.team().collective != team.collective);
+        self.bytes = self.kept.iter().map(|single| single.run.temporary_bytes()).sum();
     }
 }
