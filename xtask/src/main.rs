@@ -1,8 +1,10 @@
-//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `docs`, `bench`, `conformance`.
+//! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `docs`, `decisions`, `bench`,
+//! `conformance`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod decisions;
 mod docs;
 mod install;
 mod run;
@@ -22,6 +24,7 @@ cargo xtask soak [--seconds N]              long random tests: N seconds (60) fo
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs
+cargo xtask decisions                       work out again which algorithm serves which collective (some minutes)
 cargo xtask docs                            make tables and pictures in docs/ new
 ";
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         }
         ["bench", ref words @ ..] => bench::bench(words),
         ["conformance", ref words @ ..] => conformance::conformance(words),
+        ["decisions"] => decisions::decisions(),
         ["docs"] => docs::docs(),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");

@@ -10,6 +10,7 @@
 
 mod memory;
 mod run;
+mod script;
 
 pub use memory::{Area, BlockList, Buffers, Memory};
 pub use run::{CollError, Combine, Progress, Run, UserReduction};

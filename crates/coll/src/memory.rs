@@ -83,6 +83,9 @@ struct Part<'a> {
 }
 
 impl Area {
+    /// No bytes.
+    pub(crate) const EMPTY: Area = Area::Whole(UserBuf::empty());
+
     /// The packed length.
     pub fn packed_len(&self) -> usize {
         match self {

@@ -1,13 +1,15 @@
 //! One collective call of one rank, in execution.
 
 use crate::memory::{Area, Memory};
+use crate::script::Script;
 use oxmpi_engine::{Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
+use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::{Scratch, ScratchError};
-use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, Place, Span, Step, Unit};
-use std::collections::VecDeque;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, Place, Span, Unit};
 use std::sync::Arc;
 
 /// How contributions are combined.
@@ -61,7 +63,7 @@ struct Outstanding {
     number: u64,
     request: RequestId,
     /// Received data that must still be unpacked into a place which is neither contiguous nor whole elements.
-    staged: Option<Staged>,
+    staged: Option<Box<Staged>>,
 }
 
 #[derive(Debug)]
@@ -81,18 +83,14 @@ impl Staged {
 /// One collective call of one rank, in execution.
 #[derive(Debug)]
 pub struct Run {
-    plan: AnyPlan,
+    script: Script,
     team: Arc<Team>,
     tag: i32,
-    unit: Unit,
     memory: Memory,
     temporaries: [Option<Area>; 4],
     combine: Combine,
-    outstanding: VecDeque<Outstanding>,
-    /// A step that had to wait for its turn.
-    held: Option<Step>,
+    outstanding: Vec<Outstanding>,
     issued: u64,
-    window: usize,
     in_callback: bool,
 }
 
@@ -119,28 +117,46 @@ impl Run {
             *place = Some(scratch.buf().clone().into());
         }
         Ok(Run {
-            window: plan.window(),
-            plan,
+            script: Script::new(plan),
             team,
             tag,
-            unit,
             memory,
             temporaries,
             combine,
-            outstanding: VecDeque::new(),
-            held: None,
+            outstanding: Vec::new(),
             issued: 0,
             in_callback: false,
         })
     }
 
-    /// Makes it ready to begin again with a fresh copy of its plan, when it is over. Memory, tag and temporaries stay.
-    pub fn restart(&mut self, plan: AnyPlan) {
-        self.plan = plan;
+    /// Makes it ready to begin again, when it is over. Memory, tag and temporaries stay.
+    pub fn restart(&mut self) {
+        self.script.restart();
         self.outstanding.clear();
-        self.held = None;
         self.issued = 0;
         self.in_callback = false;
+    }
+
+    /// As [`Run::restart`], for another call of the same shape, with memory of the same lengths.
+    pub fn renew(&mut self, tag: i32, memory: impl Into<Memory>, combine: Combine) {
+        self.restart();
+        (self.tag, self.memory, self.combine) = (tag, memory.into(), combine);
+    }
+
+    /// Lets go of the memory of the call, when it is over. Nothing may follow but [`Run::renew`].
+    pub fn release(&mut self) {
+        self.memory.input = Area::EMPTY;
+        self.memory.output = Area::EMPTY;
+    }
+
+    /// Packed bytes of its temporaries.
+    pub fn temporary_bytes(&self) -> usize {
+        self.temporaries.iter().flatten().map(Area::packed_len).sum()
+    }
+
+    /// The element of its reduction.
+    pub fn element(&self) -> Option<&Arc<Layout>> {
+        self.memory.element.as_ref()
     }
 
     /// The tag of its messages.
@@ -155,7 +171,7 @@ impl Run {
 
     /// The algorithm of its plan, if it is one of the table, and what the call counts.
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
-        self.plan.algorithm()
+        self.script.algorithm
     }
 
     /// Goes on as far as it can without waiting.
@@ -185,33 +201,33 @@ impl Run {
     }
 
     fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<Progress, CollError> {
-        self.collect(lane)?;
+        if !self.outstanding.is_empty() {
+            self.collect(lane)?;
+        }
         loop {
-            let Some(step) = self.held.take().or_else(|| self.plan.next()) else {
+            let Some(step) = self.script.peek() else {
                 let over = self.outstanding.is_empty();
                 return Ok(if over { Progress::Done(Ok(())) } else { Progress::Waiting });
             };
-            if self.outstanding.len() >= self.window || !self.is_due(step.after) {
-                self.held = Some(step);
+            if self.outstanding.len() >= self.script.window || !self.is_due(step.after) {
                 return Ok(Progress::Waiting);
             }
+            self.script.pass();
             let number = self.issued;
             self.issued += 1;
             match step.action {
                 Action::Send { to, what } => self.send(lane, number, to, what)?,
                 Action::Receive { from, into } => self.receive(lane, number, from, into)?,
                 Action::Copy { from, into } => self.copy(from, into),
-                Action::Reduce { left, right } => {
-                    let (left, right) = (self.elements(left), self.elements(right));
-                    match self.combine {
-                        Combine::Nothing => {}
-                        Combine::Kernel(kernel) => kernel.reduce(&left, &right)?,
-                        Combine::User => {
-                            self.in_callback = true;
-                            return Ok(Progress::NeedCallback(UserReduction { left, right }));
-                        }
+                Action::Reduce { left, right } => match self.combine {
+                    Combine::Nothing => {}
+                    Combine::Kernel(kernel) => self.reduce(&kernel, left, right)?,
+                    Combine::User => {
+                        let (left, right) = (self.elements(left), self.elements(right));
+                        self.in_callback = true;
+                        return Ok(Progress::NeedCallback(UserReduction { left, right }));
                     }
-                }
+                },
             }
         }
     }
@@ -223,13 +239,13 @@ impl Run {
             match lane.test(step.request) {
                 Some(None) => at += 1,
                 answer => {
-                    let step = self.outstanding.remove(at);
+                    let step = self.outstanding.swap_remove(at);
                     if let Some(Some(completion)) = answer
                         && let Some(fault) = completion.fault
                     {
                         return Err(fault.into());
                     }
-                    if let Some(staged) = step.and_then(|s| s.staged) {
+                    if let Some(staged) = step.staged {
                         staged.unpack();
                     }
                 }
@@ -241,7 +257,8 @@ impl Run {
     fn is_due(&self, after: After) -> bool {
         match after {
             After::None => true,
-            After::All => self.outstanding.is_empty(),
+            _ if self.outstanding.is_empty() => true,
+            After::All => false,
             After::One(back) => self.is_complete(back),
             After::Two(one, two) => self.is_complete(one) && self.is_complete(two),
         }
@@ -261,15 +278,13 @@ impl Run {
     ) -> Result<(), CollError> {
         let to = self.process(to)?;
         let context = self.team.collective;
+        if let Some(bytes) = self.bytes(what)
+            && lane.send_now(context, to, self.tag, bytes)
+        {
+            return Ok(());
+        }
         let buffer = match self.piece(what) {
-            Some(piece) => {
-                if let Some(bytes) = piece.as_contiguous()
-                    && lane.send_now(context, to, self.tag, bytes)
-                {
-                    return Ok(());
-                }
-                piece
-            }
+            Some(piece) => piece,
             None => {
                 let copy = Scratch::bytes(what.len)?.buf().clone();
                 Area::from(copy.clone()).copy_from(0, self.area(what.place), what.start, what.len);
@@ -288,21 +303,26 @@ impl Run {
         into: Span,
     ) -> Result<(), CollError> {
         let from = self.process(from)?;
+        let context = self.team.collective;
+        if let Some(room) = self.bytes_mut(into)
+            && lane.receive_short_in(context, from, self.tag, room)
+        {
+            return Ok(());
+        }
         let (buffer, staged) = match self.piece(into) {
             Some(piece) => (piece, None),
             None => {
                 let copy = Scratch::bytes(into.len)?.buf().clone();
                 let staged =
                     Staged { from: copy.clone(), into: self.area(into.place).clone(), at: into.start };
-                (copy, Some(staged))
+                (copy, Some(Box::new(staged)))
             }
         };
-        let context = self.team.collective;
         let started = lane.start_receive(context, buffer, Source::Process(from), TagMatch::Is(self.tag))?;
         self.note(number, started, staged)
     }
 
-    fn note(&mut self, number: u64, started: Started, staged: Option<Staged>) -> Result<(), CollError> {
+    fn note(&mut self, number: u64, started: Started, staged: Option<Box<Staged>>) -> Result<(), CollError> {
         match started {
             Started::Complete(completion) => {
                 if let Some(fault) = completion.fault {
@@ -312,7 +332,7 @@ impl Run {
                     staged.unpack();
                 }
             }
-            Started::Pending(request) => self.outstanding.push_back(Outstanding { number, request, staged }),
+            Started::Pending(request) => self.outstanding.push(Outstanding { number, request, staged }),
         }
         Ok(())
     }
@@ -320,6 +340,18 @@ impl Run {
     fn process(&self, rank: u32) -> Result<u32, CollError> {
         // A plan names only ranks of its team: the verifier has seen to it.
         self.team.map.process(rank).ok_or(CollError::Fault(Fault::Lost { peer: u32::MAX }))
+    }
+
+    fn reduce(&self, kernel: &Kernel, left: Span, right: Span) -> Result<(), CollError> {
+        if kernel.size() == kernel.extent()
+            && let (Some(from), Some(into)) = (self.bytes(left), self.bytes_mut(right))
+            && from.len() == into.len()
+            && from.len().is_multiple_of(kernel.size())
+        {
+            kernel.apply(from, into);
+            return Ok(());
+        }
+        Ok(kernel.reduce(&self.elements(left), &self.elements(right))?)
     }
 
     fn copy(&self, from: Span, into: Span) {
@@ -331,14 +363,14 @@ impl Run {
 
     /// Packed bytes of one unit.
     fn unit_bytes(&self, of: &Area) -> usize {
-        match (self.unit, of) {
+        match (self.script.unit, of) {
             (Unit::Elements, Area::Whole(buffer)) => buffer.element_size(),
             (Unit::Bytes, _) | (Unit::Elements, Area::Blocks(_)) => 1,
         }
     }
 
     fn area(&self, place: Place) -> &Area {
-        const NONE: &Area = &Area::Whole(UserBuf::empty());
+        const NONE: &Area = &Area::EMPTY;
         match place {
             Place::Input => &self.memory.input,
             Place::Output => &self.memory.output,
@@ -348,12 +380,36 @@ impl Run {
         }
     }
 
+    fn whole(&self, place: Place) -> Option<&UserBuf> {
+        self.area(place).as_whole()
+    }
+
+    /// The bytes of a span where they are, if they lie in one piece.
+    fn bytes(&self, span: Span) -> Option<Bytes<'_>> {
+        if span.len == 0 {
+            return Some(Bytes::empty());
+        }
+        let whole = self.whole(span.place)?;
+        let unit = if self.script.unit == Unit::Elements { whole.element_size() } else { 1 };
+        Some(whole.as_contiguous()?.slice(span.start * unit, span.len * unit))
+    }
+
+    /// As `bytes`, to write.
+    fn bytes_mut(&self, span: Span) -> Option<BytesMut<'_>> {
+        if span.len == 0 {
+            return Some(BytesMut::from(&mut [][..]));
+        }
+        let whole = self.whole(span.place)?;
+        let unit = if self.script.unit == Unit::Elements { whole.element_size() } else { 1 };
+        Some(whole.as_contiguous_mut()?.into_slice(span.start * unit, span.len * unit))
+    }
+
     /// The span as a buffer of its own, if that can be said by an address and whole elements.
     fn piece(&self, span: Span) -> Option<UserBuf> {
         if span.len == 0 {
             return Some(UserBuf::empty());
         }
-        match self.unit {
+        match self.script.unit {
             Unit::Elements => Some(self.elements(span)),
             Unit::Bytes => self.area(span.place).packed_range(span.start, span.len),
         }
@@ -361,6 +417,6 @@ impl Run {
 
     /// A span of a reduction, whose buffers are in one piece.
     fn elements(&self, span: Span) -> UserBuf {
-        self.area(span.place).as_whole().map_or(UserBuf::empty(), |all| all.elements(span.start, span.len))
+        self.whole(span.place).map_or(UserBuf::empty(), |all| all.elements(span.start, span.len))
     }
 }

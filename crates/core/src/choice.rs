@@ -17,7 +17,7 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::table::by_name;
 use oxmpi_plan::{
-    AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Shared, choose, choose_within, make,
+    AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
 use oxmpi_tuned::components::Barriers;
@@ -51,6 +51,12 @@ pub(crate) struct Choice {
 }
 
 const UNSET: u8 = 2;
+
+/// By what the plan of a call is chosen, beside its arguments and its communicator: [`Process::way_of`].
+pub(crate) type Way = u8;
+
+/// By the fixed decisions alone.
+pub(crate) const FIXED: Way = 0;
 
 impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,9 +177,10 @@ impl Choice {
         call: &Call,
         (element, combine): (Option<&Arc<Layout>>, &Combine),
         (form, is_small): (Form, bool),
+        setup: Shared<Setup>,
     ) -> Result<Picked<'a>> {
         let asked = self.asked(comm);
-        let facts = facts_of(comm.collective_team().size(), call, element);
+        let facts = facts_of(comm.collective_team().size(), call, element).on(setup.0);
         let associative = self.associative();
         let reduction = match combine {
             Combine::Nothing => None,
@@ -199,7 +206,6 @@ impl Choice {
         let team = comm.collective_team();
         let me = Member { rank: team.rank, size: team.size() };
         let plain = Parameters::default();
-        let fixed = || choose_within(facts.collective, facts.ranks, Shared(facts.bytes), facts.commutative);
         let missing = || {
             MpiError::new(
                 abi::MPI_ERR_INTERN,
@@ -208,11 +214,7 @@ impl Choice {
         };
         let (plan, algorithm, reason) = match (component, decision, &asked.nodes) {
             (Component::Tuned, Some(decision), _) => {
-                let parameters = match decision.reason {
-                    Reason::Fixed(_) => plain,
-                    _ => decision.tuning.parameters(facts.unit),
-                };
-                let plan = make(decision.algorithm, me, call, &parameters);
+                let plan = make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
                 (plan, decision.algorithm, decision.reason.to_string())
             }
             (Component::Basic, ..) => {
@@ -229,12 +231,10 @@ impl Choice {
                 (make_on(algorithm, me, call, &plain, nodes), algorithm, reason)
             }
             _ => {
-                let chosen = fixed();
-                (
-                    make(chosen.algorithm, me, call, &plain),
-                    chosen.algorithm,
-                    Reason::Fixed(chosen).to_string(),
-                )
+                let Facts { collective, ranks, bytes, commutative, setup, .. } = *facts;
+                let chosen = choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
+                let plan = make(chosen.algorithm, me, call, &chosen.parameters(facts.unit));
+                (plan, chosen.algorithm, Reason::Fixed(chosen).to_string())
             }
         };
         let plan = plan.map_err(of_plan)?;
@@ -296,12 +296,17 @@ fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> Facts {
 }
 
 /// The plan that the fixed cut-offs give a call of the library's own, or of a program that has tuned nothing.
-pub(crate) fn fixed_plan(team: &Team, call: &Call, element: Option<&Arc<Layout>>) -> Result<AnyPlan> {
+pub(crate) fn fixed_plan(
+    team: &Team,
+    call: &Call,
+    element: Option<&Arc<Layout>>,
+    setup: Shared<Setup>,
+) -> Result<AnyPlan> {
     let me = Member { rank: team.rank, size: team.size() };
     let unit = element.map_or(1, |element| element.size());
     let bytes = call.count().map(|count| count.saturating_mul(unit));
-    let algorithm = choose(call.collective(), me.size, Shared(bytes.0), call.commutative());
-    make(algorithm, me, call, &Parameters::default()).map_err(of_plan)
+    let chosen = choose_on(setup, call.collective(), me.size, bytes, call.commutative());
+    make(chosen.algorithm, me, call, &chosen.parameters(unit)).map_err(of_plan)
 }
 
 impl<F: Fabric> Process<F> {
@@ -329,6 +334,15 @@ impl<F: Fabric> Process<F> {
         self
     }
 
+    /// What all processes of a team know alike of their processors. The launcher has told all of a job the same, and those of
+    /// another one perhaps something else.
+    pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
+        Shared(match self.is_crowded && self.world().team.map.contains_all(&team.map) {
+            true => Setup::Crowded,
+            false => Setup::Roomy,
+        })
+    }
+
     /// Takes over the parameter coll_base_associative, for the reductions from now on. All ranks must do so between the same
     /// collectives.
     pub(crate) fn take_associative(&self, associative: Option<bool>) {
@@ -353,6 +367,26 @@ impl<F: Fabric> Process<F> {
         self.is_choosy.load(Ordering::Relaxed)
     }
 
+    /// As [`Process::is_choosy`], for a communicator: those of another launcher can have other parameters, and all ranks must
+    /// choose alike.
+    #[inline]
+    pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
+        self.is_choosy() && self.are_near(&comm.collective_team().map)
+    }
+
+    /// By what the plan of a call is chosen, beside its arguments.
+    pub(crate) fn way_of(&self, comm: &Communicator, combine: &Combine, form: Form) -> Way {
+        if !self.is_choosy_on(comm) {
+            return FIXED;
+        }
+        let grouping = match combine {
+            Combine::Nothing => 0,
+            Combine::Kernel(kernel) => 1 + u8::from(kernel.is_exact()),
+            Combine::User => 3,
+        };
+        1 + (form as u8 * 4 + grouping) * 3 + self.choice.associative.load(Ordering::Relaxed)
+    }
+
     /// The plan of a call of the program.
     pub(crate) fn plan_of(
         &self,
@@ -361,11 +395,12 @@ impl<F: Fabric> Process<F> {
         (memory, combine): (&Memory, &Combine),
         form: Form,
     ) -> Result<AnyPlan> {
-        let element = memory.element.as_ref();
-        if !self.is_choosy() {
-            return fixed_plan(comm.collective_team(), call, element);
+        let (team, element) = (comm.collective_team(), memory.element.as_ref());
+        let setup = self.setup_of(team);
+        if !self.is_choosy_on(comm) {
+            return fixed_plan(team, call, element, setup);
         }
-        let picked = self.choice.pick(comm, call, (element, combine), (form, false))?;
+        let picked = self.choice.pick(comm, call, (element, combine), (form, false), setup)?;
         self.choice.plan(comm, call, &picked)
     }
 }
@@ -403,7 +438,8 @@ impl<F: Fabric> Process<F> {
         of: (Option<&Arc<Layout>>, &Combine),
         run: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
-        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true))?;
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
         if picked.component != Component::Shmem {
             return Ok(false);
         }
@@ -418,7 +454,8 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Runs a blocking call of the program by a plan, with what sync puts around it.
+    /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs
+    /// one.
     ///
     /// # Errors
     /// No component serves the call, or it fails.
@@ -427,14 +464,14 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         call: &Call,
-        of: (Option<&Arc<Layout>>, &Combine),
-        run: impl FnOnce(AnyPlan) -> Result<()>,
+        (element, combine): (Option<&Arc<Layout>>, Combine),
+        run: impl FnOnce(&dyn Fn(&Call) -> Result<AnyPlan>) -> Result<()>,
     ) -> Result<()> {
-        let picked = self.choice.pick(comm, call, of, (Form::Blocking, false))?;
-        let plan = self.choice.plan(comm, call, &picked)?;
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
         let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
         self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
-        run(plan)?;
+        run(&|call| self.choice.plan(comm, call, &picked))?;
         self.put_barrier(comm, picked.asked, barriers, Side::After)
     }
 

@@ -4,13 +4,14 @@
 //! request to the user. Only blocking ones of one node go past the plans, through shared memory
 //! (`shmem.rs`).
 
-use crate::choice::fixed_plan;
+use crate::choice::{FIXED, Way, fixed_plan};
 use crate::comm::{Communicator, taken};
 use crate::errors;
 use crate::failure::check_alive;
 use crate::kept::{Collective, Kept};
 use crate::process::{Process, Then, UserCall};
 use crate::shmem::Served;
+use crate::spare::Single;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine, Memory, Run};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
@@ -51,11 +52,33 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<RequestId> {
-        let (memory, team) = (memory.into(), comm.collective_team());
-        let plan = self.plan_of(comm, &call, (&memory, &combine), Form::Nonblocking)?;
-        // A call with wrong arguments takes no part, and no tag.
-        let tag = comm.next_immediate_tag();
-        self.launch(plan, (team, tag), memory, combine, user, None)
+        let way = self.way_of(comm, &combine, Form::Nonblocking);
+        let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
+        let single =
+            self.prepare(comm, (call, way), memory.into(), combine, Communicator::next_immediate_tag, plan)?;
+        self.launch(single, user, None)
+    }
+
+    /// A call of the program, ready to run: one that has run before, or a new one by this `plan`. A call with wrong arguments
+    /// takes no part, and no tag.
+    fn prepare(
+        &self,
+        comm: &Communicator,
+        (call, way): (Call, Way),
+        memory: Memory,
+        combine: Combine,
+        tag: impl FnOnce(&Communicator) -> i32,
+        plan: impl FnOnce(&Call, (&Memory, &Combine)) -> Result<AnyPlan>,
+    ) -> Result<Box<Single>> {
+        let team = comm.collective_team();
+        let spare = self.domain.lock().spares.take(team, (&call, way), memory.element.as_ref());
+        if let Some(mut single) = spare {
+            single.run.renew(tag(comm), memory, combine);
+            return Ok(single);
+        }
+        let plan = plan(&call, (&memory, &combine))?;
+        let run = new_run(plan, (team, tag(comm)), memory, combine)?;
+        Ok(Box::new(Single { run, call: Some((call, way)) }))
     }
 
     /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it, when it is over
@@ -72,8 +95,9 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
-        self.launch(plan, (team, tag), buffers.into(), combine, user, then)
+        let plan = fixed_plan(team, &call, buffers.element.as_ref(), self.setup_of(team))?;
+        let run = new_run(plan, (team, tag), buffers.into(), combine)?;
+        self.launch(Box::new(Single { run, call: None }), user, then)
     }
 
     /// A collective that is started and completed again and again (the `MPI_*_init` of collectives); arguments as in
@@ -91,16 +115,15 @@ impl<F: Fabric> Process<F> {
         user: Option<UserCall>,
     ) -> Result<RequestId> {
         let (memory, team) = (memory.into(), comm.collective_team());
-        let fresh = self.plan_of(comm, &call, (&memory, &combine), Form::Persistent)?;
+        let plan = self.plan_of(comm, &call, (&memory, &combine), Form::Persistent)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
         if is_again && domain.kept.has_tag(team.collective, tag) {
             let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
-        let run = Run::new(fresh.clone(), team.clone(), tag, memory, combine)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
-        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(fresh, run, user))));
+        let run = new_run(plan, (team, tag), memory, combine)?;
+        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(run, user))));
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
@@ -116,12 +139,12 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         then: Then<F>,
     ) -> Result<()> {
-        let plan = fixed_plan(team, &call, buffers.element.as_ref())?;
-        let run = Run::new(plan, team.clone(), tag, Memory::from(buffers), Combine::Nothing)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
+        let plan = fixed_plan(team, &call, buffers.element.as_ref(), self.setup_of(team))?;
+        let run = new_run(plan, (team, tag), buffers.into(), Combine::Nothing)?;
+        let single = Box::new(Single { run, call: None });
         self.enter(|domain| {
             let request = match check_alive(&domain.lane, team) {
-                Ok(()) => domain.start(run, None, Some(then)),
+                Ok(()) => domain.start(single, None, Some(then)),
                 Err(fault) => domain.start_failed(fault, team, Some(then)),
             };
             domain.lane.detach(request);
@@ -131,21 +154,25 @@ impl<F: Fabric> Process<F> {
 
     fn launch(
         &self,
-        plan: AnyPlan,
-        (team, tag): (&Arc<Team>, i32),
-        memory: Memory,
-        combine: Combine,
+        single: Box<Single>,
         user: Option<UserCall>,
         then: Option<Then<F>>,
     ) -> Result<RequestId> {
-        let run = Run::new(plan, team.clone(), tag, memory, combine)
-            .map_err(|e| errors::of_fault(errors::fault_of(e)))?;
         let mut domain = self.domain.lock();
-        let request = match check_alive(&domain.lane, team) {
-            Ok(()) => domain.start(run, user, then),
+        let request = match check_alive(&domain.lane, single.run.team()) {
+            Ok(()) if then.is_none() => {
+                let has_user = user.is_some();
+                let request = domain.start_at_once(single, user);
+                drop(domain);
+                if has_user || self.is_threaded() {
+                    self.look(|_| ());
+                }
+                return Ok(request);
+            }
+            Ok(()) => domain.start(single, user, then),
             Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
             // To begin does not fail because of a process that has failed: the request says so.
-            Err(fault) => domain.start_failed(fault, team, then),
+            Err(fault) => domain.start_failed(fault, single.run.team(), then),
         };
         drop(domain);
         // Its first messages leave now.
@@ -186,7 +213,7 @@ impl<F: Fabric> Process<F> {
         element: Option<&Arc<Layout>>,
     ) -> Result<bool> {
         let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
-        if self.is_choosy() {
+        if self.is_choosy_on(comm) {
             let run = || self.execute_served(comm, &served);
             return self.execute_past_plans_if_chosen(comm, call, (element, combine), run);
         }
@@ -271,18 +298,24 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<()> {
-        let (memory, team) = (memory.into(), comm.collective_team());
-        let run = |plan, memory| {
-            let request = self.launch(plan, (team, comm.next_tag()), memory, combine, user, None)?;
+        let memory = memory.into();
+        let finish = |single| {
+            let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
         };
-        if self.is_choosy() {
-            let element = memory.element.clone();
-            let of = (element.as_ref(), &combine);
-            return self.execute_plan_if_chosen(comm, &call, of, |plan| run(plan, memory));
+        let way = self.way_of(comm, &combine, Form::Blocking);
+        if way != FIXED {
+            let (element, asked) = (memory.element.clone(), call.clone());
+            return self.execute_plan_if_chosen(comm, &asked, (element.as_ref(), combine), |plan| {
+                let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
+                finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+            });
         }
-        let plan = fixed_plan(team, &call, memory.element.as_ref())?;
-        run(plan, memory)
+        let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
+            let team = comm.collective_team();
+            fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
+        };
+        finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
     }
 
     /// Runs a plan to its end.
@@ -293,8 +326,8 @@ impl<F: Fabric> Process<F> {
         memory: Memory,
         combine: Combine,
     ) -> Result<()> {
-        let at = (comm.collective_team(), comm.next_tag());
-        let request = self.launch(plan, at, memory, combine, None, None)?;
+        let run = new_run(plan, (comm.collective_team(), comm.next_tag()), memory, combine)?;
+        let request = self.launch(Box::new(Single { run, call: None }), None, None)?;
         self.wait(request).map(drop)
     }
 
@@ -305,6 +338,10 @@ impl<F: Fabric> Process<F> {
     pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
         self.execute(comm, call, buffers, combine, None)
     }
+}
+
+fn new_run(plan: AnyPlan, (team, tag): (&Arc<Team>, i32), memory: Memory, combine: Combine) -> Result<Run> {
+    Run::new(plan, team.clone(), tag, memory, combine).map_err(|e| errors::of_fault(errors::fault_of(e)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::task::{Stand, advance_run};
 use oxmpi_coll::Run;
 use oxmpi_engine::{Completion, Lane, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_plan::AnyPlan;
 use std::ops::Range;
 
 /// What one persistent request keeps.
@@ -22,16 +21,14 @@ pub(crate) enum Kept {
 
 /// A collective that is started again and again. All that does not depend on what the buffers hold was made at first.
 pub(crate) struct Collective {
-    fresh: AnyPlan,
     run: Run,
     call: Option<UserCall>,
 }
 
 impl Collective {
-    /// A collective that runs as `run`, by the plan of which `fresh` is an untouched copy. `call` is the user's function, if
-    /// it combines by one.
-    pub(crate) fn new(fresh: AnyPlan, run: Run, call: Option<UserCall>) -> Collective {
-        Collective { fresh, run, call }
+    /// A collective that runs as `run`. `call` is the user's function, if it combines by one.
+    pub(crate) fn new(run: Run, call: Option<UserCall>) -> Collective {
+        Collective { run, call }
     }
 }
 
@@ -78,7 +75,7 @@ impl Shelf {
     pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
         match self.get_mut(key)? {
             Kept::Collective(collective) => {
-                collective.run.restart(collective.fresh.clone());
+                collective.run.restart();
                 collective.call.clone()
             }
             Kept::Send(sending) => {

@@ -52,6 +52,7 @@ pub mod process;
 pub mod session;
 pub mod shmem;
 pub mod sim;
+mod spare;
 pub mod start;
 mod task;
 pub mod tool;

@@ -9,11 +9,12 @@ use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
 use crate::shmem::Control;
-use crate::task::{Stand, Task};
+use crate::spare::{Single, Spares};
+use crate::task::{Stand, Task, advance_run};
 use crate::tool::{Calls, Notes, Peaks, Seen, Tool};
 use crate::window::Service;
 use oxmpi_abi::constants as abi;
-use oxmpi_coll::{Run, UserReduction};
+use oxmpi_coll::UserReduction;
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RankMap, RequestId, Rest, StartFault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
@@ -95,6 +96,8 @@ pub(crate) struct Domain<F> {
     pub(crate) kept: Shelf,
     /// Where partitioned messages go.
     pub(crate) partitioned: Contexts,
+    /// Collectives that may be called again.
+    pub(crate) spares: Spares,
     /// Freed communicators in which something may still be under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
@@ -167,18 +170,42 @@ enum Looked<F, R, Q> {
 
 impl<F: Fabric> Domain<F> {
     /// Adds a collective.
-    pub(crate) fn start(&mut self, run: Run, call: Option<UserCall>, then: Option<Then<F>>) -> RequestId {
+    pub(crate) fn start(
+        &mut self,
+        single: Box<Single>,
+        call: Option<UserCall>,
+        then: Option<Then<F>>,
+    ) -> RequestId {
         let request = self.lane.open_external();
-        self.calls.count(&run);
-        self.notes.collective(&run);
-        self.runs.push(Active {
-            request,
-            task: Task::Once(Box::new(run)),
-            call,
-            then,
-            in_call: false,
-            doom: None,
-        });
+        self.calls.count(&single.run);
+        self.notes.collective(&single.run);
+        self.runs.push(Active { request, task: Task::Once(single), call, then, in_call: false, doom: None });
+        request
+    }
+
+    /// Adds a collective from which nothing follows, and does of it what can be done at once. Most short ones are over then, and
+    /// have no request of their own.
+    pub(crate) fn start_at_once(&mut self, mut single: Box<Single>, call: Option<UserCall>) -> RequestId {
+        self.calls.count(&single.run);
+        self.notes.collective(&single.run);
+        if call.is_none() {
+            match advance_run(&mut single.run, &mut self.lane) {
+                Stand::Done(Completion { fault: None, .. }) => {
+                    self.spares.give(single);
+                    return RequestId::COMPLETE;
+                }
+                Stand::Done(failed) => {
+                    let request = self.lane.open_external();
+                    self.lane.complete_external(request, failed);
+                    return request;
+                }
+                Stand::Waiting => {}
+                Stand::NeedCallback(_) => single.run.callback_done(),
+            }
+        }
+        let request = self.lane.open_external();
+        let task = Task::Once(single);
+        self.runs.push(Active { request, task, call, then: None, in_call: false, doom: None });
         request
     }
 
@@ -220,11 +247,14 @@ impl<F: Fabric> Domain<F> {
             match active.task.advance(&mut self.lane, &mut self.kept) {
                 Stand::Waiting => at += 1,
                 Stand::Done(completion) => {
-                    let Active { request, then, .. } = self.runs.swap_remove(at);
+                    let Active { request, task, then, .. } = self.runs.swap_remove(at);
                     if let Some(then) = then {
                         then(self, completion.fault.map_or(Ok(()), Err));
                     }
                     self.lane.complete_external(request, completion);
+                    if let (Task::Once(single), None) = (task, completion.fault) {
+                        self.spares.give(single);
+                    }
                 }
                 Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
@@ -339,6 +369,7 @@ impl<F: Fabric> Domain<F> {
                     lane.set_own_buffer(team.point_to_point, None);
                 }
                 self.peaks.forget(team.id);
+                self.spares.forget(team);
                 lane.close_team(team);
             }
             busy
@@ -401,6 +432,7 @@ impl<F: Fabric> Process<F> {
             lane,
             runs: Vec::new(),
             kept: Shelf::default(),
+            spares: Spares::default(),
             partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::kept::Shelf;
+use crate::spare::Single;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
 use oxmpi_fabric::Fabric;
@@ -9,7 +10,7 @@ use oxmpi_fabric::Fabric;
 /// What a request above the lane does.
 pub(crate) enum Task {
     /// A collective that is called once.
-    Once(Box<Run>),
+    Once(Box<Single>),
     /// What a persistent request keeps under this key of the [`Shelf`].
     Kept(usize),
 }
@@ -28,7 +29,7 @@ impl Task {
     /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>, shelf: &mut Shelf) -> Stand {
         match self {
-            Task::Once(run) => advance_run(run, lane),
+            Task::Once(single) => advance_run(&mut single.run, lane),
             Task::Kept(key) => shelf.advance(*key, lane),
         }
     }
@@ -36,7 +37,7 @@ impl Task {
     /// The function that [`Stand::NeedCallback`] asked for has returned.
     pub(crate) fn callback_done(&mut self, shelf: &mut Shelf) {
         match self {
-            Task::Once(run) => run.callback_done(),
+            Task::Once(single) => single.run.callback_done(),
             Task::Kept(key) => shelf.callback_done(*key),
         }
     }
@@ -44,7 +45,7 @@ impl Task {
     /// Gives up: nothing of the user's memory is used any more.
     pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>, shelf: &mut Shelf) {
         match self {
-            Task::Once(mut run) => run.abandon(lane),
+            Task::Once(mut single) => single.run.abandon(lane),
             Task::Kept(key) => shelf.abandon(key, lane),
         }
     }
@@ -52,7 +53,7 @@ impl Task {
     /// The processes of a collective.
     pub(crate) fn team<'a>(&'a self, shelf: &'a Shelf) -> Option<&'a Team> {
         match self {
-            Task::Once(run) => Some(run.team()),
+            Task::Once(single) => Some(single.run.team()),
             Task::Kept(key) => shelf.team(*key),
         }
     }
@@ -60,7 +61,7 @@ impl Task {
     /// The context that it uses, if no request of the lane says so all the time. (A persistent request does.)
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
-            Task::Once(run) => Some(run.team().collective),
+            Task::Once(single) => Some(single.run.team().collective),
             Task::Kept(_) => None,
         }
     }

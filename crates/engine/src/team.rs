@@ -64,6 +64,17 @@ impl RankMap {
             RankMap::Table { ranks, .. } => ranks.get(&process).copied(),
         }
     }
+
+    /// Whether all processes of the other map are in this one.
+    pub fn contains_all(&self, other: &RankMap) -> bool {
+        match (self, other) {
+            (RankMap::Identity(here), RankMap::Identity(there)) => there <= here,
+            (_, RankMap::Identity(there)) => (0..*there).all(|process| self.rank(process).is_some()),
+            (_, RankMap::Table { processes, .. }) => {
+                processes.iter().all(|process| self.rank(*process).is_some())
+            }
+        }
+    }
 }
 
 /// A group of processes that talk in a pair of contexts of their own.

@@ -209,6 +209,18 @@ impl<'a> BytesMut<'a> {
         BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
     }
 
+    /// As [`BytesMut::slice`], for all the time of the whole.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
+    #[inline]
+    pub fn into_slice(self, offset: usize, len: usize) -> BytesMut<'a> {
+        if offset > self.len || len > self.len - offset {
+            no_slice(offset, len, self.len);
+        }
+        BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
+    }
+
     /// The same bytes, to read.
     #[inline]
     pub const fn as_bytes(&self) -> Bytes<'_> {

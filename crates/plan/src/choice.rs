@@ -1,19 +1,46 @@
 //! The choice among the algorithms of a collective.
 //!
 //! It reads shared knowledge only, so that all ranks choose alike, and looks at restrictions, so that what it chooses
-//! is legal.
+//! is legal. What it chooses stands in a table, which the cost model has worked out ([`decisions`](crate::decisions)).
+
+mod fixed;
+
+use std::fmt;
 
 use crate::call::Collective;
+use crate::decisions::Candidate;
 use crate::knowledge::Shared;
-use crate::table::{AlgorithmId, by_name, first};
+use crate::table::{AlgorithmId, Parameters, by_number, first};
+
+/// What is known of the processors of a team.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Setup {
+    /// Each rank has a processor.
+    #[default]
+    Roomy,
+    /// There are more ranks than processors.
+    Crowded,
+}
+
+impl Setup {
+    /// Both.
+    pub const ALL: [Setup; 2] = [Setup::Roomy, Setup::Crowded];
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Setup::Roomy => "a processor for each rank",
+            Setup::Crowded => "more ranks than processors",
+        })
+    }
+}
 
 /// Chooses an algorithm that is legal for any such call.
 ///
 /// `bytes` is what [`Call::count`](crate::Call::count) counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
 /// the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the same on all ranks, and so is
 /// the choice.
-///
-/// It walks through a few rules, from the first on.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
     choose_within(collective, size, bytes, commutative).algorithm
@@ -24,110 +51,153 @@ pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutati
 pub struct Chosen {
     /// The algorithm.
     pub algorithm: AlgorithmId,
-    /// The largest team for which the cut-offs name it here; `u32::MAX`: any.
+    /// Bytes of a segment; 0 leaves it to the algorithm.
+    pub segment_bytes: usize,
+    /// The fan-out; 0 leaves it to the algorithm.
+    pub fan_out: u32,
+    /// The largest team for which the table names it here; `u32::MAX`: any.
     pub max_size: u32,
-    /// The most bytes for which they do; `usize::MAX`: any number.
+    /// The most bytes for which it does; `usize::MAX`: any number.
     pub max_bytes: usize,
+    /// For which processors it does.
+    pub setup: Setup,
 }
 
-/// As [`choose`], with the cut-offs that led to the choice.
+impl Chosen {
+    /// As a plan takes it, whose unit has so many bytes.
+    #[must_use]
+    pub fn parameters(&self, unit: usize) -> Parameters {
+        let Chosen { algorithm, segment_bytes, fan_out, .. } = *self;
+        Candidate { algorithm, segment_bytes, fan_out }.parameters(unit)
+    }
+}
+
+/// As [`choose`], with what led to the choice and what is said to the algorithm, for a processor for each rank.
 #[must_use]
 pub fn choose_within(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> Chosen {
-    let fits = |choice: &&Choice| {
-        choice.collective == collective && size <= choice.max_size && bytes.0 <= choice.max_bytes
-    };
-    CHOICES
-        .iter()
-        .filter(fits)
-        .filter_map(|choice| {
-            let algorithm = by_name(collective, choice.name)?;
-            Some(Chosen { algorithm, max_size: choice.max_size, max_bytes: choice.max_bytes })
-        })
-        .find(|chosen| chosen.algorithm.algorithm().refusal(size, commutative).is_none())
-        // A test sees to it that each collective has a last choice without bounds and restrictions.
-        .unwrap_or_else(|| Chosen { algorithm: first(collective), max_size: ANY, max_bytes: LONG })
+    choose_on(Shared(Setup::Roomy), collective, size, bytes, commutative)
 }
 
-/// One rule of the selection: the algorithm for teams and blocks up to some size, if it is legal.
-struct Choice {
+/// As [`choose_within`], for these processors.
+#[must_use]
+pub fn choose_on(
+    setup: Shared<Setup>,
     collective: Collective,
+    size: u32,
+    bytes: Shared<usize>,
+    commutative: bool,
+) -> Chosen {
+    let setup = setup.0;
+    let is_it = |part: &&Part| {
+        part.collective == collective
+            && part.setup.is_none_or(|other| other == setup)
+            && part.commutative.is_none_or(|other| other == commutative)
+    };
+    let row = fixed::PARTS
+        .iter()
+        .filter(is_it)
+        .flat_map(|part| part.rows)
+        .find(|row| size <= row.max_size && bytes.0 <= row.max_bytes);
+    // A test sees to it that each collective has a last choice without bounds.
+    let row = row.unwrap_or(&LAST);
+    Chosen {
+        algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
+        segment_bytes: row.segment_bytes,
+        fan_out: row.fan_out,
+        max_size: row.max_size,
+        max_bytes: row.max_bytes,
+        setup,
+    }
+}
+
+/// The decisions for a collective.
+#[derive(Debug)]
+struct Part {
+    collective: Collective,
+    /// For which processors; none: for all.
+    setup: Option<Setup>,
+    /// For which operations; none: for all.
+    commutative: Option<bool>,
+    /// By ascending size, then by ascending length. The first that fits counts.
+    rows: &'static [Row],
+}
+
+/// One decision: what serves teams and lengths up to these.
+#[derive(Debug)]
+struct Row {
     max_size: u32,
     max_bytes: usize,
+    number: u8,
+    /// For readers, and a test.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the number says it too"))]
     name: &'static str,
-}
-
-macro_rules! choices {
-    ($($collective:ident, $max_size:expr, $max_bytes:expr => $name:literal;)*) => {
-        /// The rules; the first that fits counts. The cut-offs are estimates until they are measured.
-        const CHOICES: &[Choice] = &[
-            $(Choice {
-                collective: Collective::$collective,
-                max_size: $max_size,
-                max_bytes: $max_bytes,
-                name: $name,
-            }),*
-        ];
-    };
+    segment_bytes: usize,
+    fan_out: u32,
 }
 
 const ANY: u32 = u32::MAX;
 const LONG: usize = usize::MAX;
-const KIB: usize = 1024;
+const LAST: Row = Row { max_size: ANY, max_bytes: LONG, number: 1, name: "", segment_bytes: 0, fan_out: 0 };
 
-choices! {
-    Barrier, ANY, LONG => "bruck";
-    Bcast, 4, 8 * KIB => "basic_linear";
-    Bcast, ANY, 256 * KIB => "binomial";
-    Bcast, ANY, LONG => "scatter_allgather_ring";
-    Gather, 8, LONG => "basic_linear";
-    Gather, ANY, 4 * KIB => "binomial";
-    Gather, ANY, LONG => "basic_linear";
-    Scatter, 8, LONG => "basic_linear";
-    Scatter, ANY, 4 * KIB => "binomial";
-    Scatter, ANY, LONG => "basic_linear";
-    Allgather, ANY, 16 * KIB => "recursive_doubling";
-    Allgather, ANY, 4 * KIB => "bruck-k-fanout";
-    Allgather, ANY, LONG => "ring";
-    Alltoall, 4, 32 * KIB => "linear";
-    Alltoall, ANY, 128 => "modified_bruck";
-    Alltoall, ANY, 4 * KIB => "linear";
-    Alltoall, ANY, LONG => "pairwise";
-    Reduce, ANY, 64 * KIB => "binomial";
-    Reduce, 64, LONG => "pipeline";
-    Reduce, ANY, LONG => "binomial";
-    Allreduce, ANY, 16 * KIB => "recursive_doubling";
-    Allreduce, ANY, 256 * KIB => "rabenseifner";
-    Allreduce, 32, LONG => "ring";
-    Allreduce, ANY, LONG => "rabenseifner";
-    Allreduce, ANY, LONG => "nonoverlapping";
-    ReduceScatterBlock, ANY, LONG => "basic_linear";
-    Scan, ANY, LONG => "recursive_doubling";
-    Exscan, ANY, LONG => "recursive_doubling";
-    Gatherv, ANY, LONG => "default";
-    Scatterv, ANY, LONG => "default";
-    Allgatherv, ANY, 4 * KIB => "bruck";
-    Allgatherv, ANY, LONG => "ring";
-    Alltoallv, ANY, LONG => "basic_linear";
-    ReduceScatter, ANY, LONG => "non-overlapping";
-    Neighbor, ANY, LONG => "linear";
-    InterMove, ANY, LONG => "linear";
-    InterReduce, ANY, LONG => "leaders";
-}
+/// The decisions that are not worked out: where all ranks know nothing of the lengths, or there is nothing to choose.
+const PLAIN: &[Row] = &[LAST];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decisions;
 
     #[test]
-    fn every_rule_names_an_algorithm_and_the_last_one_always_fits() {
-        for choice in CHOICES {
-            assert!(by_name(choice.collective, choice.name).is_some(), "{}", choice.name);
+    fn every_row_names_an_algorithm_and_the_last_one_always_fits() {
+        for part in fixed::PARTS {
+            for row in part.rows.iter().filter(|row| !row.name.is_empty()) {
+                let id = by_number(part.collective, row.number).unwrap();
+                assert_eq!(id.algorithm().name, row.name, "{}", part.collective);
+            }
+            let last = part.rows.last().unwrap();
+            assert_eq!((last.max_size, last.max_bytes), (ANY, LONG), "{}", part.collective);
+            let key = |row: &Row| (row.max_size, row.max_bytes);
+            assert!(part.rows.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])), "{}", part.collective);
         }
-        for collective in Collective::ALL {
-            let last = CHOICES.iter().rfind(|choice| choice.collective == collective).unwrap();
-            let row = by_name(collective, last.name).unwrap().algorithm();
-            assert_eq!((last.max_size, last.max_bytes), (ANY, LONG));
-            assert!(row.restrictions.is_empty(), "{collective}: {}", last.name);
+    }
+
+    /// What `cargo xtask decisions` would write, for teams small enough to find out quickly; for all of them if
+    /// `OXMPI_PLAN_SWEEP` is `all`.
+    #[test]
+    fn the_table_is_what_the_model_says() {
+        let thorough = std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all");
+        for setup in Setup::ALL {
+            for (collective, differs) in decisions::DECIDED {
+                for commutative in if differs { &[true, false][..] } else { &[true][..] } {
+                    let mut smaller = Vec::new();
+                    for class in decisions::classes() {
+                        if class.min > 8 && !thorough {
+                            break;
+                        }
+                        let mut from = 0;
+                        smaller = decisions::decide(setup, collective, *commutative, class, &smaller);
+                        for decided in &smaller {
+                            for bytes in [from, decided.max_bytes] {
+                                let chosen = choose_on(
+                                    Shared(setup),
+                                    collective,
+                                    class.min,
+                                    Shared(bytes),
+                                    *commutative,
+                                );
+                                let Chosen { algorithm, segment_bytes, fan_out, .. } = chosen;
+                                let found = Candidate { algorithm, segment_bytes, fan_out };
+                                assert_eq!(
+                                    found, decided.candidate,
+                                    "{collective} of {} ranks, {bytes} bytes, {setup}: cargo xtask decisions",
+                                    class.min
+                                );
+                            }
+                            from = decided.max_bytes.saturating_add(1);
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -81,7 +81,42 @@ pub fn estimate(
 /// # Errors
 /// If the plans do not fit together.
 pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Result<f64, CostError> {
-    Walk::new(machine, element_bytes, plans).run().map(|time| time as f64 / PER_NS)
+    let outline = outline(machine, element_bytes, plans, usize::MAX, f64::INFINITY)?;
+    Ok(outline.map_or(f64::INFINITY, |outline| outline.time_ns))
+}
+
+/// What a call takes, and what all ranks together do for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outline {
+    /// From the start of all to the end of the last, in nanoseconds.
+    pub time_ns: f64,
+    /// How long ranks are at work rather than waiting, in nanoseconds, all together: overheads, bytes on their way,
+    /// copies and reductions.
+    pub work_ns: f64,
+    /// How many messages were fetched by their receivers.
+    pub fetched: u64,
+}
+
+/// As [`time`], with the work that is done. `None`: the call takes longer than `most_ns`, which is found out sooner than
+/// how long it takes.
+///
+/// Messages inside a node of at least `fetched_from` bytes are not sent: their receivers copy them from the senders' memory,
+/// several at the same time if need be, and the send is complete when its sender has heard of that.
+///
+/// # Errors
+/// If the plans do not fit together.
+pub fn outline<G: Generator>(
+    machine: &Machine,
+    element_bytes: usize,
+    plans: Vec<G>,
+    fetched_from: usize,
+    most_ns: f64,
+) -> Result<Option<Outline>, CostError> {
+    let mut walk = Walk { fetched_from, ..Walk::new(machine, element_bytes, plans) };
+    let most = (most_ns * PER_NS).min(Time::MAX as f64) as Time;
+    let Some(time) = walk.run(most)? else { return Ok(None) };
+    let (time_ns, work_ns) = (time as f64 / PER_NS, walk.work as f64 / PER_NS);
+    Ok(Some(Outline { time_ns, work_ns, fetched: walk.fetched }))
 }
 
 /// A time in picoseconds.
@@ -106,6 +141,11 @@ struct Walk<G> {
     events_made: u64,
     /// From one rank to another: what has come and what is awaited, of which one is empty.
     channels: HashMap<(u32, u32), Channel>,
+    /// From how many bytes on messages inside a node are fetched by their receivers.
+    fetched_from: usize,
+    fetched: u64,
+    /// What all ranks have done so far.
+    work: Time,
 }
 
 /// A message under way.
@@ -114,14 +154,26 @@ struct Message {
     from: u32,
     to: u32,
     bytes: usize,
-    /// The number of the send, as long as it waits for its way out.
-    sending: Option<u64>,
+    stage: Stage,
+}
+
+/// What happens to a message next; with the number of the send, as long as that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It takes its way out.
+    Leaves(u64),
+    /// It takes its way in.
+    Arrives,
+    /// The receiver hears of it, and may fetch it.
+    Offered(u64),
+    /// The sender hears that it was fetched.
+    Fetched(u64),
 }
 
 #[derive(Default)]
 struct Channel {
-    /// When each message was there.
-    here: VecDeque<Time>,
+    /// When each message was there; of one that is to be fetched the bytes and the number of its send.
+    here: VecDeque<(Time, Option<(usize, u64)>)>,
     /// The receives, and when each was issued.
     asked: VecDeque<(u64, Time)>,
 }
@@ -154,29 +206,48 @@ impl<G: Generator> Walk<G> {
             events: BinaryHeap::new(),
             events_made: 0,
             channels: HashMap::new(),
+            fetched_from: usize::MAX,
+            fetched: 0,
+            work: 0,
         }
     }
 
-    fn run(mut self) -> Result<Time, CostError> {
+    /// `None`: it takes longer than `most`.
+    fn run(&mut self, most: Time) -> Result<Option<Time>, CostError> {
         for rank in 0..self.ranks.len() as u32 {
             self.issue(rank);
         }
         while let Some(Reverse((time, _, message))) = self.events.pop() {
+            if time > most {
+                return Ok(None);
+            }
             let (level, from_way, to_way) = self.route(message);
             let length = picoseconds(level.byte_ns * message.bytes as f64);
             let occupied = length.max(picoseconds(level.gap_ns));
-            if let Some(number) = message.sending {
-                let start = time.max(self.out[from_way]);
-                self.out[from_way] = start + occupied;
-                self.push(start + picoseconds(level.latency_ns), Message { sending: None, ..message });
-                self.ranks[message.from as usize].close(number, start + length);
-                self.issue(message.from);
-            } else {
-                let start = time.max(self.into[to_way]);
-                self.into[to_way] = start + occupied;
-                self.channels.entry((message.from, message.to)).or_default().here.push_back(start + length);
-                self.meet(message.from, message.to);
-                self.issue(message.to);
+            match message.stage {
+                Stage::Leaves(number) => {
+                    let start = time.max(self.out[from_way]);
+                    let is_fetched = from_way == message.from as usize && message.bytes >= self.fetched_from;
+                    let stage = if is_fetched { Stage::Offered(number) } else { Stage::Arrives };
+                    self.out[from_way] =
+                        start + if is_fetched { picoseconds(level.gap_ns) } else { occupied };
+                    self.work += length + 2 * picoseconds(level.overhead_ns);
+                    self.push(start + picoseconds(level.latency_ns), Message { stage, ..message });
+                    if !is_fetched {
+                        self.ranks[message.from as usize].close(number, start + length);
+                    }
+                    self.issue(message.from);
+                }
+                Stage::Arrives => {
+                    let start = time.max(self.into[to_way]);
+                    self.into[to_way] = start + occupied;
+                    self.arrive(message, (start + length, None));
+                }
+                Stage::Offered(number) => self.arrive(message, (time, Some((message.bytes, number)))),
+                Stage::Fetched(number) => {
+                    self.ranks[message.from as usize].close(number, time);
+                    self.issue(message.from);
+                }
             }
         }
         let through = |rank: &Rank<G>| rank.next.is_none() && rank.open.iter().all(|(_, end)| end.is_some());
@@ -184,7 +255,7 @@ impl<G: Generator> Walk<G> {
             return Err(CostError::Deadlock { rank: rank as u32 });
         }
         let end = |rank: &Rank<G>| rank.open.iter().filter_map(|(_, end)| *end).fold(rank.now, Time::max);
-        Ok(self.ranks.iter().map(end).max().unwrap_or(0))
+        Ok(Some(self.ranks.iter().map(end).max().unwrap_or(0)).filter(|time| *time <= most))
     }
 
     /// The level of a message, and its ways out and in.
@@ -203,20 +274,35 @@ impl<G: Generator> Walk<G> {
         self.events_made += 1;
     }
 
+    fn arrive(&mut self, message: Message, here: (Time, Option<(usize, u64)>)) {
+        self.channels.entry((message.from, message.to)).or_default().here.push_back(here);
+        self.meet(message.from, message.to);
+        self.issue(message.to);
+    }
+
     /// The first message from one rank to another meets the first receive.
     fn meet(&mut self, from: u32, to: u32) {
-        let probe = Message { from, to, bytes: 0, sending: None };
-        let overhead = picoseconds(self.route(probe).0.overhead_ns);
+        let probe = Message { from, to, bytes: 0, stage: Stage::Arrives };
+        let (level, _, to_way) = self.route(probe);
+        let overhead = picoseconds(level.overhead_ns);
         let Some(channel) = self.channels.get_mut(&(from, to)) else { return };
         if channel.here.is_empty() || channel.asked.is_empty() {
             return;
         }
-        if let (Some(here), Some((number, asked))) = (channel.here.pop_front(), channel.asked.pop_front()) {
-            self.ranks[to as usize].close(number, here.max(asked) + overhead);
-        }
+        let met = (channel.here.pop_front(), channel.asked.pop_front());
         if channel.here.is_empty() && channel.asked.is_empty() {
             self.channels.remove(&(from, to));
         }
+        let (Some((here, fetched)), Some((number, asked))) = met else { return };
+        let mut end = here.max(asked);
+        if let Some((bytes, send)) = fetched {
+            self.fetched += 1;
+            end = end.max(self.into[to_way]) + picoseconds(level.byte_ns * bytes as f64);
+            self.into[to_way] = end;
+            let stage = Stage::Fetched(send);
+            self.push(end + picoseconds(level.latency_ns), Message { stage, ..probe });
+        }
+        self.ranks[to as usize].close(number, end + overhead);
     }
 
     /// Issues all steps that a rank can.
@@ -225,8 +311,11 @@ impl<G: Generator> Walk<G> {
             let state = &mut self.ranks[rank as usize];
             let (number, now) = (state.issued, state.now);
             let unit = if state.plan.unit() == Unit::Elements { self.element_bytes } else { 1 };
+            let work = &mut self.work;
             let mut local = |cost_ns: f64, len: usize| {
-                state.now += picoseconds(cost_ns * (len * unit) as f64);
+                let cost = picoseconds(cost_ns * (len * unit) as f64);
+                state.now += cost;
+                *work += cost;
                 state.now
             };
             let end = match step.action {
@@ -239,7 +328,8 @@ impl<G: Generator> Walk<G> {
             state.next = state.plan.next();
             match step.action {
                 Action::Send { to, what } => {
-                    let message = Message { from: rank, to, bytes: what.len * unit, sending: Some(number) };
+                    let message =
+                        Message { from: rank, to, bytes: what.len * unit, stage: Stage::Leaves(number) };
                     let overhead = picoseconds(self.route(message).0.overhead_ns);
                     self.ranks[rank as usize].now += overhead;
                     self.push(now + overhead, message);

@@ -26,6 +26,7 @@
 //! - [`Nodes`]: which ranks are on one node.
 //! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
 //! - [`cost`]: what a call takes, by a model of the machine.
+//! - [`decisions`]: the choice that is made by that where nothing else is said.
 //! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod burst;
 pub mod call;
 mod choice;
 pub mod cost;
+pub mod decisions;
 pub mod edges;
 pub mod ir;
 pub mod knowledge;
@@ -47,7 +49,7 @@ pub mod verify;
 
 pub use blocks::Blocks;
 pub use call::{Between, Call, Collective, Groups, Member, Part};
-pub use choice::{Chosen, choose, choose_within};
+pub use choice::{Chosen, Setup, choose, choose_on, choose_within};
 pub use edges::{Edge, Edges};
 pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};

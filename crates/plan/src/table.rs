@@ -93,6 +93,14 @@ pub enum Restriction {
     OrderedNodes,
 }
 
+impl Restriction {
+    /// Whether it says nothing about the number of ranks.
+    #[must_use]
+    pub const fn allows_all_sizes(self) -> bool {
+        matches!(self, Self::Commutative)
+    }
+}
+
 impl fmt::Display for Restriction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,7 +1,7 @@
 //! Every algorithm of the table, verified for every size to 64 and sampled sizes to 1024.
 //!
-//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64; `OXMPI_PLAN_CASES` is how many
-//! random calls are tried (1000).
+//! `OXMPI_PLAN_SWEEP=all` takes every root of every size to 64 and, to size 17, every parameter with every other: some
+//! minutes. `OXMPI_PLAN_CASES` is how many random calls are tried (1000).
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
@@ -25,6 +25,11 @@ fn cases() -> u32 {
     std::env::var("OXMPI_PLAN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
 }
 
+/// The roots of large teams for which everything is tried.
+fn few_roots(size: u32) -> [u32; 4] {
+    [0, 1, size / 2 + 1, size - 1]
+}
+
 /// All roots of small teams, some of large ones.
 fn roots(collective: Collective, size: u32) -> Vec<u32> {
     let rooted = matches!(
@@ -40,7 +45,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
         _ if !rooted => vec![0],
         1..=17 => (0..size).collect(),
         18..=64 if thorough() => (0..size).collect(),
-        _ => vec![0, 1, size / 2 + 1, size - 1],
+        _ => few_roots(size).into(),
     };
     roots.dedup();
     roots
@@ -263,7 +268,7 @@ fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) ->
     };
     let pick = |at: usize| all[(turn as usize + at) % all.len()];
     match size {
-        _ if size <= 8 || thorough() && size <= 64 => {
+        _ if size <= 8 || thorough() && size <= 17 => {
             all.iter().flat_map(|one| segments.iter().map(|s| parameters(*s, *one))).collect()
         }
         _ => segments.iter().enumerate().map(|(at, segment)| parameters(*segment, pick(at))).collect(),
@@ -275,6 +280,13 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     let row = algorithm.algorithm();
     let mut runs = 0;
     for root in roots(row.collective, size) {
+        // With every root of a large team, one count each is tried in turn, and one segment.
+        let is_one_of_many = size > 17 && size <= 64 && thorough() && !few_roots(size).contains(&root);
+        let at = root as usize;
+        let (counts, segments) = match is_one_of_many {
+            true => (&counts[at % counts.len()..][..1], &segments[at % segments.len()..][..1]),
+            false => (counts, segments),
+        };
         for count in counts {
             for calls in calls(row.collective, size, root, *count) {
                 if row.refusal(size, calls[0].commutative()).is_some() {

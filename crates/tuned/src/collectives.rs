@@ -1,6 +1,6 @@
 //! The collectives that may be tuned: their numbers in rules files, their names, and what their message size is.
 
-use oxmpi_plan::{Call, Collective};
+use oxmpi_plan::{Call, Collective, Setup};
 
 /// What "message size" means for a collective, in bytes ("Collectives and their Algorithms" of Open MPI's guide to
 /// tuning collectives).
@@ -117,6 +117,8 @@ pub struct Facts {
     pub unit: usize,
     /// Whether contributions may be combined in any order.
     pub commutative: bool,
+    /// What is known of the processors of the ranks.
+    pub setup: Setup,
 }
 
 impl Facts {
@@ -136,7 +138,14 @@ impl Facts {
             oxmpi_plan::Unit::Bytes => 1,
             oxmpi_plan::Unit::Elements => type_size.max(1),
         };
-        Facts { collective, ranks, bytes, message_size, unit, commutative }
+        let setup = Setup::Roomy;
+        Facts { collective, ranks, bytes, message_size, unit, commutative, setup }
+    }
+
+    /// The same on these processors.
+    #[must_use]
+    pub const fn on(self, setup: Setup) -> Facts {
+        Facts { setup, ..self }
     }
 
     /// Whether the bytes of such a call are known to all its ranks; if not, they are 0.
@@ -168,7 +177,8 @@ impl Facts {
             _ => (bytes as u64).saturating_mul(u64::from(ranks)),
         };
         let message_size = message_size(collective, bytes as u64, all, unit, ranks);
-        Facts { collective, ranks, bytes, message_size, unit, commutative: call.commutative() }
+        let (commutative, setup) = (call.commutative(), Setup::Roomy);
+        Facts { collective, ranks, bytes, message_size, unit, commutative, setup }
     }
 }
 

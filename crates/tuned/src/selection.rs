@@ -3,7 +3,7 @@
 use crate::collectives::{Facts, TUNABLE, index_of};
 use crate::position::Position;
 use crate::rules::{CommRules, Distribution, MessageRule, Rules};
-use oxmpi_plan::{AlgorithmId, Chosen, Collective, Parameters, Restriction, Shared, choose_within};
+use oxmpi_plan::{AlgorithmId, Chosen, Collective, Parameters, Restriction, Setup, Shared, choose_on};
 use std::fmt;
 
 /// What may be said to an algorithm; 0 is its own choice.
@@ -220,10 +220,12 @@ pub fn refusal(algorithm: AlgorithmId, facts: &Facts) -> Option<Restriction> {
 }
 
 fn fixed<'a>(facts: &Facts, refused: Option<RefusedRule<'a>>) -> Decision<'a> {
-    let chosen = choose_within(facts.collective, facts.ranks, Shared(facts.bytes), facts.commutative);
+    let Facts { collective, ranks, bytes, commutative, setup, .. } = *facts;
+    let chosen = choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
+    let segment_bytes = chosen.segment_bytes as u64;
     Decision {
         algorithm: chosen.algorithm,
-        tuning: Tuning::default(),
+        tuning: Tuning { segment_bytes, fan_out: chosen.fan_out, max_requests: 0 },
         reason: Reason::Fixed(chosen),
         refused,
     }
@@ -246,6 +248,9 @@ impl fmt::Display for Reason<'_> {
                     (u32::MAX, bytes) => write!(f, "up to {bytes} bytes"),
                     (ranks, bytes) => write!(f, "up to {ranks} ranks and {bytes} bytes"),
                 }?;
+                if chosen.setup == Setup::Crowded {
+                    write!(f, ", {}", chosen.setup)?;
+                }
                 f.write_str(")")
             }
         }

@@ -36,6 +36,38 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }
 
+    /// As [`Lane::receive_short_now`] in any context and with one tag, also for a message that waits first among the unexpected
+    /// ones. `false`: it is not like that, and nothing happened; use [`Lane::start_receive`].
+    pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {
+        let State { peers, contexts, notes, .. } = &mut self.state;
+        let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get_mut(context)) else {
+            return false;
+        };
+        if !own.posted.is_empty() || own.revoked || notes.is_wanted() {
+            return false;
+        }
+        let tags = Tags::one(tag);
+        if let Some(Unexpected { from: sender, tag, what }) = own.unexpected.first() {
+            if Wanted::plain(from, tags).fits(*sender, *tag)
+                && let Waits::Short { len, data } = what
+                && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into)
+            {
+                own.unexpected.forget_first();
+                return true;
+            }
+            return false;
+        }
+        let peer = &mut **peer;
+        if peer.lost || !peer.early.is_empty() {
+            return false;
+        }
+        let Taken::Message { len, .. } = self.fabric.receive_short_now(from, context, tags, into) else {
+            return false;
+        };
+        peer.count_in(len as u64);
+        true
+    }
+
     /// Whether a receive or a message waits in the world's context.
     #[inline(always)]
     pub fn is_world_quiet(&self) -> bool {

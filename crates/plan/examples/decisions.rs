@@ -1,0 +1,69 @@
+//! Writes the table of the fixed decisions to the file that is named: `cargo xtask decisions`.
+
+use oxmpi_plan::Setup;
+use oxmpi_plan::decisions::{DECIDED, text};
+use std::io::Write;
+
+const HEAD: &str = "\
+//! The fixed decisions. Written by `cargo xtask decisions`; do not edit.
+//!
+//! A row reads: teams of at most so many ranks, at most so many bytes => the number of the algorithm, its name, bytes of a
+//! segment, fan-out; 0 leaves those to the algorithm.
+
+use super::{ANY, LONG, PLAIN, Part, Row, Setup};
+use crate::call::Collective;
+
+macro_rules! rows {
+    ($($max_size:expr, $max_bytes:expr => $number:literal $name:literal $segment:literal $fan_out:literal;)*) => {
+        &[$(Row {
+            max_size: $max_size,
+            max_bytes: $max_bytes,
+            number: $number,
+            name: $name,
+            segment_bytes: $segment,
+            fan_out: $fan_out,
+        }),*]
+    };
+}
+
+/// All of them.
+pub(super) static PARTS: &[Part] = &[
+";
+
+fn main() -> std::io::Result<()> {
+    let name = std::env::args().nth(1).ok_or_else(|| std::io::Error::other("usage: decisions FILE"))?;
+    let mut out = Vec::new();
+    out.write_all(HEAD.as_bytes())?;
+    for name in ["Gatherv", "Scatterv", "Alltoallv", "Neighbor", "InterMove", "InterReduce"] {
+        writeln!(
+            out,
+            "    Part {{ collective: Collective::{name}, setup: None, commutative: None, rows: PLAIN }},"
+        )?;
+    }
+    let parts = std::thread::scope(|scope| {
+        let part = |setup| scope.spawn(move || parts(setup));
+        let both = Setup::ALL.map(part);
+        both.map(|thread| thread.join().map_err(|_| std::io::Error::other("a thread has panicked")))
+    });
+    for part in parts {
+        out.write_all(part?.as_bytes())?;
+    }
+    writeln!(out, "];")?;
+    std::fs::write(name, out)
+}
+
+fn parts(setup: Setup) -> String {
+    let mut out = String::new();
+    for (collective, differs) in DECIDED {
+        for commutative in if differs { &[true, false][..] } else { &[true][..] } {
+            let operations = if differs { format!("Some({commutative})") } else { "None".into() };
+            let rows = text(setup, collective, *commutative).replace("    ", "            ");
+            out += &format!(
+                "    Part {{\n        collective: Collective::{collective:?},\n        setup: \
+                 Some(Setup::{setup:?}),\n        commutative: {operations},\n        rows: rows! {{\n{rows}        \
+                 }},\n    }},\n"
+            );
+        }
+    }
+    out
+}

@@ -1,0 +1,360 @@
+//! The fixed decisions, worked out by the cost model.
+//!
+//! For each collective, each [`Setup`] and each class of team sizes, every algorithm that is legal for all sizes of the
+//! class is tried over lengths from 8 bytes to 16 MiB, with some segments and fan-outs. What costs least is taken; where two
+//! cost nearly the same, the one that was taken for the length before stays, so that tables are short and nothing jumps.
+//! `cargo xtask decisions` writes the result, which is committed; a test sees to it that it is what this module says.
+//!
+//! The model is that of [`cost`](crate::cost) with parameters measured over shared memory. Where ranks share processors, a
+//! message that is waited for costs a turn of all who share the processor, and all that is done is done by fewer.
+
+use std::fmt::Write;
+
+use crate::blocks::Blocks;
+use crate::call::{Call, Collective, Member};
+use crate::choice::Setup;
+use crate::cost::{LogGp, Machine, Outline, outline};
+use crate::ir::Unit;
+use crate::knowledge::Shared;
+use crate::table::{AlgorithmId, Parameter, Parameters, algorithms, make, unit};
+
+/// The machine, for ranks of one node with a processor each.
+pub const ROOMY: Machine = Machine {
+    ranks_per_node: u32::MAX,
+    inside: LogGp { latency_ns: 80.0, overhead_ns: 50.0, gap_ns: 50.0, byte_ns: 0.025 },
+    between: LogGp { latency_ns: 80.0, overhead_ns: 50.0, gap_ns: 50.0, byte_ns: 0.025 },
+    copy_byte_ns: 0.012,
+    reduce_byte_ns: 0.02,
+};
+
+/// What it takes until a rank that shares its processor with another one has its turn, in nanoseconds, for each of them.
+const TURN_NS: f64 = 800.0;
+
+/// What the ranks of a message that is fetched do to find each other where processors are shared, in nanoseconds.
+const FETCH_NS: f64 = 12_000.0;
+
+/// From how many bytes on a message is copied by its receiver from the sender's memory, where processors are shared. (With a
+/// processor for each rank the plain model serves.)
+const FETCHED_FROM: usize = (128 << 10) + 1;
+
+/// How many ranks share a processor, at most, where they do.
+const SHARING: u32 = 4;
+
+/// Bytes of one element of the reductions that are looked at.
+const ELEMENT: usize = 8;
+
+/// The most messages of a call that is looked at: with more the length that was looked at last counts.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The most data that all blocks of a rank have in a call that is looked at.
+const MOST_BYTES_OF_ALL: usize = 256 << 20;
+
+/// Algorithms of segments that follow each other from rank to rank. Where processors are shared, each rank has its turn for
+/// hardly more than a segment, as measurements show and the model does not: they are not looked at.
+const PIPELINES: [&str; 8] = [
+    "binary",
+    "binary_tree",
+    "chain",
+    "in-order_binary",
+    "linear_sync",
+    "pipeline",
+    "segmented_ring",
+    "split_binary_tree",
+];
+
+/// The collectives that are decided, and whether it makes a difference that the operation is commutative.
+pub const DECIDED: [(Collective, bool); 13] = [
+    (Collective::Barrier, false),
+    (Collective::Bcast, false),
+    (Collective::Gather, false),
+    (Collective::Scatter, false),
+    (Collective::Allgather, false),
+    (Collective::Allgatherv, false),
+    (Collective::Alltoall, false),
+    (Collective::Reduce, true),
+    (Collective::Allreduce, true),
+    (Collective::ReduceScatterBlock, true),
+    (Collective::ReduceScatter, true),
+    (Collective::Scan, false),
+    (Collective::Exscan, false),
+];
+
+/// Sizes that are decided alike: powers of two, for which some algorithms are there that others have not, and those between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The smallest.
+    pub min: u32,
+    /// The largest; `u32::MAX`: any.
+    pub max: u32,
+}
+
+impl Class {
+    /// The sizes that stand for all of the class.
+    fn samples(&self) -> Vec<u32> {
+        if self.max == u32::MAX {
+            return vec![300];
+        }
+        if self.min > 64 {
+            return vec![self.max];
+        }
+        let mut samples = vec![self.min, self.max];
+        samples.dedup();
+        samples
+    }
+
+    /// Whether it is one power of two.
+    fn is_exact(&self) -> bool {
+        self.min == self.max
+    }
+}
+
+/// All classes, ascending; they follow each other.
+#[must_use]
+pub fn classes() -> Vec<Class> {
+    let exact = |size| Class { min: size, max: size };
+    let mut all: Vec<_> = (1..=8).map(exact).collect();
+    for bits in 3..8 {
+        let size = 1 << bits;
+        all.push(Class { min: size + 1, max: 2 * size - 1 });
+        all.push(exact(2 * size));
+    }
+    all.push(Class { min: 257, max: u32::MAX });
+    all
+}
+
+/// One decision, in a class: from the length of the one before on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The most bytes for which it counts; `usize::MAX`: any number.
+    pub max_bytes: usize,
+    /// What it says.
+    pub candidate: Candidate,
+}
+
+/// An algorithm and what is said to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The algorithm.
+    pub algorithm: AlgorithmId,
+    /// Bytes of a segment; 0 leaves it to the algorithm.
+    pub segment_bytes: usize,
+    /// The fan-out; 0 leaves it to the algorithm.
+    pub fan_out: u32,
+}
+
+impl Candidate {
+    /// As a plan takes it, whose unit has so many bytes.
+    #[must_use]
+    pub fn parameters(&self, unit: usize) -> Parameters {
+        let segment = match self.segment_bytes {
+            0 => 0,
+            bytes => (bytes / unit.max(1)).max(1),
+        };
+        Parameters { segment, fanout: self.fan_out, ..Parameters::default() }
+    }
+}
+
+/// A call of `size` ranks that is `bytes` long, as [`Call::count`] counts.
+fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
+    let count = Shared(bytes.div_ceil(if unit(collective) == Unit::Elements { ELEMENT } else { 1 }));
+    let (root, in_place) = (0, false);
+    let blocks = || Blocks::new(std::iter::repeat_n(count.0, size as usize)).map(Shared);
+    Some(match collective {
+        Collective::Barrier => Call::Barrier,
+        Collective::Bcast => Call::Bcast { root, bytes: count },
+        Collective::Gather => Call::Gather { root, block: count, in_place },
+        Collective::Scatter => Call::Scatter { root, block: count, in_place },
+        Collective::Allgather => Call::Allgather { block: count, in_place },
+        Collective::Allgatherv => Call::Allgatherv { blocks: blocks()?, in_place },
+        Collective::Alltoall => Call::Alltoall { block: count, in_place },
+        Collective::Reduce => Call::Reduce { root, count, commutative, in_place },
+        Collective::Allreduce => Call::Allreduce { count, commutative, in_place },
+        Collective::ReduceScatterBlock => Call::ReduceScatterBlock { block: count, commutative, in_place },
+        Collective::ReduceScatter => Call::ReduceScatter { blocks: blocks()?, commutative, in_place },
+        Collective::Scan => Call::Scan { count, commutative, in_place },
+        Collective::Exscan => Call::Exscan { count, commutative, in_place },
+        _ => return None,
+    })
+}
+
+/// Whether a rank has a block for each rank.
+fn has_blocks(collective: Collective) -> bool {
+    use Collective as C;
+    matches!(
+        collective,
+        C::Gather
+            | C::Scatter
+            | C::Allgather
+            | C::Allgatherv
+            | C::Alltoall
+            | C::ReduceScatterBlock
+            | C::ReduceScatter
+    )
+}
+
+/// What a call of `size` ranks takes, in nanoseconds. `None`: it takes longer than `most_ns`, or there is no such call.
+#[must_use]
+pub fn predicted(
+    setup: Setup,
+    collective: Collective,
+    (size, bytes, commutative): (u32, usize, bool),
+    candidate: &Candidate,
+    most_ns: f64,
+) -> Option<f64> {
+    let call = call(collective, size, bytes, commutative)?;
+    let element = if unit(collective) == Unit::Elements { ELEMENT } else { 1 };
+    let parameters = candidate.parameters(element);
+    let plan = |rank| make(candidate.algorithm, Member { rank, size }, &call, &parameters);
+    let plans = (0..size).map(plan).collect::<Result<Vec<_>, _>>().ok()?;
+    let sharing = f64::from((size / 2).clamp(1, SHARING));
+    let crowded = LogGp { latency_ns: TURN_NS * sharing, ..ROOMY.inside };
+    let (machine, fetched_from) = match setup {
+        Setup::Roomy => (ROOMY, usize::MAX),
+        Setup::Crowded => (Machine { inside: crowded, ..ROOMY }, FETCHED_FROM),
+    };
+    let Outline { time_ns, work_ns, fetched } =
+        outline(&machine, element, plans, fetched_from, most_ns).ok()??;
+    let time_ns = match setup {
+        Setup::Roomy => time_ns,
+        Setup::Crowded => time_ns + (work_ns + FETCH_NS * fetched as f64) * sharing / f64::from(size),
+    };
+    Some(time_ns).filter(|time| *time <= most_ns)
+}
+
+/// All that may be chosen for a class.
+fn candidates(setup: Setup, collective: Collective, class: Class, commutative: bool) -> Vec<Candidate> {
+    let legal = |id: &AlgorithmId| {
+        class.samples().iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
+            && (class.is_exact() || id.algorithm().restrictions.iter().all(|r| r.allows_all_sizes()))
+    };
+    let mut all = Vec::new();
+    let is_fluent = |id: &AlgorithmId| setup == Setup::Roomy || !PIPELINES.contains(&id.algorithm().name);
+    for algorithm in algorithms(collective).filter(legal).filter(is_fluent) {
+        let row = algorithm.algorithm();
+        let has = |parameter| row.parameters.contains(&parameter);
+        let is_cut = has(Parameter::Segment) && setup == Setup::Roomy;
+        let segments: &[usize] = if is_cut { &[0, 16 << 10, 128 << 10] } else { &[0] };
+        let fan_outs: &[u32] = match () {
+            () if has(Parameter::TreeFanout) => &[0, 8],
+            () if has(Parameter::ChainFanout) => &[2, 0],
+            () => &[0],
+        };
+        for &segment_bytes in segments {
+            all.extend(fan_outs.iter().map(|&fan_out| Candidate { algorithm, segment_bytes, fan_out }));
+        }
+    }
+    all
+}
+
+/// How much longer than the best one a call may take by what was taken for the size or the length before.
+const SLACK: f64 = 1.15;
+
+/// The decisions for a class, by ascending length. `smaller` are those for the class before.
+#[must_use]
+pub fn decide(
+    setup: Setup,
+    collective: Collective,
+    commutative: bool,
+    class: Class,
+    smaller: &[Decided],
+) -> Vec<Decided> {
+    let candidates = candidates(setup, collective, class, commutative);
+    let samples = class.samples();
+    let largest = samples.last().copied().unwrap_or(1) as usize;
+    let blocks = if has_blocks(collective) { largest } else { 1 };
+    // Where it takes long to find out, long calls are not looked at, and lengths are further apart.
+    let (most_of_all, step) = if largest > 64 { (MOST_BYTES_OF_ALL / 16, 4) } else { (MOST_BYTES_OF_ALL, 2) };
+    let most = MOST_BYTES.min(most_of_all / blocks);
+    let mut decided: Vec<Decided> = Vec::new();
+    let mut bytes = 8;
+    while bytes <= most {
+        let before = decided.last().map(|last| last.candidate);
+        let like_smaller = smaller.iter().find(|other| bytes <= other.max_bytes).map(|other| other.candidate);
+        let preferred = [like_smaller.filter(|one| candidates.contains(one)), before];
+        let is_preferred = |candidate: &Candidate| preferred.contains(&Some(*candidate));
+        let mut order: Vec<Candidate> = preferred.into_iter().flatten().collect();
+        order.dedup();
+        let likely = order.len();
+        // Segments that are no shorter than the vector are no segments.
+        order.extend(candidates.iter().filter(|c| c.segment_bytes < bytes && !is_preferred(c)));
+        let worst = ratios(setup, collective, commutative, (&samples, bytes), &order);
+        let least = worst.iter().copied().fold(f64::INFINITY, f64::min);
+        let is_good = |at: &usize| worst[*at] <= least * SLACK;
+        let best = || worst.iter().position(|worst| *worst == least);
+        if let Some(at) = (0..likely).find(is_good).or_else(best) {
+            let candidate = order[at];
+            match decided.last_mut() {
+                Some(last) if last.candidate == candidate => {}
+                last => {
+                    if let Some(last) = last {
+                        // Half way between the last length for the one and the first for the other.
+                        last.max_bytes = (bytes / step + bytes) / 2;
+                    }
+                    decided.push(Decided { max_bytes: usize::MAX, candidate });
+                }
+            }
+        }
+        if collective == Collective::Barrier {
+            break;
+        }
+        bytes *= step;
+    }
+    decided
+}
+
+/// How much longer than the best a call takes by each of these, for the size for which that is worst.
+fn ratios(
+    setup: Setup,
+    collective: Collective,
+    commutative: bool,
+    (samples, bytes): (&[u32], usize),
+    order: &[Candidate],
+) -> Vec<f64> {
+    let mut worst = vec![1.0_f64; order.len()];
+    for &size in samples {
+        let mut best = f64::INFINITY;
+        let mut time = |candidate: &Candidate| {
+            let what = (size, bytes, commutative);
+            let time = predicted(setup, collective, what, candidate, best * 2.0).unwrap_or(f64::INFINITY);
+            best = best.min(time);
+            time
+        };
+        let times: Vec<f64> = order.iter().map(&mut time).collect();
+        for (worst, time) in worst.iter_mut().zip(times) {
+            *worst = worst.max(if best > 0.0 { time / best } else { 1.0 });
+        }
+    }
+    worst
+}
+
+/// All decisions of a collective, as text for the source file.
+#[must_use]
+pub fn text(setup: Setup, collective: Collective, commutative: bool) -> String {
+    let mut text = String::new();
+    let mut before: Vec<Decided> = Vec::new();
+    let mut rows: Vec<(u32, Vec<Decided>)> = Vec::new();
+    for class in classes() {
+        let decided = decide(setup, collective, commutative, class, &before);
+        match rows.last_mut() {
+            Some((max, _)) if decided == before => *max = class.max,
+            _ => rows.push((class.max, decided.clone())),
+        }
+        before = decided;
+    }
+    for (max_size, decided) in rows {
+        for Decided { max_bytes, candidate } in decided {
+            let Candidate { algorithm, segment_bytes, fan_out } = candidate;
+            let any = |n: String, is_any: bool| if is_any { "ANY".to_string() } else { n };
+            let size = any(max_size.to_string(), max_size == u32::MAX);
+            let bytes = any(max_bytes.to_string(), max_bytes == usize::MAX).replace("ANY", "LONG");
+            let row = algorithm.algorithm();
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "    {size}, {bytes} => {} {:?} {segment_bytes} {fan_out};",
+                row.number, row.name
+            );
+        }
+    }
+    text
+}
