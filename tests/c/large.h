@@ -1,20 +1,10 @@
 // A buffer of more than 2^31 bytes, and its checks. The buffer is long, the memory is not: the same pages are mapped again and
 // again.
 #define _GNU_SOURCE
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "must.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-        }                                                                             \
-    } while (0)
 
 enum { PIECE = 1 << 23 };
 static const MPI_Count LONG = (1LL << 31) + PIECE;

@@ -1,15 +1,6 @@
 // ranks: 2
 // A tool's function may wait in MPI, whatever this process waits for meanwhile.
-#include <mpi.h>
-#include <stdio.h>
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-        }                                                                             \
-    } while (0)
+#include "must.h"
 
 static int called;
 

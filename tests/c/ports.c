@@ -1,21 +1,11 @@
 // ranks: 2 3 5
 // Rank 0 serves at a port, the others connect: all together, one after the other, while nobody accepts; names are published,
 // looked up and taken back; errors name what is wrong.
-#include <mpi.h>
-#include <stdio.h>
+#include "must.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#define CHECK(what)                                                                                  \
-    do {                                                                                             \
-        if (!(what)) {                                                                               \
-            printf("%s:%d: rank %d: not %s\n", __FILE__, __LINE__, rank, #what);                     \
-            fflush(stdout);                                                                          \
-            MPI_Abort(MPI_COMM_WORLD, 9);                                                            \
-        }                                                                                            \
-    } while (0)
 
 static int rank, size;
 

@@ -1,18 +1,8 @@
 // ranks: 1 2
 // A child that a rank forks off between two sessions is not the rank: it has no sessions, and takes no messages.
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "must.h"
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
 
 /* A broadcast of a session's own; returns the rank. */
 static int meet(int value)

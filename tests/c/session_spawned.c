@@ -1,16 +1,7 @@
 // ranks: 1 2
 // The process set mpi://WORLD of a spawned job is that job.
-#include <mpi.h>
-#include <stdio.h>
+#include "must.h"
 #include <string.h>
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-        }                                                                             \
-    } while (0)
 
 static void child(void)
 {

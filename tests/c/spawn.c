@@ -1,20 +1,9 @@
 // ranks: 1 2 3 5
 // Spawns itself: messages and collectives between parents and children, a root that is not 0, arguments with blanks, error
 // codes, attributes, a program that is not there, what is left after a disconnect.
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "must.h"
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(what)                                                                                  \
-    do {                                                                                             \
-        if (!(what)) {                                                                               \
-            printf("%s:%d: rank %d: not %s\n", __FILE__, __LINE__, rank, #what);                     \
-            fflush(stdout);                                                                          \
-            MPI_Abort(MPI_COMM_WORLD, 9);                                                            \
-        }                                                                                            \
-    } while (0)
 
 static int rank, size;
 

@@ -1,20 +1,9 @@
 // ranks: 1 2 3
 // Spawns several programs at once: their numbers and arguments, working directory, environment, a soft number, an initial
 // error handler, grandchildren; and intercommunicators of processes of three jobs.
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "must.h"
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(what)                                                                                  \
-    do {                                                                                             \
-        if (!(what)) {                                                                               \
-            printf("%s:%d: rank %d: not %s\n", __FILE__, __LINE__, rank, #what);                     \
-            fflush(stdout);                                                                          \
-            MPI_Abort(MPI_COMM_WORLD, 9);                                                            \
-        }                                                                                            \
-    } while (0)
 
 static int rank, size;
 

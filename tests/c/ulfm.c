@@ -1,16 +1,7 @@
 // ranks: 1 2 4 7
 // Going on after failures, without one: revoke, agree, shrink, and their errors (mpi-ext.h).
+#include "must.h"
 #include <mpi-ext.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-        }                                                                             \
-    } while (0)
 
 static int class_of(int code)
 {

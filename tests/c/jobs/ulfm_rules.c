@@ -1,20 +1,11 @@
 /* What those get who go on after a death: errors, agreements, receives from anybody, and the way out.
  * ulfm_rules HOW: rank 1 of the world dies so: kill, code, leave (exit(0) without MPI_Finalize), or late (in MPI_Finalize of
  * the others); or spawn: a child dies. */
+#include "../must.h"
 #include <mpi-ext.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                \
-    do {                                                                                \
-        if (!(condition)) {                                                             \
-            fprintf(stderr, "rank %d: line %d: %s\n", rank, __LINE__, #condition);      \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                               \
-        }                                                                               \
-    } while (0)
 
 static int rank, size;
 
