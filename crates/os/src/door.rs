@@ -82,10 +82,18 @@ impl DoorWord {
     }
 
     /// Rules 2 and 6, for a process that may sleep on descriptors: `raise` raises its alarm.
-    #[inline]
+    #[inline(always)]
     pub fn ring_with(&self, kind: BarrierKind, raise: impl FnOnce()) {
         kind.light();
-        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 && self.wake() & POLLING != 0 {
+        if self.word.load(Ordering::Relaxed) & STATE_MASK != 0 {
+            self.wake_with(raise);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_with(&self, raise: impl FnOnce()) {
+        if self.wake() & POLLING != 0 {
             raise();
         }
     }

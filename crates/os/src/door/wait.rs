@@ -372,7 +372,7 @@ impl Bell {
     }
 
     /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
-    #[inline]
+    #[inline(always)]
     pub fn ring(&self) {
         self.segment.door_word().ring_with(self.kind, || self.raise());
     }
