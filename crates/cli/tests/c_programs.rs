@@ -172,6 +172,7 @@ programs! {
     coll_scan
     coll_scatter
     coll_scatterv
+    coll_sections
     coll_shmem
     coll_types
     coll_v_errors

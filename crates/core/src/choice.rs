@@ -367,11 +367,11 @@ impl<F: Fabric> Process<F> {
         self.is_choosy.load(Ordering::Relaxed)
     }
 
-    /// As [`Process::is_choosy`], for a communicator: those of another launcher can have other parameters, and all ranks must
-    /// choose alike.
+    /// As [`Process::is_choosy`], for a communicator: all ranks must choose alike, and those of another job can have other
+    /// parameters.
     #[inline]
     pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
-        self.is_choosy() && self.are_near(&comm.collective_team().map)
+        self.is_choosy() && self.world().team.map.contains_all(&comm.collective_team().map)
     }
 
     /// By what the plan of a call is chosen, beside its arguments.

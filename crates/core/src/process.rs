@@ -414,8 +414,8 @@ impl<F: Fabric> Process<F> {
         let meeting = lane.open_team(map, rank - base, ContextId::new(base, 2), true);
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
-        let is_one_node = lane.fabric_mut().is_one_node(job.clone());
-        let control = is_one_node.then(|| Control::new(base, 0, 0));
+        let may_share = lane.fabric_mut().may_share_section(job.end - job.start, job.clone());
+        let control = may_share.then(|| Control::new(base, 0, 0));
         let world = Communicator::new(world, heritage.clone(), control);
         let own = Communicator::new(own, heritage.clone(), None);
         let meeting = Communicator::new(meeting, heritage, None);

@@ -294,8 +294,9 @@ pub trait Fabric {
         None
     }
 
-    /// Whether this process shares memory with all these, so that control sections may serve them. All of them find the same.
-    fn is_one_node(&mut self, _peers: impl Iterator<Item = u32>) -> bool {
+    /// Whether a control section may serve a team of these `ranks` peers: they share memory with this process, and are not too
+    /// many. All of them find the same.
+    fn may_share_section(&mut self, _ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
         false
     }
 
@@ -312,9 +313,8 @@ pub trait Fabric {
         Ok(None)
     }
 
-    /// Takes one of this process's own control sections for a team of at most `ranks`, if one is free: its index and the
-    /// last step that was taken there.
-    fn reserve_control_section(&mut self, _ranks: u32) -> Option<(u32, u64)> {
+    /// Takes one of this process's own control sections, if one is free: its index and the last step that was taken there.
+    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
         None
     }
 

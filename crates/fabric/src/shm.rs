@@ -679,12 +679,13 @@ impl Fabric for Shm {
         Ok(there.then(|| segment.control_section(index, ranks, kind)))
     }
 
-    fn is_one_node(&mut self, _peers: impl Iterator<Item = u32>) -> bool {
-        true
+    fn may_share_section(&mut self, ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
+        let config = &self.own.boot().config;
+        config.control_sections > 0 && ranks <= config.control_section_ranks
     }
 
-    fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
-        self.sections.reserve(&self.own, ranks, self.kind)
+    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
+        self.sections.reserve(&self.own, self.kind)
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {

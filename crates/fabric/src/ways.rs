@@ -304,11 +304,12 @@ impl Fabric for Ways {
         self.shm.map_heap(peer)
     }
 
-    fn is_one_node(&mut self, mut peers: impl Iterator<Item = u32>) -> bool {
-        match &mut self.sockets {
+    fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
+        let is_near = match &mut self.sockets {
             None => true,
             Some(sockets) => peers.all(|peer| !sockets.reach(peer)),
-        }
+        };
+        is_near && self.shm.may_share_section(ranks, peers)
     }
 
     fn bell(&mut self, peer: u32) -> Option<Bell> {
@@ -330,8 +331,8 @@ impl Fabric for Ways {
         }
     }
 
-    fn reserve_control_section(&mut self, ranks: u32) -> Option<(u32, u64)> {
-        self.has_near().then(|| self.shm.reserve_control_section(ranks))?
+    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
+        self.has_near().then(|| self.shm.reserve_control_section())?
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {

@@ -35,6 +35,8 @@
 //!    other.
 //! 7. *Leave.* A rank that will not come again raises the last step to its own, then counts itself out. When all have,
 //!    another team may use the section, with steps after that one.
+//! 8. *Place.* The lines of a rank, and the beginning of the pool, are where they are whatever the size of the team. So what a
+//!    team finds in the words of its lines are steps of teams before it, none later than the last step of those (rule 7).
 
 use crate::{
     barrier::BarrierKind,
@@ -148,15 +150,15 @@ impl ControlSection {
         }
     }
 
-    /// A section in memory that `keep` keeps mapped.
+    /// A section for a team of some ranks, of `most` for which there is memory, which `keep` keeps mapped.
     ///
     /// # Safety
-    /// `start` must point to [`ControlSection::bytes`] bytes for `ranks`, on a cache line, zero at first and used for nothing
-    /// else.
+    /// `start` must point to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line, zero at first and used for
+    /// nothing else but other teams of it.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         start: NonNull<u8>,
-        ranks: u32,
+        (ranks, most): (u32, u32),
         segments: PoolSegments,
         barrier: BarrierKind,
         keep: Keep,
@@ -164,8 +166,8 @@ impl ControlSection {
         let segment_bytes = segments.bytes_for(ranks);
         ControlSection {
             lines: start.cast(),
-            // SAFETY: the pool lies behind the lines, in the caller's memory.
-            pool: unsafe { start.add(ControlSection::lines(ranks, segments.count) * LINE_BYTES) },
+            // SAFETY: the pool lies behind the lines of all that there may be (rule 8), in the caller's memory.
+            pool: unsafe { start.add(ControlSection::lines(most, segments.count) * LINE_BYTES) },
             ranks,
             segments: segments.count,
             segment_bytes,

@@ -653,7 +653,7 @@ impl Segment {
         unsafe {
             ControlSection::from_raw(
                 self.base.add(config.control_section_offset(index)),
-                ranks,
+                (ranks, config.control_section_ranks),
                 config.control_section_pool,
                 kind,
                 self.clone(),

@@ -322,8 +322,8 @@ impl Params {
     /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
     pub fn coll_base_associative(&self) -> Option<bool> {
         match self.number(Id::coll_base_associative) {
-            0 => None,
-            asserted => Some(asserted == 2),
+            2 => None,
+            asserted => Some(asserted == 1),
         }
     }
 
@@ -605,7 +605,7 @@ parameters! {
                that are not (^shmem,smp). Empty: all. 'oxmpi info --collectives' lists them.",
     }
     coll_base_associative: by_hand {
-        unit: Unit::Choice(&["unset", "0", "1"]), default: 0, limits: 0..=2, power_of_two: false,
+        unit: Unit::Choice(&["0", "1", "unset"]), default: 2, limits: 0..=2, power_of_two: false,
         aliases: [], level: User, change: Alike,
         help: "Whether operations are taken to be associative, looked at in each reduction. 0: none is, contributions \
                are combined one by one in the order of the ranks. 1: all are. unset: those whose result does not depend on \

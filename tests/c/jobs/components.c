@@ -146,8 +146,8 @@ static void test_strict(void)
     CHECK_OK(MPI_T_cvar_handle_alloc(index, NULL, &handle, &length));
     int number = 0;
     CHECK_OK(MPI_T_cvar_read(handle, &number));
-    CHECK_EQ(number, 1);
-    number = 0;
+    CHECK_EQ(number, 0);
+    number = 2; /* unset */
     CHECK_OK(MPI_T_cvar_write(handle, &number));
     double one = 1, sum;
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));

@@ -128,3 +128,11 @@ fn what_cannot_be_is_refused_with_the_reason() {
     assert!(outcome.code == 3 && outcome.out.contains(text), "{outcome:?}");
     assert!(outcome.out.contains(" (MPI_COMM_WORLD, 2 ranks)"), "{outcome:?}");
 }
+
+#[test]
+fn ranks_of_two_jobs_choose_alike() {
+    let programs = compile(&["jobs/merged"]);
+    for said in [&[][..], &[("coll", "basic")], &[("coll_base_associative", "0")], &[("coll", "^shmem")]] {
+        check(&programs, 2, said, "merged", &[]);
+    }
+}

@@ -80,7 +80,7 @@ impl<F: Fabric> Process<F> {
         }
         let id = self.new_context_ids(1)?;
         // What is in a control section all processes must do alike, and those of another launcher can have other parameters.
-        let reserve = || self.domain.lock().lane.fabric_mut().reserve_control_section(map.size());
+        let reserve = || self.domain.lock().lane.fabric_mut().reserve_control_section();
         Ok(Name { id, section: if self.are_near(map) { reserve() } else { None } })
     }
 
@@ -175,7 +175,7 @@ impl<F: Fabric> Domain<F> {
         let communicator = match shape {
             Shape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
-                    (Some(leader), Some((index, generation))) if self.is_one_node(&map) => {
+                    (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
                         Some(Control::new(leader, index, generation))
                     }
                     _ => None,
@@ -206,10 +206,10 @@ impl<F: Fabric> Domain<F> {
         self.open(shape, Name { id, section: None }, heritage)
     }
 
-    /// Whether all these processes share memory.
-    pub(crate) fn is_one_node(&mut self, map: &RankMap) -> bool {
+    /// Whether a control section may serve these processes.
+    pub(crate) fn may_share_section(&mut self, map: &RankMap) -> bool {
         let all = (0..map.size()).filter_map(|rank| map.process(rank));
-        self.lane.fabric_mut().is_one_node(all)
+        self.lane.fabric_mut().may_share_section(map.size(), all)
     }
 
     fn release_name(&mut self, name: Name) {

@@ -27,23 +27,15 @@ impl Sections {
         Sections(all)
     }
 
-    /// Takes a section for a team of at most `ranks`: its index, and the last step that was taken there.
-    pub(super) fn reserve(
-        &mut self,
-        own: &Arc<Segment>,
-        ranks: u32,
-        kind: BarrierKind,
-    ) -> Option<(u32, u64)> {
-        if ranks > own.boot().config.control_section_ranks {
-            return None;
-        }
+    /// Takes a section: its index, and the last step that was taken there.
+    pub(super) fn reserve(&mut self, own: &Arc<Segment>, kind: BarrierKind) -> Option<(u32, u64)> {
         let index = (0..self.0.len() as u32).find(|at| match self.0[*at as usize] {
             Section::Free => true,
             Section::Used => false,
             Section::Leaving(before) => own.control_section(*at, before, kind).reuse(before),
         })?;
         self.0[index as usize] = Section::Used;
-        Some((index, own.control_section(index, ranks, kind).last_step()))
+        Some((index, own.control_section(index, 1, kind).last_step()))
     }
 
     /// A section is free again: at once if no team got it, else when all ranks of its team have left it.
