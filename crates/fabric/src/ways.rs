@@ -304,6 +304,13 @@ impl Fabric for Ways {
         self.shm.map_heap(peer)
     }
 
+    fn may_write_here(&mut self, peer: u32) -> bool {
+        if self.has_near() && self.far(peer).is_some() {
+            return false;
+        }
+        self.shm.may_write_here(peer)
+    }
+
     fn is_one_node(&mut self, mut peers: impl Iterator<Item = u32>) -> bool {
         match &mut self.sockets {
             None => true,
