@@ -30,8 +30,9 @@ use oxmpi_objects::group::Group;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::ContextId;
 use ranks::RankSet;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub(crate) use agreement::Decision;
 
@@ -49,7 +50,12 @@ pub(crate) struct Failures<F> {
     waiting: Vec<Waiting<F>>,
     /// Notices for communicators that this process has not made yet.
     early: Vec<Notice>,
+    /// The processes that have said that a communicator is revoked there, by its collective context.
+    revoked: HashMap<u32, HashSet<u32>>,
 }
+
+/// How long a wait for the others lasts until those that have finalized are looked for.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 struct Waiting<F> {
     context: u32,
@@ -60,7 +66,13 @@ struct Waiting<F> {
 
 impl<F> Default for Failures<F> {
     fn default() -> Failures<F> {
-        Failures { seen: 0, agreements: HashMap::new(), waiting: Vec::new(), early: Vec::new() }
+        Failures {
+            seen: 0,
+            agreements: HashMap::new(),
+            waiting: Vec::new(),
+            early: Vec::new(),
+            revoked: HashMap::new(),
+        }
     }
 }
 
@@ -108,7 +120,18 @@ impl<F: Fabric> Domain<F> {
         // Without a team only a revocation makes sense, whose text is as long in all of them.
         let size = team.as_ref().map_or(1, |team| team.size());
         match (Text::decode(&notice.text, size), team) {
-            (Some(Text::Revoke(id)), _) if id.collective() == notice.id => self.revoke(id),
+            (Some(Text::Revoke(id)), team) if id.collective() == notice.id => {
+                self.failures.revoked.entry(notice.context).or_default().insert(notice.from);
+                self.revoke(id);
+                if team.is_none() {
+                    self.lane.send_notice(notice.context, notice.from, Text::Revoked(id).encode());
+                }
+            }
+            (Some(Text::Revoked(id)), Some(_)) if id.collective() == notice.id => {
+                self.failures.revoked.entry(notice.context).or_default().insert(notice.from);
+            }
+            // It was closed here meanwhile.
+            (Some(Text::Revoked(_)), None) => self.lane.forget_context(notice.context),
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
                 self.open_agreements(&team);
@@ -162,6 +185,7 @@ impl<F: Fabric> Domain<F> {
         let context = team.collective;
         self.with_agreements(context, |_, agreements| agreements.leave());
         self.failures.agreements.remove(&context);
+        self.failures.revoked.remove(&context);
         self.failures.early.retain(|notice| notice.context != context);
     }
 
@@ -288,6 +312,27 @@ impl<F: Fabric> Process<F> {
     /// (MPIX_File_revoke).
     pub fn revoke_file(&self, file: &File) {
         self.revoke(file.communicator());
+    }
+
+    /// Waits until no living member of a revoked communicator does anything in it any more that this process has no part in: each
+    /// has heard of the revocation, wherever it looks, or has finalized. The members on other nodes are not waited for: they
+    /// reach nothing here by themselves.
+    pub(crate) fn wait_for_revoked(&self, comm: &Communicator) {
+        let team = comm.union();
+        let mut awaited = team.map.processes();
+        awaited.retain(|process| *process != self.rank);
+        let mut over = |domain: &mut Domain<F>| {
+            let Domain { lane, failures, .. } = domain;
+            let said = failures.revoked.get(&team.collective);
+            awaited.retain(|process| {
+                !said.is_some_and(|said| said.contains(process))
+                    && !lane.lost().contains(process)
+                    && lane.fabric_mut().may_write_here(*process)
+            });
+            awaited.is_empty().then_some(())
+        };
+        // Nobody rings who finalizes.
+        while self.wait_until(Instant::now() + LOOK_AFTER, &mut over).is_none() {}
     }
 
     /// The processes of a communicator that are known to have failed, of both groups of an intercommunicator, in the order in

@@ -289,6 +289,12 @@ pub trait Fabric {
         None
     }
 
+    /// Whether a process may write memory of this one by itself: the two share a node, and it has not finalized. The first
+    /// question may take long.
+    fn may_write_here(&mut self, _peer: u32) -> bool {
+        false
+    }
+
     /// What wakes a peer that waits for a word in shared memory. `None`: words wake nobody there.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None

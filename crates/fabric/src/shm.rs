@@ -627,6 +627,13 @@ impl Fabric for Shm {
         }
     }
 
+    fn may_write_here(&mut self, peer: u32) -> bool {
+        if self.out(peer).is_none() && self.connect(peer).is_err() {
+            return false;
+        }
+        self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
+    }
+
     fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if peer == self.me {
             return self.own.heap_memory();

@@ -304,6 +304,13 @@ impl Fabric for Ways {
         self.shm.map_heap(peer)
     }
 
+    fn may_write_here(&mut self, peer: u32) -> bool {
+        if self.has_near() && self.far(peer).is_some() {
+            return false;
+        }
+        self.shm.may_write_here(peer)
+    }
+
     fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
         let is_near = match &mut self.sockets {
             None => true,

@@ -49,6 +49,13 @@ static void compute(void)
     for (;;) steps++;
 }
 
+/* Rank 0 and each other rank exchange a message: the first contact of two ranks asks the launcher and sleeps until it answers. */
+static void meet(void)
+{
+    for (int peer = rank ? 0 : 1; peer < (rank ? 1 : size); peer++)
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 1, NULL, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     const char *where = argv[1];
@@ -70,6 +77,7 @@ int main(int argc, char **argv)
         signal(SIGINT, SIG_IGN);
         compute();
     }
+    if (!strcmp(where, "finalize")) meet();
     say();
     if (!strcmp(where, "recv"))
         MPI_Recv(buffer, sizeof buffer, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

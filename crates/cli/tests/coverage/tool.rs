@@ -28,13 +28,15 @@ static struct counts *counts = &none;
 
 __attribute__((constructor)) static void map(void) {
     const char *directory = getenv("TOOL_DIRECTORY");
-    char path[4096];
+    char path[4096], whole[4096];
     if (!directory) return;
-    snprintf(path, sizeof path, "%s/%ld.counts", directory, (long) getpid());
+    snprintf(path, sizeof path, "%s/%ld.new", directory, (long) getpid());
+    snprintf(whole, sizeof whole, "%s/%ld.counts", directory, (long) getpid());
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0 || ftruncate(file, sizeof(struct counts)) != 0) _exit(97);
     counts = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (counts == MAP_FAILED) _exit(98);
+    /* Another rank may end the job at any moment: what bears the name is as long as it must be. */
+    if (counts == MAP_FAILED || rename(path, whole) != 0) _exit(98);
     close(file);
 }
 

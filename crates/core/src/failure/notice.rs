@@ -1,12 +1,15 @@
 //! What processes tell each other about a communicator, as bytes.
 //!
-//! | word (8 bytes, little endian) | revoke | contribution | decision |
+//! | word (8 bytes, little endian) | revoke, revoked | contribution | decision |
 //! |---|---|---|---|
-//! | 0 | 1 | 2 | 3 |
+//! | 0 | 1, 4 | 2 | 3 |
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
 //! | 4- | | failed ranks, acknowledged ranks | failed ranks |
+//!
+//! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
+//! to the one from which it came. So each member knows who will do nothing in it any more.
 
 use super::agreement::{Contribution, Decision, Message};
 use super::ranks::RankSet;
@@ -17,6 +20,8 @@ use oxmpi_wire::ContextId;
 pub(crate) enum Text {
     /// It is revoked.
     Revoke(ContextId),
+    /// It is revoked also where it is not open.
+    Revoked(ContextId),
     /// Part of an agreement.
     Agreement(Message),
 }
@@ -24,12 +29,14 @@ pub(crate) enum Text {
 const REVOKE: u64 = 1;
 const CONTRIBUTION: u64 = 2;
 const DECISION: u64 = 3;
+const REVOKED: u64 = 4;
 const NEWS: u64 = 1 << 32;
 
 impl Text {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let words = match self {
             Text::Revoke(id) => vec![REVOKE, id.0],
+            Text::Revoked(id) => vec![REVOKED, id.0],
             Text::Agreement(Message::Contribution(number, c)) => {
                 let head = [CONTRIBUTION, *number, u64::from(c.flag), c.name];
                 [&head, c.failed.words(), c.acknowledged.words()].concat()
@@ -54,6 +61,7 @@ impl Text {
         let (&[kind, first, ref rest @ ..], n) = (&words[..], RankSet::words_for(size)) else { return None };
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
+            (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
             (CONTRIBUTION, [flag, name, sets @ ..]) if sets.len() == 2 * n => {
                 let (failed, acknowledged) = sets.split_at(n);
                 let contribution = Contribution {
@@ -89,9 +97,10 @@ mod tests {
             (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
             set
         };
-        (0..3, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        (0..4, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
             move |(kind, number, flag, name, one, two)| match kind {
                 0 => Text::Revoke(ContextId(number)),
+                3 => Text::Revoked(ContextId(number)),
                 1 => Text::Agreement(Message::Contribution(
                     number,
                     Contribution { flag, name, failed: set(one), acknowledged: set(two) },
@@ -112,7 +121,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
-            kind in 0u64..5, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
+            kind in 0u64..6, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
         ) {
             let bytes = [&kind.to_le_bytes()[..], &rest].concat();
             if let Some(text) = Text::decode(&bytes, size) {

@@ -5,6 +5,7 @@ use super::message::Place;
 use super::service::Accumulating;
 use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
+use crate::failure::check_not_revoked;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::Fabric;
@@ -145,6 +146,10 @@ impl<F: Fabric> Process<F> {
                 }
             };
         }
+        if window.comm.is_revoked() {
+            // The memory may be another's already: messages say so.
+            return Ok(Way::Far);
+        }
         let near = self.near(window, target);
         let Some(control) = &near.control else { return Ok(Way::Far) };
         if let Some(memory) = &near.memory {
@@ -213,7 +218,7 @@ impl<F: Fabric> Process<F> {
                 buffer.copy_from(0, origin, 0, len);
                 window.has_stored();
             }
-            Way::SingleCopy(address) => self.copy_out(target.process, address, origin)?,
+            Way::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
             Way::Far => {
                 let wanted = how == How::Request;
                 return self.ask(window, target, |service, lane| {
@@ -240,7 +245,7 @@ impl<F: Fabric> Process<F> {
         }
         match self.way(window, target, &place, false)? {
             Way::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
-            Way::SingleCopy(address) => self.copy_in(target.process, address, into, len)?,
+            Way::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
             Way::Far => {
                 let wanted = how == How::Request;
                 return self.ask(window, target, |service, lane| {
@@ -252,7 +257,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Writes through the kernel.
-    fn copy_out(&self, process: u32, address: u64, origin: &UserBuf) -> Result<()> {
+    fn copy_out(&self, window: &Window, process: u32, address: u64, origin: &UserBuf) -> Result<()> {
         let len = origin.packed_len();
         let mut bounce = Vec::new();
         let mut at = 0;
@@ -266,7 +271,11 @@ impl<F: Fabric> Process<F> {
                     Bytes::from(&bounce[..])
                 }
             };
-            let written = self.domain.lock().lane.fabric_mut().write(process, address + at as u64, piece);
+            let mut domain = self.domain.lock();
+            // Another thread may have heard of it between two pieces.
+            check_not_revoked(&window.comm)?;
+            let written = domain.lane.fabric_mut().write(process, address + at as u64, piece);
+            drop(domain);
             written.map_err(|unreachable| self.unreached(process, unreachable))?;
             at += n;
         }
@@ -274,7 +283,13 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Reads through the kernel.
-    fn copy_in(&self, process: u32, address: u64, into: &UserBuf, len: usize) -> Result<()> {
+    fn copy_in(
+        &self,
+        window: &Window,
+        process: u32,
+        (address, len): (u64, usize),
+        into: &UserBuf,
+    ) -> Result<()> {
         let mut bounce = Vec::new();
         let mut at = 0;
         while at < len {
@@ -288,7 +303,10 @@ impl<F: Fabric> Process<F> {
                     BytesMut::from(&mut bounce[..])
                 }
             };
-            let read = self.domain.lock().lane.fabric_mut().read(process, address, piece);
+            let mut domain = self.domain.lock();
+            check_not_revoked(&window.comm)?;
+            let read = domain.lane.fabric_mut().read(process, address, piece);
+            drop(domain);
             read.map_err(|unreachable| self.unreached(process, unreachable))?;
             if whole.is_none() {
                 into.unpack(at, Bytes::from(&bounce[..]));

@@ -91,6 +91,7 @@ impl<F: Fabric> Process<F> {
                     // Those that have made it must not wait in it for this process.
                     self.revoke(&own);
                 }
+                let error = self.cause_of_revocation(&own, error);
                 self.close(&own);
                 Err(error)
             }
@@ -179,7 +180,13 @@ impl<F: Fabric> Process<F> {
             new.disp_unit.cast_unsigned(),
             if control.1 { control.0.address() } else { 0 },
         ];
-        let all = self.agree_on_window(comm, wrong, &words)?;
+        let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
+            if is_failure(error) {
+                // Others may have made it, and know where the memory is that is given up here.
+                self.revoke(comm);
+                self.wait_for_revoked(comm);
+            }
+        })?;
         // A process of another launcher has another number there.
         let process = |rank: u32| comm.team.map.process(rank).unwrap_or(self.rank);
         let mut targets: Vec<Target> = (0..)

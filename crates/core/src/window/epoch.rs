@@ -210,14 +210,16 @@ impl<F: Fabric> Process<F> {
         answer.map_err(of_fault)
     }
 
-    /// Whether words in shared memory reach this target, and wake it.
+    /// Whether words in shared memory reach this target, and wake it. In a revoked window they may be another's already.
     fn is_reached_by_words<'n>(
         &self,
         window: &Window,
         rank: u32,
         near: &'n Near,
     ) -> Option<&'n super::Control> {
-        near.control.as_ref().filter(|_| window.is_own(rank) || near.bell.is_some())
+        near.control
+            .as_ref()
+            .filter(|_| window.is_own(rank) || (near.bell.is_some() && !window.comm.is_revoked()))
     }
 
     /// Wakes a rank that may wait for a word in shared memory.

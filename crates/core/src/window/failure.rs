@@ -4,12 +4,18 @@
 //! epochs are over without them. Calls that only tell others something tell the living; the error comes from the call that
 //! would hear of the dead: MPI_Win_wait, MPI_Win_complete, MPI_Win_flush and the unlocking calls, MPI_Win_fence. A window of which a
 //! process has failed is freed without the others, and revoked by that, so that none of them waits in it.
+//!
+//! In a revoked window nothing is read, written or signalled by words any more, but of the own process: the others may have freed
+//! theirs, and what lies there belongs to somebody else. Who frees one waits until the living have heard that
+//! ([`Process::wait_for_revoked`]).
 
 use super::{GONE, Target, Window};
 use crate::Process;
+use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
+use oxmpi_abi::extensions::MPIX_ERR_REVOKED;
 use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_objects::error::{MpiError, Result};
@@ -19,6 +25,10 @@ use std::time::{Duration, Instant};
 
 /// How much later than the kernel the launcher says that a process has died, at most; more would be no harm.
 const NEWS_COME_WITHIN: Duration = Duration::from_millis(100);
+
+/// How much later than one process another one hears of a death, at most; it waits so long only if a member has revoked a window
+/// that is not made here yet, and nobody has died.
+const ALL_HEAR_WITHIN: Duration = Duration::from_secs(5);
 
 impl Target {
     /// Whether it has failed, or the window was revoked.
@@ -67,6 +77,17 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| service.check(lane, rank))
     }
 
+    /// Why a window could not be made of `own`. Members revoke it because one has failed, of which this process hears a little
+    /// later perhaps: then that is what the program is told, which has revoked nothing.
+    pub(super) fn cause_of_revocation(&self, own: &Communicator, error: MpiError) -> MpiError {
+        if error.class() != MPIX_ERR_REVOKED {
+            return error;
+        }
+        let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
+        let lost = self.wait_until(Instant::now() + ALL_HEAR_WITHIN, lost);
+        lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
+    }
+
     /// Why memory was not accessed through the kernel: its process has failed, of which this one hears a little later perhaps, or
     /// has no memory there.
     #[cold]
@@ -85,14 +106,15 @@ impl<F: Fabric> Process<F> {
         mut is_there: impl FnMut() -> bool,
         counts: impl Fn(u32) -> bool,
     ) -> Result<()> {
-        let said = self.wait_for(|domain| match is_there() {
+        let said = self.wait_for(|domain| match !window.comm.team.is_revoked() && is_there() {
             true => Some(Ok(())),
             false => window.hindrance(&domain.lane, &counts).map(Err),
         });
         said.map_err(of_fault)
     }
 
-    /// Frees a window without the others, who are kept from waiting for this process.
+    /// Frees a window without the others, who are kept from waiting for this process. It waits until none of them accesses the
+    /// memory here any more, which the program has back then.
     pub(super) fn abandon_window(&self, window: &Window) {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;
@@ -102,6 +124,7 @@ impl<F: Fabric> Process<F> {
                 service.abandon(&mut domain.lane);
             }
         });
+        self.wait_for_revoked(&window.comm);
         self.close(&window.comm);
     }
 }

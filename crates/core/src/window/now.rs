@@ -28,7 +28,7 @@ impl Window {
         let offset = disp.checked_mul(target.disp_unit)?;
         let bytes = near.memory.as_ref()?.bytes(offset as usize, len)?;
         let control = near.control.as_ref()?;
-        self.may_access(target).then_some((bytes, control))
+        (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
     /// Notes that mapped memory was stored to. Release: the note is not seen before what was stored.
