@@ -180,22 +180,30 @@ static void queues(void)
              MPI_T_ERR_INVALID_HANDLE);
 }
 
+/* Starts the counters whose names begin so, and returns how many there are. */
+static int counters_of(const char *begin, MPI_T_pvar_handle *counters, int most)
+{
+    int names = 0, count = 0;
+    MPI_T_pvar_get_num(&count);
+    for (int i = 0; i < count && names < most; i++) {
+        char name[128];
+        int length = sizeof name, level, class_of;
+        MPI_T_pvar_get_info(i, name, &length, &level, &class_of, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+        if (strncmp(name, begin, strlen(begin)) == 0 && class_of == MPI_T_PVAR_CLASS_COUNTER)
+            counters[names++] = started(session, name, NULL);
+    }
+    return names;
+}
+
 static void collectives(void)
 {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_T_pvar_handle on_comm = started(session, "comm_collectives", &comm);
     MPI_T_pvar_handle on_self = started(session, "comm_collectives", &(MPI_Comm){MPI_COMM_SELF});
-    int names = 0, count = 0, algorithm = -1;
+    int algorithm = -1;
     MPI_T_pvar_handle counters[64];
-    MPI_T_pvar_get_num(&count);
-    for (int i = 0; i < count && names < 64; i++) {
-        char name[128];
-        int length = sizeof name, level, class_of;
-        MPI_T_pvar_get_info(i, name, &length, &level, &class_of, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-        if (strncmp(name, "coll_bcast_", 11) == 0 && class_of == MPI_T_PVAR_CLASS_COUNTER)
-            counters[names++] = started(session, name, NULL);
-    }
+    int names = counters_of("coll_bcast_", counters, 64);
     CHECK(names >= 3);
     MPI_T_pvar_handle last = pvar(session, "coll_bcast_algorithm", NULL);
     int word = rank;
@@ -220,14 +228,19 @@ static void barriers(void)
 {
     MPI_T_pvar_handle section = started(session, "coll_barrier_control_section_calls", NULL);
     MPI_T_pvar_handle sums = started(session, "coll_allreduce_control_section_calls", NULL);
-    MPI_T_pvar_handle bruck = started(session, "coll_barrier_bruck_calls", NULL);
+    /* Which algorithm serves is the library's choice: all of them are counted together. */
+    MPI_T_pvar_handle counters[64];
+    int names = counters_of("coll_barrier_", counters, 64);
     MPI_T_pvar_handle last = pvar(session, "coll_barrier_algorithm", NULL);
     int one = 1, all = 0, algorithm = -1;
     for (int i = 0; i < 6; i++) MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 4; i++) MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     int small = size > 1 && strcmp(way, "shm") == 0;
     CHECK_EQ(value(session, section), small ? 6 : 0);
-    CHECK_EQ(value(session, bruck), small ? 0 : 6);
+    number sum = 0;
+    for (int i = 0; i < names; i++) sum += value(session, counters[i]);
+    CHECK(names >= 3);
+    CHECK_EQ(sum, 6);
     CHECK_EQ(value(session, sums), small ? 4 : 0);
     CHECK_OK(MPI_T_pvar_read(session, last, &algorithm));
     CHECK_EQ(algorithm == 255, small);

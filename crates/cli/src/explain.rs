@@ -8,6 +8,7 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
+use oxmpi_tuned::components::VirtualNodes;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::basic;
@@ -31,8 +32,9 @@ oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
   --mca NAME VALUE       this parameter, beside those of the environment and the files ('oxmpi info --help')
   --json                 as JSON
 
-Which component serves depends on coll, coll_NAME_priority, coll_base_associative and coll_smp_virtual_nodes. The component
-tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file, the fixed rules.
+Which component serves depends on coll, coll_NAME_priority, coll_base_associative, coll_smp_virtual_nodes and
+mpi_virtual_nodes. The component tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file,
+the fixed rules.
 ";
 
 /// What to explain.
@@ -87,7 +89,11 @@ fn settings(asked: &Asked) -> Result<(Settings, Option<bool>), String> {
         set("coll_tuned_use_dynamic_rules", "1", source.clone())?;
         set("coll_tuned_dynamic_rules_filename", file, source)?;
     }
-    let settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
+    let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
+    let nodes = params.mpi_virtual_nodes();
+    if nodes > 1 && settings.components.virtual_nodes.is_none() {
+        settings.components.virtual_nodes = Some(VirtualNodes::Many(nodes));
+    }
     Ok((settings, params.coll_base_associative()))
 }
 

@@ -126,9 +126,16 @@ macro_rules! programs_on_nodes {
 }
 
 programs_on_nodes! {
+    coll_allgatherv
     coll_basic
     coll_inter_reduce
+    coll_mixed_types
     coll_nonblocking
+    coll_order
+    coll_reduce_scatter
+    coll_reduce_scatter_block
+    coll_scan
+    coll_types
     comm_create_group
     comm_split_dup
     file_shared

@@ -52,6 +52,11 @@ fn the_component_is_explained() {
         "{out}"
     );
     assert!(out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"), "{out}");
+    let (_, of_job, _) = oxmpi(&nodes.replace("coll_smp", "mpi"));
+    assert!(
+        of_job.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"),
+        "{of_job}"
+    );
     let (_, out, _) = oxmpi(&format!("{nodes} --inexact"));
     assert!(out.contains("  component:     tuned (blocking), "), "{out}");
     let (_, out, _) = oxmpi(&format!("{nodes} --inexact --mca coll_base_associative 1"));

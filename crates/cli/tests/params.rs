@@ -60,7 +60,7 @@ fn info_lists_what_tools_can_see() {
     };
     let sent = one("pvars", "tcp_messages_sent");
     assert_eq!((&sent["class"], &sent["category"]), (&"counter".into(), &"tcp".into()));
-    assert_eq!(one("pvars", "transport")["states"], serde_json::json!(["shm", "tcp"]));
+    assert_eq!(one("pvars", "transport")["states"], serde_json::json!(["shm", "tcp", "both"]));
     assert_eq!(one("pvars", "comm_posted_queue_length")["bind"], "a communicator");
     assert_eq!(one("events", "connection_remade")["source"], "sockets");
     assert_eq!(one("categories", "transports")["categories"], serde_json::json!(["shm", "tcp"]));

@@ -332,7 +332,8 @@ fn a_broadcast_arrives_in_elements_of_another_type() {
         }
     };
     let mut seed = 0;
-    for id in table::algorithms(Collective::Bcast) {
+    // Those of nodes are verified in the crate of plans: on one node they serve nobody.
+    for id in table::algorithms(Collective::Bcast).filter(|id| !id.algorithm().needs_nodes()) {
         for size in [2, 3, 4, 5, 8, 11, 16] {
             for count in [1, 5, 64, 300] {
                 seed += 1;

@@ -2,16 +2,16 @@
 //!
 //! The choice is made once for each call, from what all its ranks know alike: the components of the communicator
 //! (`oxmpi_tuned::stack`), what parameters and a rules file say, the fixed cut-offs. Where nobody has said anything and nobody
-//! wants to hear of it, all that is left of this is one look at a flag ([`Process::is_choosy`]): shared memory serves what it
-//! can, the fixed cut-offs the rest. The collectives by which the library itself agrees on something are always served so:
-//! what is forced for the program must not make them fail.
+//! wants to hear of it, and the job is on one node, all that is left of this is one look at a flag ([`Process::is_choosy`]):
+//! shared memory serves what it can, the fixed cut-offs the rest. The collectives by which the library itself agrees on
+//! something are always served so: what is forced for the program must not make them fail.
 
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Combine, Memory};
-use oxmpi_engine::Team;
+use oxmpi_engine::{RankMap, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
@@ -75,6 +75,8 @@ pub(crate) struct Servers {
     only: Option<Component>,
     /// The only one for communicators that are made of this one.
     heirs: Mutex<Option<Component>>,
+    /// Where its ranks are, in a job on several nodes.
+    nodes: Option<Nodes>,
     /// Found out when it is first needed: most programs never do.
     asked: OnceLock<Box<Asked>>,
 }
@@ -96,10 +98,27 @@ impl Servers {
 }
 
 impl Communicator {
+    /// Its ranks are on these nodes.
+    pub(crate) fn set_nodes(&mut self, nodes: Option<Nodes>) {
+        self.servers.nodes = nodes;
+    }
+
+    /// Whether it is on several nodes, with several ranks on one.
+    pub(crate) fn is_hierarchy(&self) -> bool {
+        self.servers.nodes.as_ref().is_some_and(Nodes::is_hierarchy)
+    }
+
     /// The only component that communicators made of this one are served by, if it names one.
     pub(crate) fn component_of_heirs(&self) -> Option<Component> {
         *self.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// On which nodes the ranks of a team are, in a job on several. `None`: it is not, or processes of other jobs are among them: of
+/// those is not known alike everywhere where they are.
+pub(crate) fn nodes_of(fabric: &mut impl Fabric, map: &RankMap, job: &Range<u32>) -> Option<Nodes> {
+    let node = |rank| map.process(rank).filter(|process| job.contains(process)).and_then(|p| fabric.node(p));
+    Some(Nodes::new((0..map.size()).map(node).collect::<Option<Vec<_>>>()?))
 }
 
 /// Who serves a call, and how.
@@ -112,6 +131,11 @@ struct Picked<'a> {
 }
 
 impl Choice {
+    /// The processes of this one's job.
+    pub(crate) fn job(&self) -> &Range<u32> {
+        &self.job
+    }
+
     /// As long as nobody says anything.
     pub(crate) fn silent(job: Range<u32>) -> Choice {
         Choice {
@@ -157,8 +181,10 @@ impl Choice {
         comm.servers.asked.get_or_init(|| {
             let team = comm.collective_team();
             let processes = (0..team.size()).map(|rank| team.map.process(rank).unwrap_or(u32::MAX));
-            let virtual_nodes = self.components.virtual_nodes.as_ref();
-            let nodes = virtual_nodes.and_then(|nodes| nodes.nodes(processes, &self.job));
+            let nodes = match &self.components.virtual_nodes {
+                Some(nodes) => nodes.nodes(processes, &self.job),
+                None => comm.servers.nodes.clone(),
+            };
             let facts = CommFacts {
                 ranks: team.size(),
                 is_inter: comm.is_inter(),
@@ -324,7 +350,7 @@ impl<F: Fabric> Process<F> {
         let job = self.choice.job.clone();
         let choice = Choice { selection, components, is_verbose, say, ..Choice::silent(job) };
         choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
-        *self.is_choosy.get_mut() = choice.differs_from_fixed();
+        *self.is_choosy.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
         let choice = Arc::new(choice);
         self.domain.lock().choice = choice.clone();
         for comm in [self.world(), self.own()] {

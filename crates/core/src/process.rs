@@ -1,7 +1,7 @@
 //! One rank as a value.
 
 use crate::buffered::AttachedBuffers;
-use crate::choice::Choice;
+use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
 use crate::dynamic::{Bonds, Foreign};
 use crate::failure::{Failures, check_alive};
@@ -416,7 +416,9 @@ impl<F: Fabric> Process<F> {
         let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
         let may_share = lane.fabric_mut().may_share_section(job.end - job.start, job.clone());
         let control = may_share.then(|| Control::new(base, 0, 0));
-        let world = Communicator::new(world, heritage.clone(), control);
+        let nodes = nodes_of(lane.fabric_mut(), &world.map, &job);
+        let mut world = Communicator::new(world, heritage.clone(), control);
+        world.set_nodes(nodes);
         let own = Communicator::new(own, heritage.clone(), None);
         let meeting = Communicator::new(meeting, heritage, None);
         for (comm, handle, name) in
@@ -425,6 +427,8 @@ impl<F: Fabric> Process<F> {
             comm.errhandler_cell().set_object(handle);
             comm.set_name(name.as_bytes());
         }
+        // The component smp serves by default what is on several nodes.
+        let is_choosy = world.is_hierarchy();
         let (world, own) = (Arc::new(world), Arc::new(own));
         let calls = Arc::<Calls>::default();
         let choice = Arc::new(Choice::silent(job.clone()));
@@ -470,7 +474,7 @@ impl<F: Fabric> Process<F> {
             tool: Tool::new(calls),
             node: 0,
             choice,
-            is_choosy: AtomicBool::new(false),
+            is_choosy: AtomicBool::new(is_choosy),
         }
     }
 

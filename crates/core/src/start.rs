@@ -115,7 +115,8 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         (Some(node), Some(tcp)) if params.rpi() == Transport::Shm => {
             Ways::of_nodes(with_alarms(shm, &client), tcp, nodes(node, &client))
         }
-        (_, tcp) => Ways::new(shm, tcp),
+        (Some(node), tcp) => Ways::new(shm, tcp).knowing(nodes(node, &client)),
+        (None, tcp) => Ways::new(shm, tcp),
     };
     // Also without a launcher: one comes with the first spawn.
     let survives = params.mpi_ft_enable();

@@ -306,6 +306,12 @@ pub trait Fabric {
         false
     }
 
+    /// On which node a process is, if the job is on several; the same number on all processes of the job. `None`: it is not, or
+    /// nobody knows of that process.
+    fn node(&mut self, _peer: u32) -> Option<u32> {
+        None
+    }
+
     /// Control section `index` of process `leader`, for a team of `ranks`; `None` if these processes share no memory.
     ///
     /// # Errors

@@ -76,6 +76,15 @@ impl Ways {
         Ways { shm, sockets, obituaries: None, looks_are_short: false }
     }
 
+    /// The same, which know on which nodes processes are, and go over sockets to those of the own node all the same.
+    #[must_use]
+    pub fn knowing(mut self, nodes: Nodes) -> Ways {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.know(nodes);
+        }
+        self
+    }
+
     /// The sockets, if they are the way to this peer.
     #[inline]
     fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
@@ -317,6 +326,10 @@ impl Fabric for Ways {
             Some(sockets) => peers.all(|peer| !sockets.reach(peer)),
         };
         is_near && self.shm.may_share_section(ranks, peers)
+    }
+
+    fn node(&mut self, peer: u32) -> Option<u32> {
+        self.sockets.as_mut()?.node(peer)
     }
 
     fn bell(&mut self, peer: u32) -> Option<Bell> {

@@ -421,6 +421,13 @@ impl Algorithm {
         })
     }
 
+    /// Whether it serves only ranks that are known to be spread over nodes ([`make_on`]). The component smp chooses it there;
+    /// it can neither be forced nor tuned.
+    #[must_use]
+    pub fn needs_nodes(&self) -> bool {
+        self.restrictions.contains(&Restriction::Nodes)
+    }
+
     /// Whether a parameter means something to it.
     #[must_use]
     pub fn uses(&self, parameter: Parameter) -> bool {

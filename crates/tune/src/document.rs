@@ -1,12 +1,13 @@
 //! What is made of the tables for the chapter on collectives (`docs/collectives.md`): its table of algorithms and its pictures.
 
 use crate::bout::Outcome;
-use crate::formula::{formula, tunable};
+use crate::formula::formula;
 use crate::picture::draw;
 use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, cells, sizes};
 use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
 use crate::verdict::{Verdict, verdict};
 use oxmpi_plan::cost::Machine;
+use oxmpi_plan::table::algorithms;
 use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Member, Parameters, make};
 use oxmpi_tuned::collectives::{TUNABLE, Tunable};
 use std::fmt::Write as _;
@@ -75,7 +76,7 @@ fn tables() -> String {
         let _ = writeln!(out, "{id} in rules files, message size there: {}; {unit}.\n", measure.phrase());
         out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
         out += "|---|---|---|---|---|---|---|---|\n";
-        for id in tunable().filter(|id| id.algorithm().collective == collective) {
+        for id in algorithms(collective) {
             out += &line(id);
         }
         if PICTURES.contains(&collective) {

@@ -63,9 +63,10 @@ pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
 }
 
-/// All algorithms that can be chosen, by the numbers of their collectives in rules files.
+/// All algorithms that can be chosen, by the numbers of their collectives in rules files. What needs nodes is chosen by the
+/// component smp alone.
 pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
-    TUNABLE.iter().flat_map(|row| algorithms(row.collective))
+    TUNABLE.iter().flat_map(|row| algorithms(row.collective)).filter(|id| !id.algorithm().needs_nodes())
 }
 
 macro_rules! formulas {
@@ -114,6 +115,11 @@ fn reduce_scatter_doubling(c: &Model) -> f64 {
         c.exchange(distance, bytes) + c.combine(bytes)
     };
     c.fold(all, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
+}
+
+/// A linear reduction of all blocks at one rank, then each to its rank.
+fn reduce_and_scatter_linear(c: &Model) -> f64 {
+    c.flat_combined(c.p * c.m) + c.flat(c.m)
 }
 
 fn gather_and_broadcast(c: &Model) -> f64 {
@@ -230,11 +236,13 @@ formulas! {
     ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks, few ranks on each node" => |c| reduce_scatter_halving(c, true);
     ReduceScatter "ring": "p", "p m", "p m", "long blocks" => |c| c.ring(c.p - 1.0, c.m, c.combine(c.m));
     ReduceScatter "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatter "linear": "2", "p^2 m", "p^2 m", "two or three ranks, and vectors of few bytes" => reduce_and_scatter_linear;
 
     ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
     ReduceScatterBlock "recursive_doubling": "lg", "lg p m", "lg p m", "very short blocks of operations that do not commute" => reduce_scatter_doubling;
     ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "few ranks on each node" => |c| reduce_scatter_halving(c, true);
     ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatterBlock "linear": "2", "p^2 m", "p^2 m", "two or three ranks, and vectors of few bytes" => reduce_and_scatter_linear;
 
     Scan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));
     Scan "recursive_doubling": "lg", "lg m", "lg m", "nearly always" => |c| c.doublings().map(|d| c.shift(d, c.m) + c.combine(c.m)).sum();

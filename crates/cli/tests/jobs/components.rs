@@ -18,13 +18,15 @@ fn check(programs: &Programs, ranks: u32, said: &[(&str, &str)], program: &str, 
 }
 
 /// Settings under which everything works.
-const SETTINGS: [&[(&str, &str)]; 6] = [
+const SETTINGS: [&[(&str, &str)]; 8] = [
     &[("coll", "basic")],
     &[("coll", "basic,self,libnbc"), ("coll_crossover", "2"), ("coll_reduce_crossover", "16")],
     &[("coll", "^tuned,xhc"), ("rpi", "tcp")],
     &[("coll_smp_virtual_nodes", "2")],
     &[("coll_han_virtual_nodes", "0,1"), ("rpi", "tcp")],
     &[("coll_base_associative", "0")],
+    &[("mpi_virtual_nodes", "2")],
+    &[("mpi_virtual_nodes", "2"), ("rpi", "tcp")],
 ];
 
 #[test]
@@ -51,7 +53,8 @@ fn rank_order_and_repeated_results_hold_whatever_serves() {
 #[test]
 fn strict_order_is_strict_until_the_program_changes_it() {
     let programs = compile(&["jobs/components"]);
-    for more in [("rpi", "shm"), ("rpi", "tcp"), ("coll_smp_virtual_nodes", "2")] {
+    for more in [("rpi", "shm"), ("rpi", "tcp"), ("coll_smp_virtual_nodes", "2"), ("mpi_virtual_nodes", "2")]
+    {
         check(&programs, 4, &[("coll_base_associative", "0"), more], "components", &["strict"]);
     }
 }
@@ -94,9 +97,24 @@ fn what_served_is_told() {
         "coll: MPI_COMM_WORLD, 4 ranks on 2 nodes is served by: smp 50, tuned 30, libnbc 10, basic 0\n",
         "coll: allreduce of 8 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 32 smp, by the 2 nodes, component smp\n",
         "4 ranks on 2 nodes is served by: inter 40, libnbc 10, basic 0\n",
-        "algorithm 32 leaders, by the fixed rules (all other sizes), component inter\n",
     ] {
         assert!(smp.contains(text), "{text}: {smp}");
+    }
+    // Whether there are more ranks than processors is told as well.
+    let is_inter = |line: &str| {
+        line.contains(": algorithm 32 leaders, by the fixed rules (all other sizes")
+            && line.ends_with("), component inter")
+    };
+    assert!(smp.lines().any(is_inter), "{smp}");
+    // Where the ranks are really on several nodes, whatever the way between them.
+    for way in ["shm", "tcp"] {
+        let smp = told(&[("mpi_virtual_nodes", "2"), ("rpi", way)]);
+        for text in [
+            "coll: MPI_COMM_WORLD, 4 ranks on 2 nodes is served by: smp 50, tuned 30, libnbc 10, basic 0\n",
+            "coll: allreduce of 8 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 32 smp, by the 2 nodes, component smp\n",
+        ] {
+            assert!(smp.contains(text), "{way}, {text}: {smp}");
+        }
     }
     let sync = told(&[("coll_sync_barrier_after", "2"), ("coll", "^shmem")]);
     let text = "is served by: tuned 30, libnbc 10, basic 0; around those to 50: sync\n";

@@ -2,6 +2,7 @@
 
 use super::{Communicator, Heritage, Shape, words};
 use crate::Process;
+use crate::choice::nodes_of;
 use crate::process::{Domain, Then};
 use crate::shmem::Control;
 use oxmpi_coll::{Buffers, Combine};
@@ -172,7 +173,7 @@ impl<F: Fabric> Domain<F> {
     /// Makes the communicator of this name.
     pub(crate) fn open(&mut self, shape: Shape, name: Name, heritage: Heritage) -> Communicator {
         self.reap();
-        let communicator = match shape {
+        let mut communicator = match shape {
             Shape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
@@ -191,6 +192,8 @@ impl<F: Fabric> Domain<F> {
                 Communicator::new_inter(team, inter, heritage)
             }
         };
+        let nodes = nodes_of(self.lane.fabric_mut(), &communicator.collective_team().map, self.choice.job());
+        communicator.set_nodes(nodes);
         self.note_handler(&communicator);
         self.note_opened(communicator.union());
         self.note_origin(&communicator);

@@ -35,11 +35,16 @@ impl Nodes {
     /// be reached.
     #[inline]
     fn is_far(&mut self, peer: u32) -> bool {
+        self.place(peer) != self.own
+    }
+
+    #[inline]
+    fn place(&mut self, peer: u32) -> u32 {
         let at = peer as usize;
         if at >= self.of.len() {
             self.learn(at);
         }
-        self.of[at] != self.own
+        self.of[at]
     }
 
     #[cold]
@@ -59,6 +64,8 @@ pub(super) struct Sockets {
     pub(super) tcp: Tcp,
     /// Of a job on several nodes. `None`: the sockets are the way to all peers.
     nodes: Option<Nodes>,
+    /// Of a job on several nodes of which the sockets are the way to all peers.
+    beside: Option<Nodes>,
     looks: u32,
     sent: Traffic,
     received: Traffic,
@@ -72,7 +79,18 @@ impl std::fmt::Debug for Nodes {
 
 impl Sockets {
     pub(super) fn new(tcp: Tcp, nodes: Option<Nodes>) -> Sockets {
-        Sockets { tcp, nodes, looks: 0, sent: Traffic::default(), received: Traffic::default() }
+        Sockets { tcp, nodes, beside: None, looks: 0, sent: Traffic::default(), received: Traffic::default() }
+    }
+
+    /// They stay the way to all peers, wherever these are.
+    pub(super) fn know(&mut self, nodes: Nodes) {
+        self.beside = Some(nodes);
+    }
+
+    /// On which node a process is, if that is known.
+    pub(super) fn node(&mut self, peer: u32) -> Option<u32> {
+        let nodes = self.nodes.as_mut().or(self.beside.as_mut())?;
+        Some(nodes.place(peer)).filter(|node| *node != NOWHERE)
     }
 
     pub(super) fn nodes(&self) -> Option<&Nodes> {
