@@ -276,6 +276,8 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         combine: Combine,
     ) -> Result<()> {
+        // In shared memory a rank that needs nothing of the dead would be done.
+        check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
         if let Some(served) = Served::of(comm, &call, &buffers, &combine)
             && self.execute_served(comm, &served)?
         {

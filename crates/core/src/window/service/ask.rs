@@ -156,6 +156,8 @@ impl Service {
         let rank = match self.asked.get(&id) {
             Some(Asked { rank, what: Expected::Done(told) }) => match told {
                 None => return self.give_up(lane, *rank, id),
+                // What was asked before it may have been given up when the death was heard, before its answer was looked at.
+                Some(_) if self.check(lane, *rank).is_err() => return self.give_up(lane, *rank, id),
                 Some(_) => *rank,
             },
             _ => return Some(Ok(())),
