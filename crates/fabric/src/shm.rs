@@ -220,7 +220,9 @@ impl Shm {
         // Asked for at the first sleep of the peer's; most are awake whenever somebody rings.
         let alarm = OnceLock::new();
         bell.with_alarm(Arc::new(move || {
-            if let Some(alarm) = alarm.get_or_init(|| open(peer)) {
+            // A request that fails is made again at the next sleep.
+            if let Some(alarm) = alarm.get().or_else(|| open(peer).map(|opened| alarm.get_or_init(|| opened)))
+            {
                 raise_alarm(alarm);
             }
         }))

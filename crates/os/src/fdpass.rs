@@ -62,7 +62,8 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
     let capacity = bytes.len();
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
+            // The other side has ended with messages unread. To be told clears it: its own messages come still, then the end.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }
     };
@@ -102,6 +103,17 @@ mod tests {
         let (len, none) = receive(&b, &mut bytes).unwrap();
         assert!(len == 7 && none.is_none());
         drop(a);
+        assert_eq!(receive(&b, &mut bytes).unwrap().0, 0);
+    }
+
+    #[test]
+    fn last_words_come_although_messages_were_left_unread() {
+        let (a, b) = pair().unwrap();
+        send(&a, b"last", None).unwrap();
+        send(&b, b"unread", None).unwrap();
+        drop(a);
+        let mut bytes = [0; 16];
+        assert_eq!(receive(&b, &mut bytes).unwrap().0, 4);
         assert_eq!(receive(&b, &mut bytes).unwrap().0, 0);
     }
 

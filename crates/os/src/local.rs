@@ -4,13 +4,12 @@
 //! boundaries and can carry a descriptor, as those of [`crate::fdpass`]. Everybody on the machine (in the same network
 //! namespace) can connect or take a name, so both sides look at who the other is ([`peer`]).
 
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_to, listen,
     socket_with,
 };
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 /// How many may have connected and wait to be accepted.
 const BACKLOG: i32 = 256;
@@ -69,16 +68,42 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// Who is at the other end.
 ///
 /// # Errors
-/// What getsockopt(2) says of SO_PEERCRED.
+/// What getsockopt(2) says of SO_PEERCRED, and if the process has no number here, being of another PID namespace.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    let credentials = socket_peercred(socket)?;
-    Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), user: credentials.uid.as_raw() })
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes, which `credentials` has, and any bytes are a ucred; the descriptor is
+    // open during the call. rustix's own call would make a number out of 0, which its type cannot hold.
+    let done = unsafe {
+        let to = (&raw mut credentials).cast();
+        let fd = socket.as_fd().as_raw_fd();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut size)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    known(credentials)
+}
+
+/// Who it is, if the process has a number here.
+fn known(credentials: libc::ucred) -> io::Result<Peer> {
+    match credentials.pid {
+        1.. => Ok(Peer { pid: credentials.pid, user: credentials.uid }),
+        _ => Err(io::Error::other("its process is in another PID namespace")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fdpass;
+
+    #[test]
+    fn a_process_without_a_number_here_is_refused() {
+        let error = known(libc::ucred { pid: 0, uid: 1, gid: 1 }).unwrap_err();
+        assert!(error.to_string().contains("PID namespace"));
+        assert_eq!(known(libc::ucred { pid: 7, uid: 1, gid: 1 }).unwrap(), Peer { pid: 7, user: 1 });
+    }
 
     #[test]
     fn a_name_is_found_as_long_as_somebody_listens() {

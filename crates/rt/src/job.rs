@@ -349,6 +349,11 @@ impl Job {
         self.bonds.is_bound(bond)
     }
 
+    /// The jobs that have part in this communicator of a process, by the numbers of their first processes.
+    pub fn bound_by(&self, rank: u32, bond: u64) -> &[u32] {
+        self.bonds.of(rank, bond)
+    }
+
     /// The number of the first process of this one's job; `None` if nothing is known of it any more (rule 10).
     pub fn first_of(&self, rank: u32) -> Option<u32> {
         self.world(rank).map(|world| world.processes.start)

@@ -9,7 +9,7 @@
 use crate::control::MAX_MESSAGE;
 
 /// The version of this protocol. Launchers of different versions are not connected.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// A message between launchers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,16 @@ pub(crate) enum Message {
         /// What has happened, for a person.
         text: String,
     },
+    /// The sender has given numbers to a job of the receiver's, and wants to know by [`Message::Exited`] who of it has ended
+    /// already.
+    Numbered {
+        /// The number of its first process, as the receiver knows it.
+        first: u32,
+        /// How many processes it has.
+        size: u32,
+    },
+    /// All processes of the sender have ended, and so will the connection. Nothing comes after it.
+    Farewell,
 }
 
 /// Who a launcher is.
@@ -98,6 +108,8 @@ const ASK: u8 = 3;
 const ANSWER: u8 = 4;
 const EXITED: u8 = 5;
 const ENDING: u8 = 6;
+const NUMBERED: u8 = 7;
+const FAREWELL: u8 = 8;
 
 impl Message {
     /// As bytes, at most [`MAX_MESSAGE`]: a longer text is cut. `None` if a request or reply is too long.
@@ -139,6 +151,12 @@ impl Message {
                 out.extend(code.to_le_bytes());
                 text(&mut out, why);
             }
+            Message::Numbered { first, size } => {
+                out.push(NUMBERED);
+                out.extend(first.to_le_bytes());
+                out.extend(size.to_le_bytes());
+            }
+            Message::Farewell => out.push(FAREWELL),
         }
         (out.len() <= MAX_MESSAGE).then_some(out)
     }
@@ -165,6 +183,8 @@ impl Message {
                 from.u32().zip(from.bool()).map(|(number, is_well)| Message::Exited { number, is_well })
             }
             ENDING => from.ending(),
+            NUMBERED => from.u32().zip(from.u32()).map(|(first, size)| Message::Numbered { first, size }),
+            FAREWELL => Some(Message::Farewell),
             _ => None,
         };
         message.filter(|_| from.0.is_empty()).ok_or(LinkError::Nonsense(kind))
@@ -251,6 +271,8 @@ mod tests {
                 Message::Answer { id: number, reply: vec![1, 2] },
                 Message::Exited { number, is_well: yes },
                 Message::Ending { first: number, code: -1, text: why },
+                Message::Numbered { first: number, size: 7 },
+                Message::Farewell,
             ] {
                 prop_assert_eq!(Message::decode(&message.encode().unwrap()), Ok(message));
             }
@@ -258,7 +280,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(
-            kind in 0u8..9,
+            kind in 0u8..10,
             rest in proptest::collection::vec(any::<u8>(), 0..70),
         ) {
             let bytes = [vec![VERSION, kind], rest].concat();

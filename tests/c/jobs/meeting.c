@@ -11,6 +11,8 @@
  *   stayer         accepts a client, prints "rank RANK PID", waits for a message that does not come
  *   goer PORT HOW  connects, then its last rank ends as HOW says: kill, mpi (MPI_Abort), code, or stays as well
  *   leaver PORT    connects, disconnects, and dies of SIGKILL; with "stayer again" the server waits for a second client
+ *   early          its other ranks end at once, rank 0 accepts a client and ends
+ *   late PORT FILE connects, and ends some time after the file has come
  *   wrong PORT     expects MPI_ERR_PORT with the name of the port in its text
  *
  * Prints "ROLE fine" at rank 0. */
@@ -285,6 +287,29 @@ static void expect_wrong(const char *port)
     }
 }
 
+/* Both end while they are connected. */
+static void accept_late(void)
+{
+    char port[MPI_MAX_PORT_NAME];
+    MPI_Comm inter;
+    if (rank != 0) return;
+    /* The others have ended, as far as this one can know. */
+    sleep(1);
+    get_port(port);
+    print_port(port);
+    MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+}
+
+static void stay_longer(const char *port, const char *file)
+{
+    MPI_Comm inter;
+    MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+    print_port("connected");
+    while (access(file, F_OK) != 0) usleep(5000);
+    /* Time for its mpirun to take the other's end for a failure. */
+    usleep(300000);
+}
+
 int main(int argc, char **argv)
 {
     const char *role = argv[1], *word = argc > 2 ? argv[2] : "", *how = argc > 3 ? argv[3] : "";
@@ -303,6 +328,8 @@ int main(int argc, char **argv)
     if (!strcmp(role, "joined")) join(atoi(word));
     if (!strcmp(role, "stayer")) stay_there(word);
     if (!strcmp(role, "goer")) go(word, how);
+    if (!strcmp(role, "early")) accept_late();
+    if (!strcmp(role, "late")) stay_longer(word, how);
     if (!strcmp(role, "wrong")) expect_wrong(word);
     if (!strcmp(role, "leaver")) {
         connect_to(word, 1);

@@ -183,3 +183,21 @@ fn a_launcher_that_was_refused_leaves_the_other_alone() {
     is_fine(&start(&p, 1, "tcp", &["third", &port]).wait(), "third", 0);
     is_fine(&server.end(), "server", 1);
 }
+
+/// Processes that had ended before the other mpirun knew of them do not count as running there.
+#[test]
+fn a_job_that_ends_well_while_it_is_connected_does_no_harm() {
+    let p = compile(&["jobs/meeting"]);
+    for way in WAYS {
+        for others in [0, 1] {
+            let mut server = start(&p, 1 + others, way, &["early"]);
+            let port = server.line();
+            let gate = format!("gate.{way}.{others}");
+            let mut client = start(&p, 1, way, &["late", &port, &gate]);
+            assert_eq!(client.line(), "connected");
+            is_fine(&server.wait(), "early", 1);
+            p.file(&gate, b"", 0o600);
+            is_fine(&client.end(), "late", 1);
+        }
+    }
+}

@@ -16,6 +16,11 @@ impl Bonds {
         self.0.insert((process, bond), worlds);
     }
 
+    /// The jobs that have part in this communicator of a process.
+    pub(super) fn of(&self, process: u32, bond: u64) -> &[u32] {
+        self.0.get(&(process, bond)).map_or(&[], Vec::as_slice)
+    }
+
     /// It does not have it any more.
     pub(super) fn release(&mut self, process: u32, bond: u64) {
         self.0.remove(&(process, bond));

@@ -79,7 +79,10 @@ impl Launcher<'_> {
                 let is_over = !self.job.is_bound(bond);
                 self.conclude(rank, Ok((is_over.into(), String::new())));
             }
-            Request::Released { bond } => self.tell(Event::Released { rank, bond }),
+            Request::Released { bond } => {
+                self.note_parts(rank, bond);
+                self.tell(Event::Released { rank, bond });
+            }
             Request::OpenPort => {
                 let opened = self.reach().map(|place| {
                     let name = PortName { universe: self.universe, place };

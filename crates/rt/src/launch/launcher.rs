@@ -542,6 +542,8 @@ impl<'a> Launcher<'a> {
             }
         }
         self.grace = None;
+        // Whoever reads our output may take its time, and nobody else is to wait for that.
+        self.part_with_others();
         while self.sinks.iter().any(|s| s.waiting().is_some()) {
             self.sinks.iter_mut().for_each(Sink::write);
             let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();

@@ -10,19 +10,18 @@
 //! waits: what does not fit a socket is kept until it does.
 
 mod asking;
+mod ends;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
-use rustix::event::{PollFlags, epoll};
+use rustix::event::epoll;
 
 use self::asking::Question;
 use super::launcher::{DOORS, LINK, Launcher};
-use super::output::is_ready;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
 use crate::link::{Hello, Message, Resident};
@@ -36,8 +35,6 @@ pub(super) const MAX_NUMBER: u32 = 1 << 20;
 const MAX_STRANGERS: usize = 64;
 /// Messages that are taken from a connection before others get their turn.
 const BURST: usize = 32;
-/// How long a launcher that ends waits until the others have taken what it has to say.
-const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A message and its descriptor.
 type Parcel = (Vec<u8>, Option<OwnedFd>);
@@ -59,6 +56,8 @@ pub(super) struct Links {
     asking: asking::Asking,
     /// By which processes of others prove who they are when they connect to ours over sockets.
     secret: [u8; 32],
+    /// Our processes that have ended as they should not.
+    unwell: HashSet<u32>,
 }
 
 /// A connection, on either side.
@@ -85,6 +84,8 @@ struct Other {
     connection: Option<u32>,
     /// What is to be written then.
     waiting: Vec<Parcel>,
+    /// It has said that all its processes have ended.
+    has_parted: bool,
 }
 
 /// A job of another launcher.
@@ -294,7 +295,7 @@ impl Launcher<'_> {
             let mut bytes = [0; MAX_MESSAGE];
             match fdpass::receive(&connection.socket, &mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok((0, _)) => return self.lose(number, "has ended"),
+                Ok((0, _)) => return self.end(number),
                 Err(error) => return self.lose(number, &format!("cannot be heard: {error}")),
                 Ok((n, fd)) => match Message::decode(&bytes[..n]) {
                     Ok(message) => self.take(number, message, fd),
@@ -337,6 +338,12 @@ impl Launcher<'_> {
                     let text = format!("mpirun {pid}: {text}");
                     self.tell(Event::OtherFailed { first, code, text });
                 }
+            }
+            (Message::Numbered { first, size }, Some(universe)) => {
+                self.tell_who_has_ended(universe, first, size);
+            }
+            (Message::Farewell, Some(universe)) => {
+                self.links.others.get_mut(&universe).into_iter().for_each(|other| other.has_parted = true);
             }
             _ => self.lose(number, "says what it must not"),
         }
@@ -398,38 +405,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// A connection is over, or is to be.
-    fn lose(&mut self, number: u32, why: &str) {
-        let Some(connection) = self.links.connections.remove(&number) else { return };
-        // Closing takes it out of the epoll set: nobody else has this end.
-        let Connection { peer, wanted, universe, search, .. } = connection;
-        if let Some((asker, service)) = search {
-            return self.conclude(asker, Err(format!("nothing is published as '{service}': {why}")));
-        }
-        if let Some(universe) = universe.or(wanted.filter(|wanted| *wanted != 0)) {
-            self.lose_other(universe, peer.pid, why);
-        }
-    }
-
-    /// Another launcher is gone.
-    fn lose_other(&mut self, universe: u64, pid: i32, why: &str) {
-        if self.links.others.remove(&universe).is_none() {
-            return;
-        }
-        self.links.connections.retain(|_, connection| connection.universe != Some(universe));
-        self.give_up_questions(universe, why);
-        let of_it = self.links.jobs.iter().filter(|(_, job)| job.universe == universe);
-        let jobs: Vec<(u32, u32)> = of_it.map(|(first, job)| (*first, job.size)).collect();
-        for (first, size) in &jobs {
-            (*first..first + size).for_each(|process| self.ports.ended(process));
-        }
-        let text = format!(
-            "mpirun {pid} {why} before its processes, and they with it; somebody may have killed it (SIGKILL)"
-        );
-        let firsts = jobs.into_iter().map(|(first, _)| first).collect();
-        self.tell(Event::OtherGone { firsts, text });
-    }
-
     /// Another launcher, which is connected to if it is not known.
     ///
     /// # Errors
@@ -461,6 +436,8 @@ impl Launcher<'_> {
         };
         self.tell(Event::Met { ranks: size, name });
         self.links.jobs.insert(here, OtherJob { universe, first, size });
+        // Some may have ended before we knew of them.
+        self.post_to(universe, Message::Numbered { first, size }.encode(), None);
         Ok(here + (number - first))
     }
 
@@ -547,44 +524,10 @@ impl Launcher<'_> {
     pub(super) fn forget_services(&mut self, owner: u32) {
         self.links.names.retain(|_, (other, _)| *other != owner);
     }
-
-    /// A process of ours has ended.
-    pub(super) fn tell_others_of_end(&mut self, number: u32, is_well: bool) {
-        self.tell_others(&Message::Exited { number, is_well });
-    }
-
-    /// Jobs of ours have failed.
-    pub(super) fn tell_others_of_failure(&mut self, firsts: &[u32], code: i32, text: &str) {
-        for first in firsts {
-            self.tell_others(&Message::Ending { first: *first, code, text: text.to_string() });
-        }
-    }
-
-    fn tell_others(&mut self, message: &Message) {
-        let all: Vec<u64> = self.links.others.keys().copied().collect();
-        all.into_iter().for_each(|universe| self.post_to(universe, message.encode(), None));
-    }
-
-    /// We end: the others get what is to be said, if they take it.
-    pub(super) fn part_with_others(&mut self) {
-        let limit = Instant::now() + FAREWELL;
-        let all: Vec<u32> = self.links.connections.keys().copied().collect();
-        for number in all {
-            self.flush(number);
-            while let Some(connection) = self.links.connections.get(&number)
-                && !connection.queue.is_empty()
-                && !is_ready(&connection.socket, PollFlags::ERR)
-                && Instant::now() < limit
-            {
-                std::thread::sleep(Duration::from_millis(1));
-                self.flush(number);
-            }
-        }
-    }
 }
 
 impl Other {
     fn new(place: u32, pid: i32) -> Other {
-        Other { place, pid, secret: [0; 32], connection: None, waiting: Vec::new() }
+        Other { place, pid, secret: [0; 32], connection: None, waiting: Vec::new(), has_parted: false }
     }
 }

@@ -1,6 +1,6 @@
 //! Questions between launchers: what a process asks goes to the launcher that knows, and the answer comes back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -21,7 +21,12 @@ pub(super) struct Asking {
     theirs: HashMap<u32, (u64, u32)>,
     /// Of which processes that ask for the end of a communicator, how many answers are missing, and whether somebody has it.
     bonds: HashMap<u32, (usize, bool)>,
+    /// By process of ours: the communicators that it has given up last, and the others whose processes have part in them.
+    parts: HashMap<u32, VecDeque<(u64, Vec<u64>)>>,
 }
+
+/// Communicators at most that a process gives up at a time, in several threads, so that only those are asked who have part.
+const AT_A_TIME: usize = 64;
 
 struct Asked {
     universe: u64,
@@ -44,6 +49,11 @@ impl Asking {
     /// A process of another launcher asks.
     pub(super) fn begin(&mut self, process: u32, (universe, id): (u64, u32)) {
         self.theirs.insert(process, (universe, id));
+    }
+
+    /// A process of ours has ended: it awaits nothing any more.
+    pub(super) fn forget_asker(&mut self, rank: u32) {
+        self.parts.remove(&rank);
     }
 
     pub(super) fn forget(&mut self, processes: Range<u32>) {
@@ -84,7 +94,7 @@ impl Launcher<'_> {
                 }
                 _ => return Some((request, came)),
             },
-            Request::Bond { bond } if !self.job.is_bound(bond) && self.links.is_any() => {
+            Request::Bond { bond } if !self.job.is_bound(bond) => {
                 self.ask_all_for(rank, bond);
                 return None;
             }
@@ -140,10 +150,29 @@ impl Launcher<'_> {
         self.post_to(universe, message, fd);
     }
 
-    /// Asks all others whether somebody has a communicator still.
+    /// A process of ours is about to give up a communicator: notes whose processes have part in it.
+    pub(in super::super) fn note_parts(&mut self, rank: u32, bond: u64) {
+        let jobs = self.job.bound_by(rank, bond).iter().filter_map(|first| self.links.jobs.get(first));
+        let mut parts: Vec<u64> = jobs.map(|job| job.universe).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        let all = self.links.asking.parts.entry(rank).or_default();
+        all.truncate(AT_A_TIME - 1);
+        all.push_front((bond, parts));
+    }
+
+    /// Asks the others whose processes have part in a communicator whether somebody has it still.
     fn ask_all_for(&mut self, asker: u32, bond: u64) {
-        let all: Vec<(u64, u32)> =
-            self.links.others.iter().map(|(universe, other)| (*universe, other.place)).collect();
+        let given_up = self.links.asking.parts.get(&asker);
+        let parts = given_up.and_then(|all| all.iter().find(|(given_up, _)| *given_up == bond));
+        let parts = parts.map(|(_, parts)| parts.clone());
+        let parts = parts.unwrap_or_else(|| self.links.others.keys().copied().collect());
+        let place = |universe| Some((universe, self.links.others.get(&universe)?.place));
+        // Who is gone has it no more.
+        let all: Vec<(u64, u32)> = parts.into_iter().filter_map(place).collect();
+        if all.is_empty() {
+            return self.conclude(asker, Ok((true.into(), String::new())));
+        }
         self.links.asking.bonds.insert(asker, (all.len(), false));
         for (universe, place) in all {
             let to = ProcessName { universe, place, ..ProcessName::NONE };
@@ -220,7 +249,15 @@ impl Launcher<'_> {
             Ok(fd) => (reply.encode(), fd),
             Err(error) => (Reply::Refused { rank, reason: error.to_string() }.encode(), None),
         };
-        self.post_to(universe, Message::Answer { id, reply }.encode(), fd);
+        let (answer, fd) = match (Message::Answer { id, reply }).encode() {
+            Some(answer) => (Some(answer), fd),
+            None => {
+                let reason = "the answer is too long for another mpirun".to_string();
+                let reply = Reply::Refused { rank, reason }.encode();
+                (Message::Answer { id, reply }.encode(), None)
+            }
+        };
+        self.post_to(universe, answer, fd);
         true
     }
 }
