@@ -201,3 +201,19 @@ fn a_job_that_ends_well_while_it_is_connected_does_no_harm() {
         }
     }
 }
+
+#[test]
+fn looking_up_names_leaves_no_descriptors_open() {
+    let p = compile(&["jobs/meeting"]);
+    let name = format!("lake of {}", p.marker());
+    let mut publisher = start(&p, 1, "shm", &["publisher", &name]);
+    assert_eq!(publisher.line(), "published");
+    let mut asker = start(&p, 1, "shm", &["asker", &name, "gate"]);
+    assert_eq!(asker.line(), "asked");
+    let open = |job: &Job| std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
+    let counts = [open(&publisher), open(&asker)];
+    assert!(counts.iter().all(|count| *count < 60), "{counts:?}");
+    p.file("gate", b"", 0o600);
+    is_fine(&asker.wait(), "asker", 1);
+    is_fine(&publisher.end(), "publisher", 1);
+}

@@ -241,10 +241,11 @@ impl<'a> Launcher<'a> {
 
     /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<()> {
-        let timeout = [self.grace, self.timeout, self.watch].into_iter().flatten().min().map(|t| {
-            let left = t.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-        });
+        let timeout =
+            [self.grace, self.timeout, self.watch, self.links.time()].into_iter().flatten().min().map(|t| {
+                let left = t.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+            });
         let full = self.sinks.iter().any(Sink::is_full);
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
@@ -420,6 +421,7 @@ impl<'a> Launcher<'a> {
             let seen = self.glimpses();
             self.tell(Event::TimedOut { time, seen });
         }
+        self.look_after_links(now);
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {

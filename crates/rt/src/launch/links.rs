@@ -10,11 +10,13 @@
 //! waits: what does not fit a socket is kept until it does.
 
 mod asking;
+mod doors;
 mod ends;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
@@ -31,8 +33,6 @@ use crate::universe::ProcessName;
 pub(super) const MAX_PLACE: u32 = 4094;
 /// Numbers of processes that have to do with those of other launchers are below this.
 pub(super) const MAX_NUMBER: u32 = 1 << 20;
-/// Connections at most whose other end has not yet said who it is.
-const MAX_STRANGERS: usize = 64;
 /// Messages that are taken from a connection before others get their turn.
 const BURST: usize = 32;
 
@@ -56,6 +56,8 @@ pub(super) struct Links {
     asking: asking::Asking,
     /// By which processes of others prove who they are when they connect to ours over sockets.
     secret: [u8; 32],
+    /// Until when nobody is let in.
+    shut: Option<Instant>,
     /// Our processes that have ended as they should not.
     unwell: HashSet<u32>,
 }
@@ -72,6 +74,12 @@ struct Connection {
     queue: VecDeque<Parcel>,
     /// Why we have connected, if it is to look up a name: the process that asks, and the name.
     search: Option<(u32, String)>,
+    /// Until when who it is must have been said.
+    limit: Instant,
+    /// Neither side closes it as needless.
+    lasts: bool,
+    /// Nothing more is written to it.
+    is_closing: bool,
 }
 
 /// Another launcher.
@@ -219,34 +227,17 @@ impl Launcher<'_> {
         self.links.connected = self.links.connected.wrapping_add(1);
         let number = self.links.connected;
         self.listen(&self.events, socket.as_fd(), LINK, number.into()).map_err(|e| e.to_string())?;
-        let queue = VecDeque::new();
-        self.links
-            .connections
-            .insert(number, Connection { socket, peer, wanted, universe: None, queue, search });
+        let limit = Instant::now() + doors::patience(wanted.is_some());
+        let (universe, queue) = (None, VecDeque::new());
+        let (lasts, is_closing) = (false, false);
+        let connection =
+            Connection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
+        self.links.connections.insert(number, connection);
         Ok(number)
     }
 
     fn uses_sockets(&self) -> bool {
         self.members.values().any(|member| member.plug.is_some())
-    }
-
-    /// Others have connected.
-    pub(super) fn welcome_others(&mut self) {
-        let doors = self.links.door.iter().chain(self.links.names.values()).map(|(_, socket)| socket);
-        let mut came = Vec::new();
-        for door in doors {
-            while let Ok(Some(socket)) = local::accept(door) {
-                came.push(socket);
-            }
-        }
-        for socket in came {
-            let strangers = self.links.connections.values().filter(|c| c.universe.is_none()).count();
-            let Ok(peer) = trusted(&socket) else { continue };
-            if strangers < MAX_STRANGERS {
-                // If it fails the socket is closed, and the other sees that.
-                let _ = self.connect(socket, peer, (None, None));
-            }
-        }
     }
 
     /// Sends a message over a connection, now or when there is room.
@@ -399,6 +390,12 @@ impl Launcher<'_> {
             let waiting = std::mem::take(&mut other.waiting);
             waiting.into_iter().for_each(|(bytes, fd)| self.post(number, Some(bytes), fd));
         }
+        if let Some(connection) = self.links.connections.get_mut(&number) {
+            connection.lasts = if wanted.is_none() { hello.wanted != 0 } else { true };
+        }
+        if search.is_some() {
+            self.close_if_needless(number, hello.universe);
+        }
         if let Some((asker, service)) = search {
             let to = ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
             self.ask_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
@@ -427,8 +424,16 @@ impl Launcher<'_> {
         }
         let Resident { number, first, size } = process;
         let here = self.job.next();
-        if here.checked_add(size).is_none_or(|end| end > MAX_NUMBER) || number.wrapping_sub(first) >= size {
-            return Err(format!("there is no number left for process {number} of another mpirun"));
+        if number.wrapping_sub(first) >= size {
+            return Err(format!(
+                "process {number} of another mpirun is none of the {size} of its job from {first} on"
+            ));
+        }
+        if here.checked_add(size).is_none_or(|end| end > MAX_NUMBER) {
+            return Err(format!(
+                "this mpirun has no numbers left for the {size} processes of another mpirun's job: it has had to do with \
+                 {here} of {MAX_NUMBER}"
+            ));
         }
         let name = match self.links.others.get(&universe) {
             Some(other) => format!("the job of mpirun {}", other.pid),

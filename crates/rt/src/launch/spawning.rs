@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use super::binding::Binding;
 use super::input::Inputs;
 use super::launcher::Launcher;
+use super::links::MAX_NUMBER;
 use super::start::{Crew, Recruits};
 use super::{App, LaunchError, MAX_RANKS, Stdin, Wanted, end};
 use crate::client::{is_oversubscribed, segment_config};
@@ -34,6 +35,12 @@ impl Launcher<'_> {
             ));
         }
         let base = self.job.next();
+        if self.links.place() != 0 && u64::from(base) + size > u64::from(MAX_NUMBER) {
+            return Err(format!(
+                "{size} processes are too many after {base}: an mpirun that has to do with others has at most {MAX_NUMBER} in \
+                 its life"
+            ));
+        }
         if let Some(stranger) =
             spawn.parent.processes.iter().find(|process| self.job.first_of(**process).is_none())
         {

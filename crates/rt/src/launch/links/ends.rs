@@ -33,7 +33,8 @@ impl Launcher<'_> {
         if !all.values().any(|other| other.leads_to() == Some(universe)) {
             return self.lose_other(universe, connection.peer.pid, HAS_ENDED);
         }
-        let next = all.iter().find(|(_, other)| other.universe == Some(universe)).map(|(next, _)| *next);
+        let is_next = |other: &Connection| other.universe == Some(universe) && !other.is_closing;
+        let next = all.iter().find(|(_, other)| is_next(other)).map(|(next, _)| *next);
         if let Some(other) = self.links.others.get_mut(&universe)
             && other.connection == Some(number)
         {
