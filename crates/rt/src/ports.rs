@@ -60,9 +60,9 @@ pub(crate) struct PortName {
 }
 
 impl PortName {
-    /// With what the names of a launcher's ports begin; `secret` nobody can guess.
-    pub(crate) fn prefix(self, secret: &str) -> String {
-        format!("oxmpi:{}:{:016x}:{secret}", self.place, self.universe)
+    /// With what the names of a launcher's ports begin; `word` nobody can guess.
+    pub(crate) fn prefix(self, word: &str) -> String {
+        format!("oxmpi:{}:{:016x}:{word}", self.place, self.universe)
     }
 
     /// What a name says, if it is one of a port.

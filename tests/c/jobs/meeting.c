@@ -308,12 +308,14 @@ static void accept_late(void)
     get_port(port);
     print_port(port);
     MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+    MPI_Recv(NULL, 0, MPI_INT, 0, 1, inter, MPI_STATUS_IGNORE);
 }
 
 static void stay_longer(const char *port, const char *file)
 {
     MPI_Comm inter;
     MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+    MPI_Send(NULL, 0, MPI_INT, 0, 1, inter);
     print_port("connected");
     while (access(file, F_OK) != 0) usleep(5000);
     /* Time for its mpirun to take the other's end for a failure. */

@@ -86,8 +86,8 @@ impl Launcher<'_> {
             Request::OpenPort => {
                 let opened = self.reach().map(|place| {
                     let name = PortName { universe: self.universe, place };
-                    let secret = &to_hex(&self.secret)[..PORT_DIGITS];
-                    (0, self.ports.open(rank, &name.prefix(secret)))
+                    let word = format!("{:016x}", self.links.port_word());
+                    (0, self.ports.open(rank, &name.prefix(&word)))
                 });
                 self.conclude(rank, opened);
             }
@@ -297,9 +297,6 @@ impl Launcher<'_> {
         }
     }
 }
-
-/// Digits of a launcher's own in the names of its ports.
-const PORT_DIGITS: usize = 16;
 
 fn contents(came: Option<OwnedFd>) -> Result<Vec<u8>, String> {
     let fd = came.ok_or("no descriptor came with the message")?;

@@ -56,6 +56,8 @@ pub(super) struct Links {
     asking: asking::Asking,
     /// By which processes of others prove who they are when they connect to ours over sockets.
     secret: [u8; 32],
+    /// What nobody guesses of the names of our ports. It says nothing of any secret.
+    port_word: u64,
     /// Until when nobody is let in.
     shut: Option<Instant>,
     /// Our processes that have ended as they should not.
@@ -146,6 +148,11 @@ impl Links {
         self.door.as_ref().map_or(0, |(place, _)| *place)
     }
 
+    /// What nobody guesses of the names of our ports, once others can find us.
+    pub(super) fn port_word(&self) -> u64 {
+        self.port_word
+    }
+
     /// The universe of a process that belongs to another launcher, and what that knows it as.
     fn resident(&self, number: u32) -> Option<(u64, Resident)> {
         let (here, job) = self.jobs.range(..=number).next_back()?;
@@ -185,15 +192,16 @@ impl Launcher<'_> {
                 "this mpirun has had more than {MAX_NUMBER} processes: it cannot have to do with others"
             ));
         }
-        let mut drawn = [0; 36];
+        let mut drawn = [0; 44];
         net::fill_random(&mut drawn).map_err(|error| format!("no random bytes: {error}"))?;
-        let [a, b, c, d, secret @ ..] = drawn;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, secret @ ..] = drawn;
         let start = u32::from_le_bytes([a, b, c, d]) % MAX_PLACE;
         for place in (0..MAX_PLACE).map(|at| (start + at) % MAX_PLACE + 1) {
             match local::listen_as(&door_name(place)) {
                 Ok(listener) => {
                     self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|e| e.to_string())?;
                     (self.links.door, self.links.secret) = (Some((place, listener)), secret);
+                    self.links.port_word = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
                     return Ok(place);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
