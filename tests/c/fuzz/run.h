@@ -56,6 +56,16 @@ static MPI_Datatype pick_type(void)
     return null_buffers || plain_types ? predefined_MPI_Datatype[below(8)] : pick_MPI_Datatype();
 }
 
+/* One for each rank. */
+static MPI_Datatype *type_array(void)
+{
+    static MPI_Datatype all[SLOTS][64];
+    static unsigned next;
+    MPI_Datatype *slot = all[next++ % SLOTS];
+    for (int i = 0; i < 64; i++) slot[i] = pick_type();
+    return is_null() ? NULL : slot;
+}
+
 /* A communicator for a call that others would have to make as well: where nobody else is in it. */
 static MPI_Comm pick_local(void)
 {

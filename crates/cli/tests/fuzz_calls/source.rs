@@ -317,6 +317,7 @@ fn draw_handle(id: FuncId, param: &Param<'_>) -> String {
         "MPI_Request" if completes => "done(pick_MPI_Request())".to_owned(),
         "MPI_Datatype" if param.name.contains("oldtype") => "pick_old()".to_owned(),
         "MPI_Datatype" if param.name == "array_of_types" => "old_array()".to_owned(),
+        "MPI_Datatype" if is_array => "type_array()".to_owned(),
         "MPI_Datatype" if param.by_value() => "pick_type()".to_owned(),
         "MPI_Errhandler" => "pick_handler()".to_owned(),
         base if is_array => format!("array_{base}()"),
