@@ -18,6 +18,7 @@ mod mpirun;
 mod ompi_info;
 mod pages;
 mod prefix;
+mod quiesce;
 mod wrapper;
 
 use std::ffi::OsString;
@@ -38,6 +39,7 @@ oxmpi: an MPI library and launcher
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
+  oxmpi quiesce PID         let the messages of a job stand still ('oxmpi quiesce --help')
   oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
 ";
 
@@ -78,12 +80,14 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["doctor", ..] => return doctor::main(&args[1..]),
         ["man", ..] => return pages::man(&args[1..]),
         ["completions", ..] => return pages::completions(&args[1..]),
+        ["quiesce", ..] => return quiesce::main(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
         [wrong, ..] => {
             let known = [
                 "info",
                 "explain",
+                "quiesce",
                 "tune",
                 "doctor",
                 "man",

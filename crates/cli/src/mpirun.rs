@@ -186,8 +186,8 @@ fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     job.no_sockets = match chosen {
-        Transport::Tcp => launch::network(params).err().map(|error| error.to_string()),
-        Transport::Shm => None,
+        chosen if chosen.is_over_sockets() => launch::network(params).err().map(|error| error.to_string()),
+        _ => None,
     };
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }

@@ -1,7 +1,7 @@
 //! Which modules this process uses, at which thread level.
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_param::{Decision, Job, Params, SelectError, Transport};
+use oxmpi_param::{Decision, Job, Params, SelectError};
 use oxmpi_rt::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl Modules {
         // Those who have spawned this job count: there must be a way to them.
         let mut job = Job { ranks: Some(boot.base.saturating_add(boot.size)), no_sockets: None };
         let found = params.select(&job, ThreadLevel::Single)?;
-        if found.transport() == Transport::Tcp && !boot.sockets && !client.is_singleton() {
+        if found.transport().is_over_sockets() && !boot.sockets && !client.is_singleton() {
             job.no_sockets = Some("mpirun has found no network for sockets".into());
         }
         let is_told = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);

@@ -7,7 +7,7 @@ use crate::{Communicator, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Nodes, Ways};
+use oxmpi_fabric::ways::{Coordinator, Nodes, Ways};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
@@ -118,6 +118,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         (Some(node), tcp) => Ways::new(shm, tcp).knowing(nodes(node, &client)),
         (None, tcp) => Ways::new(shm, tcp),
     };
+    if params.rpi().can_quiesce() {
+        fabric = fabric.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
+    }
     // Also without a launcher: one comes with the first spawn.
     let survives = params.mpi_ft_enable();
     if survives {
@@ -173,7 +176,7 @@ impl Process<Ways> {
     /// If the lane is this thread's already, or another thread's.
     pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
-        domain.lane.fabric_mut().retune(settings(params), params.rpi_tcp_short());
+        domain.lane.fabric_mut().retune(settings(params), params.sockets_short());
         drop(domain);
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
@@ -181,6 +184,24 @@ impl Process<Ways> {
             door.retune(&policy(params, false));
         }
         Ok(())
+    }
+}
+
+/// The launcher, which says when messages stand still.
+struct Asked(Arc<Client>);
+
+impl Coordinator for Asked {
+    fn reached(&mut self, step: u32) {
+        self.0.quiesced(step);
+    }
+
+    fn listener(&mut self) -> std::result::Result<Listener, String> {
+        let given = self.0.listener().map_err(|e| e.to_string())?;
+        Listener::from_fd(given.socket).map_err(|e| e.to_string())
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.0.abort(abi::MPI_ERR_OTHER, why);
     }
 }
 
@@ -247,7 +268,7 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::r
     let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
     let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: given.incarnation };
     let settings = tcp::Settings {
-        eager_limit: params.rpi_tcp_short(),
+        eager_limit: params.sockets_short(),
         buffers: Some(socket_buffers(params)),
         ..tcp::Settings::default()
     };

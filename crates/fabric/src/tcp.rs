@@ -22,6 +22,9 @@
 //!    (hints it does not need). From then on neither waits for the other: not when it ends, and not when the connection breaks.
 //! 7. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
 //!    are few; who needs one takes that of the one who has been silent longest.
+//! 8. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
+//!    acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
+//!    connects when it has something to send, as if a connection had broken (rule 3). `ways/quiesce.rs` goes through the steps.
 //!
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
 
@@ -32,6 +35,7 @@ mod greetings;
 mod link;
 mod outgoing;
 mod peer;
+mod quiesce;
 mod record;
 mod settings;
 mod trouble;
@@ -99,6 +103,8 @@ pub struct Tcp {
     news: Vec<u32>,
     /// When the process began to say goodbye.
     leaving: Option<Duration>,
+    /// All that was sent has arrived, and nothing is sent for now.
+    is_quiet: bool,
     /// Who has asked for connections, and what was noted.
     watch: Watch,
 }
@@ -149,6 +155,7 @@ impl Tcp {
             alarm: None,
             news: Vec::new(),
             leaving: None,
+            is_quiet: false,
             watch: Watch::default(),
         })
     }

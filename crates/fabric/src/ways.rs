@@ -4,9 +4,12 @@
 //! ways may ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
 
 mod far;
+mod quiesce;
 
 use self::far::Sockets;
 pub use self::far::{AskNodes, Nodes};
+use self::quiesce::Quiescing;
+pub use self::quiesce::{Coordinator, Step};
 use crate::shm::{self, Shm};
 use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
@@ -101,6 +104,15 @@ impl Ways {
     pub fn with_obituaries(self, segment: Arc<Segment>, who: Who) -> Ways {
         let obituaries = Some(Obituaries { segment, who, heard: 0, dead: Vec::new() });
         Ways { obituaries, looks_are_short: false, ..self }
+    }
+
+    /// The same, whose messages stand still when the launcher asks for it in this process's `segment`. Only over sockets.
+    #[must_use]
+    pub fn with_coordinator(mut self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Ways {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.quiescing = Some(Quiescing::new(segment, coordinator));
+        }
+        self
     }
 
     #[inline]

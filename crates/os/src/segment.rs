@@ -258,6 +258,8 @@ pub struct Status {
     heap_at: AtomicU64,
     /// How many processes of the job have died that the owner should hear of. Only the launcher writes it.
     deaths: AtomicU32,
+    /// The step that the owner's messages shall take on their way to standing still, and back. Only the launcher writes it.
+    quiesce: AtomicU32,
 }
 
 impl Status {
@@ -300,6 +302,18 @@ impl Status {
     /// The launcher says that another process of the job has died. Ring the owner's door afterwards.
     pub fn note_death(&self) {
         self.deaths.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the last step that the launcher has asked for of all whose messages shall stand still for some time.
+    #[inline(always)]
+    pub fn quiesce_step(&self) -> u32 {
+        // What was made for the step is given over a socket.
+        self.quiesce.load(Ordering::Relaxed)
+    }
+
+    /// The launcher asks for this step. Ring the owner's door afterwards.
+    pub fn ask_quiesce_step(&self, step: u32) {
+        self.quiesce.store(step, Ordering::Release);
     }
 
     /// The number of the MPI call that the owner entered last; 0 if none.

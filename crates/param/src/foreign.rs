@@ -11,7 +11,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
 pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
-    let guide = ["usysv", "sysv", "crtcp", "lamd", "gm", "ib"];
+    let guide = ["usysv", "sysv", "lamd", "gm", "ib"];
     let is_of_guide = guide.iter().any(|module| module.eq_ignore_ascii_case(value));
     (name == "rpi" && is_of_guide).then_some(NO_MODULE)
 }
@@ -20,7 +20,6 @@ pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
 const FAMILIES: &[(&str, &str)] = &[
     ("rpi_usysv", NO_MODULE),
     ("rpi_sysv", NO_MODULE),
-    ("rpi_crtcp", NO_MODULE),
     ("rpi_lamd", NO_MODULE),
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),

@@ -202,6 +202,8 @@ pub enum Transport {
     Shm,
     /// Sockets.
     Tcp,
+    /// Sockets whose connections can be given up and made again while messages stand still.
+    Crtcp,
 }
 
 /// A value for every parameter, and where it comes from.
@@ -548,9 +550,10 @@ parameters! {
                sleeps.",
     }
     rpi: by_hand {
-        unit: Unit::Choice(&["shm", "tcp"]), default: 0, limits: 0..=1, power_of_two: false,
+        unit: Unit::Choice(&["shm", "tcp", "crtcp"]), default: 0, limits: 0..=2, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets.",
+        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets, 'crtcp' is sockets whose \
+               connections can be given up and made again ('oxmpi quiesce').",
     }
     rpi_shm_priority: u32 {
         unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
@@ -573,6 +576,23 @@ parameters! {
         unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
         help: "The priority of sockets when no transport is asked for (rpi): the highest one that can run is used.",
+    }
+    rpi_crtcp_short: usize {
+        unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
+        aliases: [], level: Tune, change: Always,
+        help: "With rpi crtcp, what rpi_tcp_short is with rpi tcp: the longest message that is sent before its receive is known \
+               to be posted.",
+    }
+    rpi_crtcp_sockbuf: i64 {
+        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "With rpi crtcp, what rpi_tcp_sockbuf is with rpi tcp: bytes that the kernel is asked to buffer for each \
+               socket; -1: as many as rpi_crtcp_short says.",
+    }
+    rpi_crtcp_priority: u32 {
+        unit: Unit::Count, default: 25, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of rpi crtcp when no transport is asked for (rpi): the highest one that can run is used.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,

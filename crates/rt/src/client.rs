@@ -255,6 +255,12 @@ impl Client {
         }
     }
 
+    /// Tells the launcher that this process has taken a step on the way to standing still, or back
+    /// ([`Request::Quiesced`]).
+    pub fn quiesced(&self, step: u32) {
+        self.tell(&Request::Quiesced { step }, "");
+    }
+
     /// Asks the launcher where a rank can be reached over sockets. `None`: it has finalised.
     ///
     /// # Errors
@@ -437,8 +443,7 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
 
 /// Bytes that the kernel shall buffer for each socket by the parameters.
 pub fn socket_buffers(params: &Params) -> usize {
-    let bytes = usize::try_from(params.rpi_tcp_sockbuf()).unwrap_or_else(|_| params.rpi_tcp_short());
-    bytes.max(LEAST_BUFFERS)
+    params.sockets_buffers().max(LEAST_BUFFERS)
 }
 
 /// With less a connection waits for the kernel's timers, as one segment of the loopback does not fit.

@@ -140,6 +140,11 @@ pub enum Request {
         /// The first.
         from: u32,
     },
+    /// This process has taken a step on the way to standing still or back, of which the number is in its segment. Not answered.
+    Quiesced {
+        /// The number.
+        step: u32,
+    },
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -272,6 +277,7 @@ mod kind {
     pub(super) const SECRET: u8 = 23;
     pub(super) const ALARM: u8 = 24;
     pub(super) const NODES: u8 = 25;
+    pub(super) const QUIESCED: u8 = 26;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -313,6 +319,7 @@ impl Request {
             Request::Death { number } => encode(kind::DEATH, *number, ""),
             Request::Alarm { rank } => encode(kind::ALARM, *rank, ""),
             Request::Nodes { from } => encode(kind::NODES, *from, ""),
+            Request::Quiesced { step } => encode(kind::QUIESCED, *step, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -334,6 +341,7 @@ impl Request {
             kind::DEATH => no_text(kind, text).map(|()| Request::Death { number }),
             kind::ALARM => no_text(kind, text).map(|()| Request::Alarm { rank: number }),
             kind::NODES => no_text(kind, text).map(|()| Request::Nodes { from: number }),
+            kind::QUIESCED => no_text(kind, text).map(|()| Request::Quiesced { step: number }),
             kind::MEET if number < 2 => Ok(Request::Meet { accepts: number == 1, port: utf8(kind, text)? }),
             kind::PUBLISH if number < 2 => {
                 let (port, service) = pair(kind, text)?;
@@ -451,6 +459,7 @@ mod tests {
             any::<u32>().prop_map(|rank| Request::Segment { rank }),
             any::<u32>().prop_map(|rank| Request::Addresses { rank }),
             any::<u32>().prop_map(|number| Request::Death { number }),
+            any::<u32>().prop_map(|step| Request::Quiesced { step }),
             Just(Request::Listener),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),

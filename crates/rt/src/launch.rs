@@ -16,6 +16,7 @@ mod input;
 mod launcher;
 mod links;
 mod output;
+mod quiesce;
 mod spawning;
 mod start;
 
@@ -41,6 +42,10 @@ use self::files::Files;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
 use crate::interfaces::InterfaceError;
+
+/// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever does not
+/// know it.
+pub const QUIESCE: Signal = Signal::URG;
 
 /// Ranks that one launcher starts at most.
 pub const MAX_RANKS: u32 = MAX_GUARDED as u32;
@@ -223,8 +228,7 @@ fn prepare() -> Result<Signals, LaunchError> {
         "become a subreaper",
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),
     )?;
-    let wanted =
-        [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TSTP]
-            .map(Signal::as_raw);
+    let passed_on = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+    let wanted: Vec<i32> = passed_on.into_iter().chain([Signal::TSTP, QUIESCE]).map(Signal::as_raw).collect();
     Signals::new(&wanted).map_err(|e| LaunchError::Kernel("watch signals", e))
 }

@@ -6,9 +6,10 @@ use oxmpi_param::registry::Param;
 use crate::mpirun::{Opt, chapters};
 
 /// Words of `oxmpi`, and of `oxmpi info`.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 12] = [
     "info",
     "explain",
+    "quiesce",
     "doctor",
     "man",
     "completions",

@@ -13,6 +13,7 @@ mod harness;
 mod launcher;
 mod mpiruns;
 mod programs;
+mod quiesce;
 mod selection;
 mod spawned;
 #[path = "../support/mod.rs"]

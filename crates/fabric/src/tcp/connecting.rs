@@ -45,7 +45,11 @@ impl Tcp {
             // Everything is acknowledged, so nobody misses anything.
             return self.part(at, Way::Left);
         }
+        let is_quiet = self.is_quiet;
         let Some(peer) = self.known(at) else { return };
+        if is_quiet && peer.link.has_delivered() {
+            return self.part(at, Way::Apart);
+        }
         if peer.bond == Bond::None && peer.link.is_settled() {
             // Nobody waits for anything.
             return self.part(at, Way::Apart);

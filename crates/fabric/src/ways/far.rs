@@ -1,5 +1,6 @@
 //! The sockets of a process, and which peers they are the way to.
 
+use super::quiesce::Quiescing;
 use crate::shm::Shm;
 use crate::tcp::Tcp;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Traffic, Unreachable};
@@ -66,6 +67,8 @@ pub(super) struct Sockets {
     nodes: Option<Nodes>,
     /// Of a job on several nodes of which the sockets are the way to all peers.
     beside: Option<Nodes>,
+    /// If messages can stand still.
+    pub(super) quiescing: Option<Quiescing>,
     looks: u32,
     sent: Traffic,
     received: Traffic,
@@ -79,7 +82,8 @@ impl std::fmt::Debug for Nodes {
 
 impl Sockets {
     pub(super) fn new(tcp: Tcp, nodes: Option<Nodes>) -> Sockets {
-        Sockets { tcp, nodes, beside: None, looks: 0, sent: Traffic::default(), received: Traffic::default() }
+        let (sent, received) = (Traffic::default(), Traffic::default());
+        Sockets { tcp, nodes, beside: None, quiescing: None, looks: 0, sent, received }
     }
 
     /// They stay the way to all peers, wherever these are.
@@ -133,6 +137,16 @@ impl Sockets {
     }
 
     pub(super) fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        let came = self.take_in(except, sink);
+        if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {
+            self.stand_still(sink);
+            return true;
+        }
+        came
+    }
+
+    /// Takes in what has come.
+    pub(super) fn take_in<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let Sockets { tcp, received, nodes, .. } = self;
         match (nodes, except) {
             (Some(_), _) => tcp.poll(&mut Counting { sink, received }),

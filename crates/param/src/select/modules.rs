@@ -22,7 +22,7 @@ struct Fixed {
     unavailable: fn(&Job) -> Option<String>,
 }
 
-const TRANSPORTS: [Fixed; 2] = [
+const TRANSPORTS: [Fixed; 3] = [
     Fixed {
         transport: Transport::Shm,
         lowest: ThreadLevel::Single,
@@ -37,6 +37,13 @@ const TRANSPORTS: [Fixed; 2] = [
         priority: Params::rpi_tcp_priority,
         unavailable: |job| job.no_sockets.clone(),
     },
+    Fixed {
+        transport: Transport::Crtcp,
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        priority: Params::rpi_crtcp_priority,
+        unavailable: |job| job.no_sockets.clone(),
+    },
 ];
 
 /// The priority of collectives as plans over messages.
@@ -44,14 +51,25 @@ const TUNED_PRIORITY: u32 = 30;
 
 impl Transport {
     /// All, in the order of the guide's table of transports.
-    pub const ALL: [Transport; 2] = [Transport::Shm, Transport::Tcp];
+    pub const ALL: [Transport; 3] = [Transport::Shm, Transport::Tcp, Transport::Crtcp];
 
     /// The name that the parameter `rpi` has for it.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Shm => "shm",
             Transport::Tcp => "tcp",
+            Transport::Crtcp => "crtcp",
         }
+    }
+
+    /// Whether messages to all peers go over sockets, those of the own host included.
+    pub fn is_over_sockets(self) -> bool {
+        matches!(self, Transport::Tcp | Transport::Crtcp)
+    }
+
+    /// Whether its connections can be given up, and made again, while a job runs.
+    pub fn can_quiesce(self) -> bool {
+        matches!(self, Transport::Crtcp)
     }
 }
 
@@ -70,7 +88,7 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         priority: (fixed.priority)(params),
         lowest: fixed.lowest,
         highest: fixed.highest,
-        checkpoints: false,
+        checkpoints: fixed.transport.can_quiesce(),
         left_out: ask.left_out(fixed.transport),
         unavailable: (fixed.unavailable)(job),
     });
@@ -108,6 +126,24 @@ impl Params {
         rows(self, job, &Ask::default())
     }
 
+    /// The longest message, in bytes, that sockets carry before its receive is known to be posted, by the parameter of the
+    /// transport in use.
+    pub fn sockets_short(&self) -> usize {
+        match self.rpi() {
+            Transport::Crtcp => self.rpi_crtcp_short(),
+            _ => self.rpi_tcp_short(),
+        }
+    }
+
+    /// Bytes that the kernel shall buffer for each socket, by the parameters of the transport in use.
+    pub fn sockets_buffers(&self) -> usize {
+        let asked = match self.rpi() {
+            Transport::Crtcp => self.rpi_crtcp_sockbuf(),
+            _ => self.rpi_tcp_sockbuf(),
+        };
+        usize::try_from(asked).unwrap_or_else(|_| self.sockets_short())
+    }
+
     /// The way that the messages of a job take, as far as parameters alone say it; shared memory if they make no sense, which
     /// [`Params::select`] tells.
     pub fn rpi(&self) -> Transport {
@@ -124,10 +160,27 @@ mod tests {
         let with = |name, value| Params::default().with(name, value).unwrap();
         assert_eq!(Params::default().rpi(), Transport::Shm);
         assert_eq!(with("rpi", "tcp").rpi(), Transport::Tcp);
+        assert_eq!(with("rpi", "crtcp").rpi(), Transport::Crtcp);
         assert_eq!(with("rpi_tcp_priority", "60").rpi(), Transport::Shm, "the first of equals");
         assert_eq!(with("rpi_tcp_priority", "61").rpi(), Transport::Tcp);
-        assert_eq!(with("rpi_shm_priority", "19").rpi(), Transport::Tcp);
+        assert_eq!(with("rpi_shm_priority", "19").rpi(), Transport::Crtcp);
+        assert_eq!(
+            with("rpi_shm_priority", "24").with("rpi_tcp_priority", "26").unwrap().rpi(),
+            Transport::Tcp
+        );
         assert_eq!(with("rpi_tcp_priority", "61").with("rpi", "shm").unwrap().rpi(), Transport::Shm);
+    }
+
+    #[test]
+    fn sockets_have_the_limits_of_the_transport_in_use() {
+        let all = [("rpi_tcp_short", "100"), ("rpi_crtcp_short", "200"), ("rpi_tcp_sockbuf", "300")];
+        let all =
+            all.into_iter().fold(Params::default(), |all, (name, value)| all.with(name, value).unwrap());
+        let limits = |params: &Params| (params.sockets_short(), params.sockets_buffers());
+        assert_eq!(limits(&all), (100, 300), "those of tcp, also between hosts");
+        let all = all.with("rpi", "crtcp").unwrap();
+        assert_eq!(limits(&all), (200, 200), "no buffers are asked for: as many as a short message");
+        assert_eq!(limits(&all.with("rpi_crtcp_sockbuf", "400").unwrap()), (200, 400));
     }
 
     #[test]
@@ -136,7 +189,10 @@ mod tests {
         let preferring = Params::default().with("rpi_tcp_priority", "61").unwrap();
         let found = preferring.select(&job, ThreadLevel::Multiple).unwrap();
         assert_eq!((found.transport(), found.level), (Transport::Shm, ThreadLevel::Multiple));
-        assert_eq!(found.steps[1].drops, [("rpi tcp".to_string(), "there is no network".to_string())]);
+        for transport in ["rpi tcp", "rpi crtcp"] {
+            let drop = (transport.to_string(), "there is no network".to_string());
+            assert!(found.steps[1].drops.contains(&drop), "{:?}", found.steps[1].drops);
+        }
         let asking = Params::default().with("rpi", "tcp").unwrap();
         let error = asking.select(&job, ThreadLevel::Single).unwrap_err().to_string();
         assert!(

@@ -105,8 +105,27 @@ const MTL: &[Known] = &[
 #[derive(Debug, Default)]
 pub(super) struct Ask {
     rpi: Option<(Transport, Source)>,
-    /// Whether a list leaves each transport, and who says so.
-    btl: Option<([bool; 2], String)>,
+    /// Which transports a list leaves, and who says so.
+    btl: Option<(Left, String)>,
+}
+
+/// What a list of Open MPI's transports leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left {
+    shared_memory: bool,
+    sockets: bool,
+}
+
+impl Left {
+    /// Whether it leaves a transport. Those that only the guide knows are on no list: they must be asked for by name, and need
+    /// what they are made of.
+    fn has(self, transport: Transport, is_asked_for: bool) -> bool {
+        match transport {
+            Transport::Shm => self.shared_memory,
+            Transport::Tcp => self.sockets,
+            Transport::Crtcp => self.sockets && is_asked_for,
+        }
+    }
 }
 
 /// A list of modules: `a,b`, or `^a,b` for all but these.
@@ -211,8 +230,8 @@ impl Ask {
                 false => format!("{remedy}: write 'self,{}'", btl.value),
             }));
         }
-        let left = [btl.has_shared_memory(), btl.has(&["tcp"])];
-        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left[*asked as usize]) {
+        let left = Left { shared_memory: btl.has_shared_memory(), sockets: btl.has(&["tcp"]) };
+        if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left.has(*asked, true)) {
             return Err(SelectError::Contradiction {
                 asked: asked.name(),
                 from: from.to_string(),
@@ -220,7 +239,7 @@ impl Ask {
                 list_from: btl.from.to_string(),
             });
         }
-        if left == [false, false] {
+        if !left.shared_memory && !left.sockets {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None });
@@ -235,9 +254,9 @@ impl Ask {
         let rpi = self.rpi.as_ref().filter(|(asked, _)| *asked != transport);
         let rpi =
             rpi.map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", asked.name()));
-        let btl =
-            self.btl.as_ref().filter(|(left, _)| !left[transport as usize]).map(|(_, text)| text.clone());
-        rpi.or(btl)
+        let is_asked_for = self.rpi.as_ref().is_some_and(|(asked, _)| *asked == transport);
+        let btl = self.btl.as_ref().filter(|(left, _)| !left.has(transport, is_asked_for));
+        rpi.or(btl.map(|(_, text)| text.clone()))
     }
 }
 
@@ -268,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_spellings_of_open_mpi_select_what_they_say() {
-        use Transport::{Shm, Tcp};
+        use Transport::{Crtcp, Shm, Tcp};
         for (pairs, transport) in [
             (&[("btl", "self,sm,tcp")][..], Shm),
             (&[("btl", "self,vader")], Shm),
@@ -281,6 +300,7 @@ mod tests {
             (&[("pml", "ob1"), ("btl", "tcp,self")], Tcp),
             (&[("pml", "^ucx"), ("mtl", "^ofi")], Shm),
             (&[("rpi", "tcp"), ("btl", "self,sm,tcp")], Tcp),
+            (&[("rpi", "crtcp"), ("btl", "self,tcp")], Crtcp),
             (&[("rpi_tcp_priority", "99"), ("btl", "self,sm")], Shm),
         ] {
             assert_eq!(chosen(pairs), Ok(transport), "{pairs:?}");

@@ -171,6 +171,7 @@ impl Launcher<'_> {
                 let nodes: Vec<_> = (from..=last).map(|number| u64::from(node(number))).collect();
                 self.give(rank, &encode_words(&nodes));
             }
+            Request::Quiesced { step } => self.step_taken(rank, step),
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
                 self.tell(Event::Abort { rank, code, text, seen });

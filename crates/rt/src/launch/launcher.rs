@@ -16,8 +16,9 @@ use super::files::Files;
 use super::input::Feed;
 use super::links::Links;
 use super::output::{Came, Lines, Sink, is_ready, read_some};
+use super::quiesce::Standing;
 use super::start::{Outputs, Plug, Rank, Started};
-use super::{Launch, LaunchError, Stdin, end, start};
+use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use crate::universe::Parent;
@@ -84,6 +85,8 @@ pub(super) struct Launcher<'a> {
     pub(super) files: Option<Files>,
     /// The processes that have died and of which the others were told, in that order.
     pub(super) deaths: Vec<u32>,
+    /// How far the messages are on the way to standing still.
+    pub(super) standing: Standing,
     grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
@@ -120,6 +123,7 @@ impl<'a> Launcher<'a> {
             feed,
             files: None,
             deaths: Vec::new(),
+            standing: Standing::default(),
             grace: None,
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
@@ -241,8 +245,11 @@ impl<'a> Launcher<'a> {
 
     /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<()> {
-        let timeout =
-            [self.grace, self.timeout, self.watch, self.links.time()].into_iter().flatten().min().map(|t| {
+        let timeout = [self.grace, self.timeout, self.watch, self.links.time(), self.standing.time()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| {
                 let left = t.saturating_duration_since(Instant::now());
                 Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
             });
@@ -378,6 +385,7 @@ impl<'a> Launcher<'a> {
         }
         self.forget_services(rank);
         self.ports.ended(rank);
+        self.takes_no_step(rank);
         let is_well =
             seen.stage == Stage::Finalized || (exit, seen.stage) == (Exit::Code(0), Stage::Untouched);
         self.tell(Event::Exited { rank, exit, seen });
@@ -398,6 +406,8 @@ impl<'a> Launcher<'a> {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if signal == Signal::USR1 || signal == Signal::USR2 {
                 self.signal_running(signal);
+            } else if signal == QUIESCE {
+                self.quiesce();
             } else if signal == Signal::TSTP {
                 self.signal_running(Signal::STOP);
                 rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
@@ -429,6 +439,7 @@ impl<'a> Launcher<'a> {
             let seen = self.glimpses();
             self.tell(Event::Seen(seen));
         }
+        self.look_at_missing();
         for kind in [0, 1] {
             if self.sinks[kind].is_broken() {
                 // Nobody reads our output: let the ranks feel it as if they wrote there themselves.

@@ -58,6 +58,7 @@ impl Launcher<'_> {
         // They hear of all deaths, also of those before them: they may be connected with who knew the dead.
         for rank in &recruits.ranks {
             self.deaths.iter().for_each(|_| rank.segment.status().note_death());
+            rank.segment.status().ask_quiesce_step(self.standing.step());
         }
         let unwatched = self.admit(recruits, (base, job), program);
         self.tell(Event::Spawned { ranks: size as u32, parents, bond });

@@ -13,7 +13,7 @@ use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass, host};
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::Params;
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
@@ -244,7 +244,7 @@ impl Crew<'_> {
 
 /// Whether ranks get sockets: it is asked for, or they are spread over nodes.
 fn has_sockets(launch: &Launch, size: u32) -> bool {
-    launch.transport == Transport::Tcp || nodes_of(&launch.params, size) > 1
+    launch.transport.is_over_sockets() || nodes_of(&launch.params, size) > 1
 }
 
 /// The nodes over which so many ranks are spread.
@@ -294,7 +294,7 @@ pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
 }
 
 /// Sockets that listen, for `size` ranks.
-fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+pub(super) fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
     let chosen = network(&launch.params)?;
     let told = launch.hostmap.told(&host::name(), chosen.address);
     // Where it is this host's own; else something between the hosts translates it.

@@ -1,0 +1,51 @@
+//! How all connections are given up and made again (rule 8 of the module).
+
+use super::peer::Way;
+use super::{LISTENER, Tcp};
+use crate::{Fabric, Sink};
+use oxmpi_os::net::Listener;
+use std::io;
+
+impl Tcp {
+    /// Sees that all it has sent arrives. Returns whether that is done; if not, poll and ask again. From then on a connection
+    /// that ends is missed by nobody, and stays away. The caller sends nothing before [`Tcp::listen_anew`].
+    pub fn quiesce(&mut self) -> bool {
+        self.is_quiet = self.is_quiet || self.rest();
+        self.is_quiet
+    }
+
+    /// Ends all connections, and listens no more: nothing of it is left with the kernel. All who have a connection with this
+    /// process have been quiet before.
+    pub fn give_up_connections<S: Sink>(&mut self, sink: &mut S) {
+        if let Some(listener) = self.listener.take() {
+            self.poller.remove(&listener);
+        }
+        for socket in self.greetings.end() {
+            self.poller.remove(&socket);
+        }
+        self.deaf_until = None;
+        let now = self.now();
+        for at in 0..self.peers.len() as u32 {
+            let Some(peer) = self.known(at) else { continue };
+            if matches!(peer.way, Way::Apart | Way::Left | Way::Lost(_)) {
+                continue;
+            }
+            // Who is not quiet belongs to another launcher, and is sought again.
+            let way = if peer.link.has_delivered() { Way::Apart } else { Way::Pause { until: now } };
+            self.part(at, way);
+            self.wake_at(now);
+        }
+        self.tell_news(sink);
+    }
+
+    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to `listener`.
+    ///
+    /// # Errors
+    /// If the listener cannot be added to the poller.
+    pub fn listen_anew(&mut self, listener: Listener) -> io::Result<()> {
+        self.poller.add(&listener, LISTENER, false)?;
+        self.listener = Some(listener);
+        self.is_quiet = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Messages stand still for some time: the steps of it, at the launcher's word.
+//!
+//! | step | what the process does |
+//! |---|---|
+//! | [`Step::Quiesce`] | sends nothing new, and waits until its peers have all that it has sent |
+//! | [`Step::Close`] | ends its connections, and takes a new listener |
+//! | [`Step::Resume`] | goes on |
+//!
+//! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
+//! taken this one. In between a process stays in the library and takes what comes: others may need that to become quiet.
+
+use super::far::Sockets;
+use crate::Sink;
+use oxmpi_os::net::Listener;
+use oxmpi_os::segment::Segment;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a process that stands still looks whether it may go on.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Everything that was sent arrives.
+    Quiesce,
+    /// The connections are ended.
+    Close,
+    /// They are made again when somebody needs them.
+    Resume,
+}
+
+impl Step {
+    /// The step of a number. Numbers count up from 1, over all times that messages stood still; 0 was before the first.
+    pub fn of(number: u32) -> Step {
+        match number % 3 {
+            1 => Step::Quiesce,
+            2 => Step::Close,
+            _ => Step::Resume,
+        }
+    }
+}
+
+/// The launcher, for a process whose messages can stand still.
+pub trait Coordinator: Send {
+    /// This process has taken a step.
+    fn reached(&mut self, step: u32);
+
+    /// The listener to which others connect after the step [`Step::Close`].
+    ///
+    /// # Errors
+    /// Why there is none, for a person.
+    fn listener(&mut self) -> Result<Listener, String>;
+
+    /// The process cannot go on: ends the job with this text.
+    fn fail(&mut self, why: &str);
+}
+
+/// What a process knows of it.
+pub(super) struct Quiescing {
+    segment: Arc<Segment>,
+    coordinator: Box<dyn Coordinator>,
+    /// The last step that was taken.
+    taken: u32,
+}
+
+impl std::fmt::Debug for Quiescing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Quiescing").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+impl Quiescing {
+    pub(super) fn new(segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Quiescing {
+        // Who comes while the others stand still has nothing to become quiet of.
+        let taken = segment.status().quiesce_step();
+        Quiescing { segment, coordinator, taken }
+    }
+
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.segment.status().quiesce_step() != self.taken
+    }
+}
+
+impl Sockets {
+    /// Goes through the steps until messages may move again. What comes meanwhile is handed up.
+    #[cold]
+    pub(super) fn stand_still<S: Sink>(&mut self, sink: &mut S) {
+        loop {
+            self.take_in(None, sink);
+            let Some(Quiescing { segment, coordinator, taken }) = &mut self.quiescing else { return };
+            let asked = segment.status().quiesce_step();
+            if asked == *taken {
+                if Step::of(asked) == Step::Resume {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            match Step::of(asked) {
+                Step::Quiesce if !self.tcp.quiesce() => {
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
+                Step::Quiesce | Step::Resume => {}
+                Step::Close => {
+                    self.tcp.give_up_connections(sink);
+                    let listens = coordinator.listener().and_then(|listener| {
+                        self.tcp.listen_anew(listener).map_err(|error| error.to_string())
+                    });
+                    if let Err(why) = listens {
+                        coordinator.fail(&format!("connections cannot be made again: {why}"));
+                        return;
+                    }
+                }
+            }
+            *taken = asked;
+            if Step::of(asked) != Step::Resume {
+                coordinator.reached(asked);
+            }
+        }
+    }
+}
