@@ -208,7 +208,9 @@ impl Running {
         }
     }
 
-    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on.
+    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes (MPI-5.0,
+    /// "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits for nothing else of
+    /// them, so that it ends whatever becomes of them.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         // First of all, while MPI is as usable as ever.
         delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
