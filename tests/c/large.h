@@ -40,3 +40,15 @@ static void count_is(const MPI_Status *status, MPI_Datatype type, MPI_Count want
     CHECK(MPI_Get_count(status, type, &small) == MPI_SUCCESS);
     CHECK(small == (wanted > 0x7fffffff ? MPI_UNDEFINED : (int) wanted));
 }
+
+/* A message of more bytes than an int counts, from rank 0, whose buffer is full of 10, to rank 1. */
+static void send_long(const unsigned char *from, unsigned char *to, int rank)
+{
+    MPI_Status status;
+    if (rank == 0) CHECK(MPI_Send_c(from, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
+    if (rank == 1) {
+        CHECK(MPI_Recv_c(to, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
+        count_is(&status, MPI_BYTE, LONG);
+        CHECK(is_all(to, 10));
+    }
+}

@@ -13,13 +13,7 @@ int main(int argc, char **argv)
     int other = (rank + 1) % size;
     MPI_Status status;
 
-    // A message of more bytes than an int counts.
-    if (rank == 0) CHECK(MPI_Send_c(from, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
-    if (rank == 1) {
-        CHECK(MPI_Recv_c(to, LONG, MPI_BYTE, other, 1, MPI_COMM_WORLD, &status) == MPI_SUCCESS);
-        count_is(&status, MPI_BYTE, LONG);
-        CHECK(is_all(to, 10 + other));
-    }
+    send_long(from, to, rank);
 
     // As many by an int form, whose elements are long.
     memset(to, 0, PIECE);

@@ -27,15 +27,6 @@ static void *ring(void *number)
     return NULL;
 }
 
-/* Another thread cannot ask for that: the promise of MPI_Init was for the thread that called it. */
-static void *refused(void *info)
-{
-    MPI_Session none = MPI_SESSION_NULL;
-    CHECK_CLASS(MPI_Session_init(*(MPI_Info *) info, RETURN, &none), MPI_ERR_OTHER);
-    CHECK(none == MPI_SESSION_NULL);
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
@@ -55,8 +46,6 @@ int main(int argc, char **argv)
     close_session(&session);
     MPI_Info_create(&info);
     MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
-    pthread_create(&threads[0], NULL, refused, &info);
-    pthread_join(threads[0], NULL);
     CHECK_OK(MPI_Session_init(info, RETURN, &session));
     MPI_Info_free(&info);
     for (intptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, ring, (void *) i);

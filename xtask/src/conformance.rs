@@ -43,16 +43,17 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
         Some(options) => {
             let ways = options.rpis.iter();
             let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));
-            let rounds: Vec<Round> = places.enumerate().map(|(i, place)| Round::new(i, place)).collect();
+            let rounds: Vec<Round> = places.map(|place| Round { place, without: &[] }).collect();
             judge(&options, &rounds)
         }
     }
 }
 
-/// Modules whose ranks do not speak to each other and answer a very long list of questions: they are run once.
+/// Modules whose ranks do not speak to each other and answer a very long list of questions: the quick part runs them once.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
-/// The part for every change: the suite alone, with few ranks. It judges the installation in `prefix`.
+/// The part for every change: the suite alone, with few ranks, and [`LONG_AND_LOCAL`] with one alone. It judges the installation in
+/// `prefix`.
 pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
     let options = Options {
         module: Some("^(test_|bench_)".to_owned()),
@@ -60,8 +61,11 @@ pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
         ..Options::default()
     };
     let places = [(1, Rpi::Shm), (2, Rpi::Shm), (2, Rpi::Tcp)];
-    let round = |(i, (ranks, rpi))| Round::new(i, Place { ranks, rpi });
-    let rounds: Vec<Round> = places.into_iter().enumerate().map(round).collect();
+    let round = |(ranks, rpi)| {
+        let without: &[&str] = if ranks == 1 { &[] } else { &LONG_AND_LOCAL };
+        Round { place: Place { ranks, rpi }, without }
+    };
+    let rounds: Vec<Round> = places.into_iter().map(round).collect();
     judge(&options, &rounds)
 }
 
@@ -69,14 +73,8 @@ pub(crate) fn quick(prefix: &Path) -> Result<(), Failure> {
 #[derive(Clone, Copy)]
 struct Round {
     place: Place,
+    /// Modules that are not run.
     without: &'static [&'static str],
-}
-
-impl Round {
-    /// The first one has everything.
-    fn new(number: usize, place: Place) -> Round {
-        Round { place, without: if number == 0 { &[] } else { &LONG_AND_LOCAL } }
-    }
 }
 
 /// What is run: modules and programs, and where.

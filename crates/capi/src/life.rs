@@ -36,7 +36,8 @@ struct Users {
     has_left: bool,
 }
 
-/// The process is a rank from now on, for one user more; with `threads` for calls from several threads.
+/// The process is a rank from now on, for one user more; with `threads` for calls from several threads, which it is also for a
+/// session of another thread than the one that it was made a rank by: each has but promised to be the only one of its own.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         // It has the rank's memory, and is not the rank. Another thread may have held the lock when it was forked off.
@@ -55,7 +56,7 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
             library
         }
     };
-    if threads {
+    if threads || std::thread::current().id() != library.first_thread {
         library.set_threaded()?;
     }
     if users.count == 0 {
@@ -105,7 +106,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     let (communicators, groups) = (Table::new(), Table::new());
     let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if !threads {
-        // SAFETY: the program has promised that one thread at a time calls MPI, and always the same.
+        // SAFETY: the program has promised that one thread calls MPI; others ask `set_threaded` to let them in.
         let promise = unsafe { SingleThread::promise() };
         communicators.set_single_threaded(promise);
         groups.set_single_threaded(promise);
@@ -165,20 +166,21 @@ extern "C" fn at_exit() {
 }
 
 impl Running {
-    /// From now on several threads may call.
+    /// From now on several threads may call; whichever calls this.
     ///
     /// # Errors
-    /// If the caller is not the one thread that may call so far.
+    /// If the thread that might call so far is not known to be outside of the library after a long time.
     pub(crate) fn set_threaded(&self) -> Result<()> {
         if self.has_threads.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.process.set_threaded()?;
+        // First, as the other thread sees what was stored before it let others in.
         self.communicators.set_threaded();
         self.groups.set_threaded();
         self.datatypes.set_threaded();
         self.operations.set_threaded();
         self.windows.set_threaded();
+        self.process.let_others_in()?;
         self.has_threads.store(true, Ordering::Release);
         Ok(())
     }
@@ -206,7 +208,9 @@ impl Running {
         }
     }
 
-    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on.
+    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes (MPI-5.0,
+    /// "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits for nothing else of
+    /// them, so that it ends whatever becomes of them.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         // First of all, while MPI is as usable as ever.
         delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;

@@ -19,6 +19,7 @@ mod ompi_info;
 mod pages;
 mod prefix;
 mod quiesce;
+mod words;
 mod wrapper;
 
 use std::ffi::OsString;
@@ -84,22 +85,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
         [wrong, ..] => {
-            let known = [
-                "info",
-                "explain",
-                "quiesce",
-                "tune",
-                "doctor",
-                "man",
-                "completions",
-                "mpirun",
-                "mpiexec",
-                "mpicc",
-                "mpicxx",
-                "--help",
-                "--version",
-            ];
-            let hint = oxmpi_param::nearest::nearest(wrong, known);
+            let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
             eprintln!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
             return 2;

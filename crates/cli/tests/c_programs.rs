@@ -288,6 +288,7 @@ programs! {
     session_errors
     session_forked
     session_leak
+    session_levels
     session_live
     session_mixed
     session_psets

@@ -21,7 +21,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use oxmpi_os::door::{Door, Next};
 use oxmpi_os::heap::Heap;
-use oxmpi_os::lock::LaneLock;
+use oxmpi_os::lock::{LaneLock, LockError};
 use oxmpi_wire::ContextId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
 
 /// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
+/// How long a thread waits at most for another one to let it in ([`Process::let_others_in`]).
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One rank: everything that a process of an MPI job is and has.
 pub struct Process<F> {
@@ -531,6 +533,27 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
+    /// As [`Process::set_threaded`], for any thread: if another one has called so far, this one waits until that is known to be outside
+    /// of the library, or comes in again. What the caller has stored before, that one then sees.
+    ///
+    /// # Errors
+    /// If that is not known after [`PATIENCE`].
+    pub fn let_others_in(&self) -> Result<()> {
+        // Before the lock, so that the thread that has called so far sees it.
+        self.threaded.store(true, Ordering::Relaxed);
+        self.domain.let_others_in(PATIENCE).map_err(|e| {
+            let text = match e {
+                LockError::OtherThread => format!(
+                    "the thread that MPI was initialised for has computed for {} s without a call of MPI or a system call, so that no other \
+                     one can be let in: ask for MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE with MPI_Init_thread",
+                    PATIENCE.as_secs()
+                ),
+                LockError::Reentered => e.to_string(),
+            };
+            MpiError::new(abi::MPI_ERR_OTHER, text)
+        })
+    }
+
     /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
         const MOST: u32 = 1 << 30;
@@ -658,11 +681,6 @@ impl<F: Fabric> Process<F> {
     #[inline]
     pub(crate) fn is_threaded(&self) -> bool {
         self.threaded.load(Ordering::Relaxed)
-    }
-
-    /// Lets several threads in, if only one may come so far.
-    pub(crate) fn take_threads(&self) -> Result<()> {
-        if self.threaded.load(Ordering::Relaxed) { Ok(()) } else { self.set_threaded() }
     }
 
     /// The place of the error handler that counts for a failed operation: that of its communicator.

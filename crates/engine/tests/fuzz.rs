@@ -8,6 +8,8 @@
 //! `OXMPI_FUZZ_SECONDS` says for how long (1), `OXMPI_FUZZ_SEED` plays one seed.
 
 mod lanes;
+#[path = "../../wire/tests/support/seeds.rs"]
+mod seeds;
 
 use lanes::{Lanes, rough};
 use oxmpi_engine::{
@@ -18,7 +20,6 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::BytesMut;
 use oxmpi_wire::{ContextId, Tags};
-use std::time::{Duration, Instant};
 
 /// Room of every receive, and the longest message.
 const ROOM: usize = 3000;
@@ -287,24 +288,7 @@ fn play(seed: u64) {
     assert_eq!(fuzz.lanes.nonsense(), 0);
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[test]
 fn every_message_goes_to_the_first_receive_that_wants_it() {
-    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
-        return play(seed);
-    }
-    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
-    let mut seed = u64::from(std::process::id()) << 32;
-    let mut played = 0;
-    while Instant::now() < end {
-        let outcome = std::panic::catch_unwind(|| play(seed));
-        assert!(outcome.is_ok(), "OXMPI_FUZZ_SEED={seed} plays it again");
-        seed += 1;
-        played += 1;
-    }
-    assert!(played > 0);
-    println!("{played} programs, seeds to {seed}");
+    seeds::each_seed(play);
 }

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 mod model;
+#[path = "../../wire/tests/support/seeds.rs"]
+mod seeds;
 
 use model::{Model, Random, made, rebuilt};
 use oxmpi_mem::buffer::{Cursor, UserBuf};
@@ -14,39 +16,15 @@ use oxmpi_mem::memory::lend_mut;
 use oxmpi_objects::datatype::{Datatype, Form};
 use oxmpi_objects::predefined::Predefined;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Arrays that span more bytes are not copied.
 const MOST_MEMORY: isize = 1 << 20;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
-}
-
 #[test]
 fn random_datatypes_equal_the_model() {
     let types = Predefined::new();
-    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
-        try_one(seed, &types);
-        return;
-    }
-    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
-    let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    println!("the first seed is {first}");
-    let mut tried = 0u64;
-    while tried == 0 || Instant::now() < end {
-        let seed = first.wrapping_add(tried.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| try_one(seed, &types))) {
-            eprintln!("replay this datatype with OXMPI_FUZZ_SEED={seed}");
-            resume_unwind(panic);
-        }
-        tried += 1;
-    }
-    println!("{tried} datatypes");
+    seeds::each_seed(|seed| try_one(seed, &types));
 }
 
 fn try_one(seed: u64, types: &Predefined) {

@@ -15,7 +15,7 @@
 //! (sockets with names that no file has), [`file`],
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
-//! process), [`bytes`] (views of memory that somebody else may write).
+//! process), [`stillness`] (whether another thread was seen asleep), [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
 //! processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os
@@ -66,3 +66,5 @@ pub mod single_copy;
 pub mod socket;
 #[cfg(not(loom))]
 pub mod spawn;
+#[cfg(not(loom))]
+pub mod stillness;

@@ -6,6 +6,9 @@
 //! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
 //! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
 
+mod marked;
+
+use crate::net;
 use crate::segment::{RankState, Segment};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -295,12 +298,16 @@ impl Drop for Signals {
 }
 
 /// A process that outlives the launcher for a moment: when the launcher is gone without having said farewell, it
-/// kills the process groups that it was told of.
+/// kills the process groups that it was told of, and all processes that have its mark in their environment.
 #[derive(Debug)]
 pub struct Guard {
     pid: i32,
     pipe: OwnedFd,
+    mark: String,
 }
+
+/// The environment variable with the guard's mark.
+pub const GUARD_VARIABLE: &str = "OXMPI_GUARD";
 
 /// Groups that a guard can watch.
 pub const MAX_GUARDED: usize = 8192;
@@ -331,22 +338,31 @@ impl Guard {
                 "a guard cannot be forked from a process with threads",
             ));
         }
+        let mut number = [0; 8];
+        net::fill_random(&mut number)?;
+        let mark = format!("{GUARD_VARIABLE}={:016x}", u64::from_ne_bytes(number));
         let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // SAFETY: this process has a single thread, so the child's memory is consistent; it runs `guard` alone, which
-        // keeps to system calls and never returns.
+        // never returns.
         let pid = unsafe {
             let pid = libc::fork();
             if pid == 0 {
-                guard(read.as_raw_fd(), ward.as_ref());
+                guard(read.as_raw_fd(), &mark, ward.as_ref());
             }
             pid
         };
-        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(Guard { pid, pipe }) }
+        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(Guard { pid, pipe, mark }) }
     }
 
     /// The guard's process id.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// What a process shall have for [`GUARD_VARIABLE`] in its environment, so that it and what it starts is under guard, wherever it
+    /// goes: a number that no other guard has.
+    pub fn mark(&self) -> &str {
+        self.mark.split_once('=').map_or("", |(_, value)| value)
     }
 
     /// Puts a process group under guard. It must not be waited for (reaped) before [`Guard::dismiss`], so that its
@@ -392,8 +408,8 @@ const WARD_TEXT: &[u8] =
     b"mpirun: the mpirun that a process started without mpirun had got for spawning or connecting was \
 killed, and the processes that it had started with it; so this process is ended as well.\n";
 
-/// The guard's whole life. System calls only, and a look at shared memory.
-fn guard(pipe: RawFd, ward: Option<&Ward<'_>>) -> ! {
+/// The guard's whole life.
+fn guard(pipe: RawFd, mark: &str, ward: Option<&Ward<'_>>) -> ! {
     let mut groups = [0i32; MAX_GUARDED];
     let mut known = 0;
     // SAFETY: system calls of a process on its own descriptors and on the groups that it was told of. The launcher
@@ -401,7 +417,7 @@ fn guard(pipe: RawFd, ward: Option<&Ward<'_>>) -> ! {
     unsafe {
         // A session of its own: what the terminal sends to the launcher's group does not end the guard.
         libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"mpirun-guard".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, marked::GUARD_NAME.as_ptr());
         // It must not keep anybody's pipe open.
         libc::dup2(pipe, 0);
         if let Some(ward) = ward {
@@ -437,6 +453,7 @@ fn guard(pipe: RawFd, ward: Option<&Ward<'_>>) -> ! {
         for &group in &groups[..known] {
             libc::kill(-group, libc::SIGKILL);
         }
+        marked::kill_all(mark);
         if let Some(ward) = ward
             && ward.segment.status().state() != RankState::Finalized
         {

@@ -4,7 +4,8 @@
 //! One thread, one loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
 //!
 //! - Each rank leads a process group of its own and dies with the launcher (PR_SET_PDEATHSIG); a guard process kills
-//!   what is left of the groups even if the launcher is killed by SIGKILL.
+//!   what is left of the groups even if the launcher is killed by SIGKILL, and what has left them, which it knows by a mark in
+//!   the environment.
 //! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's.
 //! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
 

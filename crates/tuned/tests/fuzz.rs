@@ -1,11 +1,12 @@
 //! Rules files that nobody has written. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+#[path = "../../wire/tests/support/seeds.rs"]
+mod seeds;
+
 use oxmpi_plan::Collective;
 use oxmpi_tuned::write::Version;
 use oxmpi_tuned::{Facts, Rules, RulesError, Selection};
-use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
 
 /// A generator of numbers (splitmix64).
 struct Random(u64);
@@ -29,29 +30,7 @@ impl Random {
 }
 
 fn fuzz(case: impl Fn(&mut Random)) {
-    struct Name(u64);
-    impl Drop for Name {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("to see this again: OXMPI_FUZZ_SEED={}", self.0);
-            }
-        }
-    }
-    let number = |variable| std::env::var(variable).ok().map(|text| text.parse().unwrap());
-    let run = |seed| {
-        let _name = Name(seed);
-        case(&mut Random(seed));
-    };
-    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
-        return run(seed);
-    }
-    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
-    for seed in RandomState::new().hash_one(0) >> 16.. {
-        run(seed);
-        if Instant::now() >= end {
-            return;
-        }
-    }
+    seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
 /// An error is at a place that the file has, and rules can be asked, written and read back.

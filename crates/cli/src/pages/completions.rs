@@ -4,22 +4,7 @@ use oxmpi_param::Unit;
 use oxmpi_param::registry::Param;
 
 use crate::mpirun::{Opt, chapters};
-
-/// Words of `oxmpi`, and of `oxmpi info`.
-const WORDS: [&str; 12] = [
-    "info",
-    "explain",
-    "quiesce",
-    "doctor",
-    "man",
-    "completions",
-    "mpirun",
-    "mpiexec",
-    "mpicc",
-    "mpicxx",
-    "--help",
-    "--version",
-];
+use crate::words::WORDS;
 
 fn options() -> Vec<Opt> {
     chapters().into_iter().flat_map(|chapter| chapter.options).collect()

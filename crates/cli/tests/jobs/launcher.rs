@@ -51,6 +51,23 @@ fn mpirun_killed_before_init_and_after_finalize() {
     signalled("after", true, Signal::KILL, -9);
 }
 
+/// A rank starts a process in a session of its own, whose parent is nobody of the job: it does not outlive `mpirun`, however that ends.
+#[test]
+fn what_has_left_the_ranks_groups_ends_with_mpirun() {
+    let p = compile(&["jobs/stuck"]);
+    let stay = "while :; do sleep 1; done";
+    let script = format!(
+        "#!/bin/sh\nsetsid -f /bin/sh -c 'echo rank 1 $$; {stay}' away \"$@\"\necho rank 0 $$; {stay}\n"
+    );
+    p.file("sender", script.as_bytes(), 0o755);
+    for (signal, code) in [(Signal::KILL, -9), (Signal::TERM, 143)] {
+        let mut job = p.start(p.mpirun(1, &[], "sender", &[]));
+        job.pids(2);
+        job.signal(signal);
+        assert_eq!(job.end_within(SOON).code, code);
+    }
+}
+
 #[test]
 fn interrupted_while_ranks_receive() {
     signalled("recv", true, Signal::INT, 130);

@@ -77,6 +77,27 @@ fn connected_jobs_accept_a_third_together() {
     }
 }
 
+/// Both connected jobs, and what they spawn together and alone, and what that spawns.
+#[test]
+fn connected_jobs_spawn_together_and_their_children_connect_back() {
+    let p = compile(&["jobs/mixing"]);
+    for (way, left, right) in [("shm", 1, 1), ("shm", 2, 1), ("tcp", 1, 2)] {
+        let start =
+            |ranks, arguments: &[&str]| p.start(p.mpirun(ranks, &["--mca", "rpi", way], "mixing", arguments));
+        let mut host = start(left, &["left"]);
+        let port = host.line();
+        is_fine(&start(right, &["right", &port]).wait(), "right", 0);
+        is_fine(&host.end(), "left", 1);
+    }
+    // Without a launcher each has started one by the time that they meet.
+    let mut command = Command::new(p.path("mixing"));
+    command.arg("left").arg(p.marker());
+    let mut host = p.start(command);
+    let port = host.line();
+    is_fine(&p.start(p.mpirun(2, &[], "mixing", &["right", &port])).wait(), "right", 0);
+    is_fine(&host.end(), "left", 1);
+}
+
 #[test]
 fn processes_join_by_a_socket_with_mpirun_and_without() {
     let p = compile(&["jobs/meeting"]);

@@ -166,7 +166,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// If another thread uses the process, which was started for one; or this thread is inside already.
     pub fn observe(&self, observer: Observer) -> Result<()> {
-        self.take_threads()?;
+        self.set_threaded()?;
         self.tool.observer.get_or_init(|| observer);
         self.watch(true)
     }

@@ -21,7 +21,8 @@
 //! 4. *Signals.* A count is raised (release), then the door of its owner rung; the owner loads it (acquire).
 //! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the length (release).
 //! 6. *The dead.* A rank writes the word with its completed epochs and its mark itself, or the owner for it if it shares no
-//!    memory; nobody else does. It counts its completed epoch there before it does in word 2. It sets its mark before it takes the
+//!    memory; nobody else does. It counts its completed epoch there before it does in word 2,
+//!    which tells nothing any more once a rank has died: it may have been between the two. It sets its mark before it takes the
 //!    lock shared, and removes it after it has given the lock up: so whoever has died holding the lock can be told, and whoever
 //!    has died just before it had it is taken for one that had it.
 
@@ -194,9 +195,14 @@ impl Control {
 
     /// `rank` has completed an access epoch to this process (rules 4 and 6).
     pub(crate) fn complete(&self, rank: u32) {
+        self.complete_for_own_count(rank);
+        self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The first half of that.
+    pub(crate) fn complete_for_own_count(&self, rank: u32) {
         let word = self.of_rank(rank);
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
     }
 
     /// How many access epochs to this process `rank` has completed.

@@ -59,7 +59,7 @@ pub(super) struct Epochs {
     started: Vec<u32>,
     /// The ranks that have access by MPI_Win_post.
     posted: Option<Vec<u32>>,
-    /// How many access epochs to this process have been taken note of.
+    /// How many access epochs to this process have been taken note of, as long as no process has failed.
     completed: u64,
     /// How many exposure epochs were opened to each rank.
     opened: BTreeMap<u32, u64>,

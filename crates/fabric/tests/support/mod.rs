@@ -1,6 +1,9 @@
 //! What the tests of sockets share: messages with numbers, whose receiver knows what they must be, and fuzzing.
 #![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
+#[path = "../../../wire/tests/support/seeds.rs"]
+mod seeds;
+
 use oxmpi_fabric::sim::Random;
 use oxmpi_fabric::{Body, Message, Sink};
 use oxmpi_mem::buffer::UserBuf;
@@ -8,39 +11,11 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{Context, ContextId, Envelope, Frame};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// Runs `case` with other seeds for OXMPI_FUZZ_SECONDS (1), or once with OXMPI_FUZZ_SEED. A failure names its seed.
+/// As `each_seed`, with a generator of numbers.
 pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
-    struct Name(u64);
-    impl Drop for Name {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("to see this again: OXMPI_FUZZ_SEED={}", self.0);
-            }
-        }
-    }
-    let run = |seed| {
-        let _name = Name(seed);
-        case(&mut Random::new(seed));
-    };
-    if let Some(seed) = number("OXMPI_FUZZ_SEED") {
-        return run(seed);
-    }
-    let end = Instant::now() + Duration::from_secs(number("OXMPI_FUZZ_SECONDS").unwrap_or(1));
-    let first = RandomState::new().hash_one(0) >> 16;
-    for seed in first.. {
-        run(seed);
-        if Instant::now() >= end {
-            return;
-        }
-    }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+    seeds::each_seed(|seed| case(&mut Random::new(seed)));
 }
 
 /// What kind of message it is.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use oxmpi_os::net::{self, Listener};
 use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
-use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_os::spawn::{GUARD_VARIABLE, Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass, host};
 use oxmpi_param::Params;
 use rustix::fs::OFlags;
@@ -199,7 +199,7 @@ impl Crew<'_> {
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
         let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
         for ((rank, app), made) in (0..).zip(apps).zip(segments) {
-            let env = environment(self.launch, app, (rank, self.boot.size), self.place(rank));
+            let env = environment(self.launch, app, (rank, self.boot.size), self.place(rank), guard.mark());
             let cpus = binding.mask(rank);
             let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
@@ -377,7 +377,13 @@ fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
 }
 
 /// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
-fn environment(launch: &Launch, app: &App, (rank, size): (u32, u32), place: Place) -> Vec<CString> {
+fn environment(
+    launch: &Launch,
+    app: &App,
+    (rank, size): (u32, u32),
+    place: Place,
+    mark: &str,
+) -> Vec<CString> {
     let mut env = base_environment(launch, app);
     if let Some(directory) = &app.directory {
         set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
@@ -385,6 +391,7 @@ fn environment(launch: &Launch, app: &App, (rank, size): (u32, u32), place: Plac
     let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
     set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
     set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
+    set(&mut env, OsStr::new(GUARD_VARIABLE), mark.into());
     for prefix in ["OXMPI", "OMPI"] {
         let Place { local_rank, local_size, .. } = place;
         for (name, value) in

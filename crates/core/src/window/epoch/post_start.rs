@@ -1,6 +1,6 @@
 //! General active target synchronization: MPI_Win_post, start, complete, wait and test (MPI-5.0 section 12.5.2).
 
-use super::{CLOSED, OPEN, SHUT, STARTED, check_assert, open_access, sync};
+use super::{CLOSED, Epochs, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
 use crate::errors::of_fault;
 use crate::failure::is_failure;
@@ -13,6 +13,16 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use std::sync::atomic::{Ordering, fence};
+
+impl Epochs {
+    /// Whether all who have access have completed their epochs, but for those that have failed. The common count does not tell any more
+    /// when one has: it may have died between its own count and that (rule 6 of `window/control.rs`).
+    fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
+        let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
+        let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
+        !self.posted.iter().flatten().any(is_late)
+    }
+}
 
 impl<F: Fabric> Process<F> {
     /// The ranks in the window of a group's processes.
@@ -155,21 +165,19 @@ impl<F: Fabric> Process<F> {
     /// over without those that have failed, too.
     fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
         let control = &window.exposure.control;
-        if control.completed() >= end {
+        let nobody_is_lost = lane.lost().is_empty();
+        if nobody_is_lost && control.completed() >= end {
             return Some((end, None));
         }
         let epochs = locked(&window.epochs);
         let posted = epochs.posted.as_ref()?;
-        let fault = window.hindrance(lane, |lost| posted.contains(&lost))?;
-        let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
-        let opened = |rank: u32| epochs.opened.get(&rank).copied().unwrap_or(0);
-        let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(*rank);
-        if fault != Fault::Revoked && posted.iter().any(is_late) {
-            return None;
+        let fault = window.hindrance(lane, |lost| posted.contains(&lost));
+        if nobody_is_lost || fault == Some(Fault::Revoked) {
+            // Of a revoked window nothing counts any more.
+            return fault.map(|fault| (end, Some(fault)));
         }
-        // Nothing more comes of the dead; of a revoked window nothing counts any more.
-        let of = |rank| if lost.contains(&rank) { control.completed_by(rank) } else { opened(rank) };
-        Some(((0..window.size()).map(of).sum(), Some(fault)))
+        let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
+        epochs.have_all_completed(control, &lost).then_some((end, fault))
     }
 
     fn finish_exposure(&self, window: &Window, (count, fault): (u64, Option<Fault>)) -> Result<()> {
@@ -197,5 +205,36 @@ impl<F: Fabric> Process<F> {
         let over =
             self.look_again(|domain| self.is_exposure_over(window, &domain.lane, end), |over| over.is_none());
         over.map_or(Ok(false), |over| self.finish_exposure(window, over).map(|()| true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_os::memory::Memory;
+
+    /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the others
+    /// are over when they are, no sooner and no later.
+    #[test]
+    fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
+        let control = Control::new(Memory::zeroed(Control::bytes(3, true), 64).unwrap(), 3);
+        let mut epochs = Epochs::default();
+        let post = |epochs: &mut Epochs, ranks: &[u32]| {
+            ranks.iter().for_each(|rank| *epochs.opened.entry(*rank).or_default() += 1);
+            epochs.posted = Some(ranks.to_vec());
+        };
+        post(&mut epochs, &[1, 2]);
+        control.complete(1);
+        control.complete_for_own_count(2);
+        assert_eq!(control.completed(), 1);
+        assert!(epochs.have_all_completed(&control, &[2]));
+        post(&mut epochs, &[1]);
+        assert!(!epochs.have_all_completed(&control, &[2]));
+        control.complete(1);
+        assert!(epochs.have_all_completed(&control, &[2]), "the count for all is {}", control.completed());
+        post(&mut epochs, &[2, 1]);
+        assert!(!epochs.have_all_completed(&control, &[2]));
+        control.complete(1);
+        assert!(epochs.have_all_completed(&control, &[2]));
     }
 }

@@ -1,0 +1,18 @@
+//! The first words of `oxmpi`.
+
+/// All that a person may type first: what a misspelt word is compared with, and what a shell offers.
+pub(crate) const WORDS: &[&str] = &[
+    "info",
+    "explain",
+    "quiesce",
+    "tune",
+    "doctor",
+    "man",
+    "completions",
+    "mpirun",
+    "mpiexec",
+    "mpicc",
+    "mpicxx",
+    "--help",
+    "--version",
+];

@@ -1,0 +1,77 @@
+//! Ending processes that carry a mark in their environment, wherever they have gone: into another process group or session, to
+//! another parent.
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use std::{ffi::CStr, fs, thread, time::Duration};
+
+/// What a guard calls itself. One carries the mark too if its launcher was started by a rank, and ends by itself when it has seen to
+/// the ranks of that.
+pub(super) const GUARD_NAME: &CStr = c"mpirun-guard";
+
+/// Looks through the processes that are left: while one was found some may have been started by it meanwhile, and a program that
+/// is just being executed has no environment for a moment.
+const PASSES: usize = 200;
+/// So many of them in a row must find none.
+const QUIET_PASSES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Kills all processes of this user that have `mark` (`NAME=VALUE`) in the environment that they were started with, except this
+/// one.
+pub(super) fn kill_all(mark: &str) {
+    let mut quiet = 0;
+    for _ in 0..PASSES {
+        quiet = if kill_once(mark) == 0 { quiet + 1 } else { 0 };
+        if quiet == QUIET_PASSES {
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// One look at all processes. How many were killed.
+fn kill_once(mark: &str) -> usize {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).filter(|pid| *pid != getpid() && kill_if_marked(*pid, mark)).count()
+}
+
+/// Kills a process if it has the mark; whether it did.
+fn kill_if_marked(pid: Pid, mark: &str) -> bool {
+    // First of all, so that a number that becomes another process's means nobody.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    let is_marked = fs::read(format!("{folder}/environ"))
+        .is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()));
+    let is_guard = || {
+        fs::read(format!("{folder}/comm")).is_ok_and(|name| name.trim_ascii_end() == GUARD_NAME.to_bytes())
+    };
+    is_marked && !is_guard() && pidfd_send_signal(&process, Signal::KILL).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn processes_with_the_mark_are_killed_and_no_others() {
+        let mark = format!("OXMPI_TEST_MARK={}", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let sleeper = || {
+            let mut command = Command::new("/bin/sleep");
+            command.arg("60").stdin(Stdio::null());
+            command
+        };
+        let mut marked = sleeper().env(name, value).spawn().unwrap();
+        let mut longer = sleeper().env(name, format!("{value}0")).spawn().unwrap();
+        let mut bare = sleeper().spawn().unwrap();
+        kill_all(&mark);
+        assert_eq!(marked.wait().unwrap().signal(), Some(9));
+        for other in [&mut longer, &mut bare] {
+            assert!(other.try_wait().unwrap().is_none());
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
+}
