@@ -564,13 +564,14 @@ parameters! {
         unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent over a socket before its receive is known to be posted. Longer ones \
-               wait for the receiver (rendezvous).",
+               wait for the receiver (rendezvous). An odd number counts as the next even one, so the default lets 64 KiB \
+               pass.",
     }
     rpi_tcp_sockbuf: i64 {
         unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes that the kernel is asked to buffer for each socket, in each direction; -1: as many as \
-               rpi_tcp_short says.",
+               rpi_tcp_short says, and at least 1 MiB.",
     }
     rpi_tcp_priority: u32 {
         unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,
@@ -581,13 +582,13 @@ parameters! {
         unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "With rpi crtcp, what rpi_tcp_short is with rpi tcp: the longest message that is sent before its receive is known \
-               to be posted.",
+               to be posted. An odd number counts as the next even one.",
     }
     rpi_crtcp_sockbuf: i64 {
         unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
         aliases: [], level: Tune,
         help: "With rpi crtcp, what rpi_tcp_sockbuf is with rpi tcp: bytes that the kernel is asked to buffer for each \
-               socket; -1: as many as rpi_crtcp_short says.",
+               socket; -1: as many as rpi_crtcp_short says, and at least 1 MiB.",
     }
     rpi_crtcp_priority: u32 {
         unit: Unit::Count, default: 25, limits: 0..=100, power_of_two: false,
