@@ -185,10 +185,10 @@ unsafe fn finish_good(
     count: usize,
     statuses: *mut Status,
 ) -> usize {
-    for at in 0..count {
+    // SAFETY: by the contract of this function; a handle is read before its place is written.
+    let all = (0..count).map(|at| unsafe { requests.add(at).read() } as u64);
+    library.process.take_good_ones(all, |at, done| {
         // SAFETY: `at < count`.
-        let Some(done) = good(library, unsafe { requests.add(at).read() }) else { return at };
-        // SAFETY: as above.
         unsafe {
             requests.add(at).write(abi::MPI_REQUEST_NULL);
             if !statuses.is_null() {
@@ -196,8 +196,7 @@ unsafe fn finish_good(
                 (*statuses.add(at)).error = abi::MPI_SUCCESS;
             }
         }
-    }
-    count
+    })
 }
 
 /// One operation is complete: its error is the call's.

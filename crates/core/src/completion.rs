@@ -49,8 +49,8 @@ fn counts<F: Fabric>(domain: &Domain<F>, request: u64) -> bool {
 
 /// Whether any of these is a request that counts, of which a call for some of several can tell.
 fn any_counts<F: Fabric>(process: &Process<F>, requests: &[u64]) -> Result<bool> {
-    let mut domain = process.domain.lock();
-    check_all(process, &mut domain, requests)?;
+    let domain = process.domain.lock();
+    check_all(process, &domain, requests)?;
     Ok(requests.iter().any(|request| counts(&domain, *request)))
 }
 
@@ -111,12 +111,22 @@ fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
 }
 
 /// Before anything is waited for. Whoever does without this check meets a bad handle when its turn comes.
-fn check_all<F: Fabric>(process: &Process<F>, domain: &mut Domain<F>, requests: &[u64]) -> Result<()> {
+fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u64]) -> Result<()> {
     if !process.checks {
         return Ok(());
     }
-    requests.iter().try_for_each(|request| peek(domain, *request).map(drop))?;
-    check_origins(domain, requests.iter().copied())
+    check_each(domain, requests.iter().copied())
+}
+
+/// As [`check_all`], asked for or not.
+#[inline]
+fn check_each<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64> + Clone) -> Result<()> {
+    for request in requests.clone() {
+        if request != NULL && !domain.lane.knows(RequestId::from_raw(request)) {
+            return Err(stale(request));
+        }
+    }
+    check_origins(domain, requests)
 }
 
 /// Requests of different sessions, or of a session and the World Model, must not be mixed in a call (MPI-5.0, "The Sessions
@@ -164,6 +174,29 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
+    /// As [`Process::take_good`] of one request after the other: `tell` is told what each says and its place. How many there were
+    /// before one that is not like that.
+    #[inline(always)]
+    pub fn take_good_ones(
+        &self,
+        requests: impl Iterator<Item = u64>,
+        mut tell: impl FnMut(usize, Received),
+    ) -> usize {
+        let mut domain = self.domain.lock();
+        let mut taken = 0;
+        for request in requests {
+            let said = if request == NULL || request == RequestId::COMPLETE.raw() {
+                Received::NOTHING
+            } else {
+                let Some(said) = domain.lane.take_good(RequestId::from_raw(request)) else { break };
+                said
+            };
+            tell(taken, said);
+            taken += 1;
+        }
+        taken
+    }
+
     /// As [`Process::take_good`] for the only thread of a process. With threads it is always `None`.
     #[inline(always)]
     pub fn home_take_good(&self, request: u64) -> Option<Received> {
@@ -206,7 +239,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
-        check_all(self, &mut self.domain.lock(), requests)?;
+        check_all(self, &self.domain.lock(), requests)?;
         self.look_again(
             |domain| requests.iter().map(|request| peek(domain, *request)).collect(),
             |answer| matches!(answer, Ok(None)),
@@ -243,13 +276,11 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none.
-    pub fn check_requests(&self, requests: impl IntoIterator<Item = u64>) -> Result<()> {
+    pub fn check_requests(&self, requests: impl Iterator<Item = u64> + Clone) -> Result<()> {
         if !self.checks {
             return Ok(());
         }
-        let mut domain = self.domain.lock();
-        let requests: Vec<u64> = requests.into_iter().collect();
-        check_all(self, &mut domain, &requests)
+        check_each(&self.domain.lock(), requests)
     }
 
     /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
@@ -257,7 +288,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_REQUEST if one of them is none; then nothing was waited for.
     pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
-        check_all(self, &mut self.domain.lock(), requests)?;
+        check_all(self, &self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
             done(at, self.wait_raw(request)?);
         }

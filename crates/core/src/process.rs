@@ -307,7 +307,8 @@ impl<F: Fabric> Domain<F> {
     /// Whether something goes on above the lane: a collective, or what is asked of a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
-        !self.runs.is_empty() || self.serving
+        // One comparison for both.
+        self.runs.len() | usize::from(self.serving) != 0
     }
 
     /// Lets all windows go on.

@@ -153,21 +153,23 @@ impl State {
     /// A whole message that comes in its turn and is what the oldest posted receive waits for: what happens to most of
     /// them, in one straight line. `false`: it is not like that, and nothing happened.
     #[inline(always)]
-    fn eager_now(&mut self, from: u32, sequence: u8, envelope: Envelope, message: Bytes<'_>) -> bool {
-        let Name::Local(index) = envelope.context else { return false };
-        let Some(Some(peer)) = self.peers.get_mut(from as usize) else { return false };
-        let Some(context) = self.contexts.get_mut(index) else { return false };
+    fn eager_now(&mut self, from: u32, sequence: u8, (index, tag): (u32, i32), message: Bytes<'_>) -> bool {
+        let State { peers, contexts, requests, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return false };
+        let peer = &mut **peer;
+        let Some(context) = contexts.get_mut(index) else { return false };
         if peer.expected as u8 != sequence || !peer.early.is_empty() {
             return false;
         }
-        let Some(receive) = context.oldest_posted(from, envelope.tag) else { return false };
-        let source = context.rank_of(from);
-        let received = Received { source, tag: envelope.tag, bytes: message.len() as u64 };
-        if !self.requests.complete_plain(receive, message, received) {
+        // No closures here: the compiler makes calls of them.
+        let Some(receive) = context.oldest_posted(from, tag) else { return false };
+        let bytes = message.len() as u64;
+        if !requests.complete_plain(receive, message, Received { source: context.rank_of(from), tag, bytes })
+        {
             return false;
         }
-        peer.count_in(message.len() as u64);
-        context.remove_oldest_posted();
+        peer.count_in(bytes);
+        context.posted.forget_first();
         true
     }
 
@@ -200,9 +202,17 @@ impl State {
         }
     }
 
-    /// An eager message of any kind.
+    /// An eager message to a context that its sender knows by its index here.
     #[inline(never)]
-    fn eager_in_turn(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+    fn eager_in_turn(
+        &mut self,
+        from: u32,
+        sequence: u8,
+        (index, tag): (u32, i32),
+        total: usize,
+        first: Bytes<'_>,
+    ) {
+        let envelope = Envelope { context: Name::Local(index), tag };
         self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first });
     }
 
@@ -475,10 +485,15 @@ impl Arrival for RendezvousArrival {
 impl Sink for State {
     #[inline(always)]
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
-        if first.len() == total && self.eager_now(from, sequence, envelope, first) {
-            return;
+        // In words, so that the short way need not put an envelope together.
+        match envelope {
+            Envelope { context: Name::Local(index), tag } => {
+                if first.len() < total || !self.eager_now(from, sequence, (index, tag), first) {
+                    self.eager_in_turn(from, sequence, (index, tag), total, first);
+                }
+            }
+            _ => self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first }),
         }
-        self.eager_in_turn(from, sequence, envelope, total, first);
     }
 
     fn eager_sync(

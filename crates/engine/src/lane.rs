@@ -337,6 +337,12 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.take_good(request)
     }
 
+    /// Whether there is such a request, complete or not.
+    #[inline(always)]
+    pub fn knows(&self, request: RequestId) -> bool {
+        request == RequestId::COMPLETE || self.state.requests.knows(request)
+    }
+
     /// As [`Lane::test`], but the request stays (MPI-5.0 section 3.7.6, MPI_Request_get_status).
     pub fn peek(&mut self, request: RequestId) -> Option<Option<Completion>> {
         if request == RequestId::COMPLETE {

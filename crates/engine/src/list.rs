@@ -21,6 +21,7 @@ pub(crate) struct List<T> {
 #[derive(Debug)]
 struct Node<T> {
     value: Option<T>,
+    /// Of the first one it says nothing.
     before: u32,
     after: u32,
 }
@@ -117,12 +118,6 @@ impl<T> List<T> {
         self.nodes.get(self.first as usize)?.value.as_ref()
     }
 
-    /// The key of the first element.
-    #[inline(always)]
-    pub(crate) fn first_key(&self) -> Option<u32> {
-        (self.first != NONE).then_some(self.first)
-    }
-
     /// The first element, in order, for which `wanted` holds.
     #[inline]
     pub(crate) fn find(&self, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
@@ -163,9 +158,8 @@ impl<T> List<T> {
         node.after = self.free;
         self.free = key;
         self.first = after;
-        match self.nodes.get_mut(after as usize) {
-            Some(node) => node.before = NONE,
-            None => self.last = NONE,
+        if after == NONE {
+            self.last = NONE;
         }
         self.removed += 1;
     }
@@ -177,14 +171,16 @@ impl<T> List<T> {
         let (before, after) = (node.before, node.after);
         node.after = self.free;
         self.free = key;
-        // `NONE` is no index.
-        match self.nodes.get_mut(before as usize) {
-            Some(node) => node.after = after,
-            None => self.first = after,
+        if key == self.first {
+            self.first = after;
+        } else if let Some(node) = self.nodes.get_mut(before as usize) {
+            node.after = after;
         }
+        // `NONE` is no index.
         match self.nodes.get_mut(after as usize) {
             Some(node) => node.before = before,
-            None => self.last = before,
+            // The first one has nobody before it, whatever it says.
+            None => self.last = if self.first == NONE { NONE } else { before },
         }
         self.removed += 1;
     }
@@ -224,6 +220,22 @@ mod tests {
         assert!(list.is_empty());
         assert_eq!(list.push(10), only);
         assert_eq!(list.drain(), [10]);
+    }
+
+    #[test]
+    fn the_first_one_leaves_wherever_its_forerunner_has_gone() {
+        let mut list = List::default();
+        let keys: Vec<u32> = (0..3).map(|v| list.push(v)).collect();
+        list.forget_first();
+        // In the place of the one that was before the first.
+        assert_eq!(list.push(3), keys[0]);
+        assert_eq!(list.remove(keys[1]), Some(1));
+        assert_eq!(list.remove(keys[0]), Some(3));
+        assert_eq!(list.remove(keys[2]), Some(2));
+        assert!(list.is_empty());
+        list.push(4);
+        list.push(5);
+        assert_eq!(list.drain(), [4, 5]);
     }
 
     #[test]

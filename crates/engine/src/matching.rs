@@ -261,14 +261,6 @@ impl Context {
         oldest.wanted().fits(from, tag).then_some(oldest.request)
     }
 
-    /// Takes the oldest posted receive out.
-    #[inline(always)]
-    pub(crate) fn remove_oldest_posted(&mut self) {
-        if let Some(key) = self.posted.first_key() {
-            self.posted.remove(key);
-        }
-    }
-
     /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {

@@ -536,6 +536,12 @@ impl Requests {
         }
     }
 
+    /// Whether somebody has a right to ask for it.
+    #[inline(always)]
+    pub(crate) fn knows(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|slot| !slot.is_freed())
+    }
+
     pub(crate) fn find(&self, id: RequestId) -> Found {
         match self.slot(id) {
             None => Found::Stale,

@@ -37,6 +37,9 @@ impl Link {
                 Slot::Inline { tag, context, bytes } => {
                     let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
                     sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
+                    seen.any = true;
+                    seen.credits_wanted |= receiver.release_expected();
+                    continue;
                 }
                 Slot::Chunk { offset: offset @ 1.., bytes, .. } => sink.more(from, offset, bytes),
                 Slot::Chunk { tag, context, total, bytes, .. } => match framed.take() {

@@ -191,7 +191,7 @@ impl RingReceiver {
         self.release_expected()
     }
 
-    /// As [`RingReceiver::release`], for what [`RingReceiver::peek_expected`] showed.
+    /// As [`RingReceiver::release`], for a message that lies in its slot: [`Slot::Inline`], or what [`RingReceiver::peek_expected`] showed.
     #[inline(always)]
     pub fn release_expected(&mut self) -> bool {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
