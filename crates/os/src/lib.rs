@@ -66,3 +66,5 @@ pub mod single_copy;
 pub mod socket;
 #[cfg(not(loom))]
 pub mod spawn;
+#[cfg(not(loom))]
+pub mod wait_note;

@@ -18,6 +18,7 @@ mod links;
 mod output;
 mod spawning;
 mod start;
+mod watching;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};

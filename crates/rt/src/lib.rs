@@ -28,4 +28,6 @@ mod link;
 mod lost;
 mod ports;
 pub mod report;
+pub mod state;
 pub mod universe;
+pub mod waiting;
