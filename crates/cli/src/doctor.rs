@@ -6,6 +6,7 @@ mod probe;
 
 use std::ffi::OsString;
 
+use oxmpi_os::net;
 use oxmpi_param::{Found, Job, ThreadLevel};
 use oxmpi_rt::launch::network;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::prefix;
 pub(crate) const HELP: &str = "\
 oxmpi doctor: looks at this machine as a job would, and says what to do about what it finds
 
-  oxmpi doctor          memory, single copy between processes, networks, limits, cores, clocks, other MPI libraries,
+  oxmpi doctor          memory, single copy between processes, networks, limits, control group, cores, clocks, other MPI libraries,
                         parameters; a line for each, with what to do
   oxmpi doctor --json   the same as JSON
 
@@ -93,7 +94,20 @@ fn all() -> Vec<Finding> {
     let directory = prefix::find();
     let given = Found::gather(std::env::vars_os(), directory.as_deref());
     found.push(match network(&given.params) {
-        Ok(there) => good("networks", format!("sockets would use {} ({})", there.name, there.address)),
+        Ok(there) => {
+            let all = net::interfaces().unwrap_or_default();
+            let others: Vec<String> = all
+                .iter()
+                .filter(|other| (&other.name, other.address) != (&there.name, there.address))
+                .map(|other| format!("{} ({})", other.name, other.address))
+                .collect();
+            let others = match others.is_empty() {
+                true => "there is no other interface".to_string(),
+                false => format!("there are also {}", others.join(", ")),
+            };
+            let text = format!("sockets would use {} ({}) on this host; {others}", there.name, there.address);
+            good("networks", text)
+        }
         Err(error) => problem(
             "networks",
             error.to_string(),

@@ -5,11 +5,12 @@
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]) |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`bench`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod collectives;
 mod doctor;
 mod explain;
@@ -36,6 +37,7 @@ oxmpi: an MPI library and launcher
   mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
+  oxmpi bench               how fast the transports are here ('oxmpi bench --help')
   oxmpi doctor              look at this machine, and say what to do about it
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
@@ -77,6 +79,8 @@ fn oxmpi(args: &[OsString]) -> i32 {
         [] | ["-h" | "--help" | "help"] => say(HELP),
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
+        ["bench", ..] => return bench::main(&args[1..]),
+        ["bench-rank", ref what @ ..] => return bench::rank_main(what),
         ["explain", ..] => return explain::main(&args[1..]),
         ["doctor", ..] => return doctor::main(&args[1..]),
         ["man", ..] => return pages::man(&args[1..]),

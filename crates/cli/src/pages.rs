@@ -86,6 +86,7 @@ fn oxmpi() -> String {
         ("DESCRIPTION", crate::HELP),
         ("OXMPI INFO", crate::info::HELP),
         ("OXMPI EXPLAIN", crate::explain::HELP),
+        ("OXMPI BENCH", crate::bench::HELP),
         ("OXMPI QUIESCE", crate::quiesce::HELP),
         ("OXMPI DOCTOR", crate::doctor::HELP),
         ("OMPI_INFO AND LAMINFO", crate::ompi_info::HELP),

@@ -3,6 +3,7 @@
 /// All that a person may type first: what a misspelt word is compared with, and what a shell offers.
 pub(crate) const WORDS: &[&str] = &[
     "info",
+    "bench",
     "explain",
     "quiesce",
     "tune",

@@ -2,7 +2,7 @@
 
 use crate::memory::{Area, Memory};
 use crate::script::Script;
-use oxmpi_engine::{Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
+use oxmpi_engine::{Fault, Lane, Mode, Outlook, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Kernel, ReduceError};
@@ -172,6 +172,11 @@ impl Run {
     /// The algorithm of its plan, if it is one of the table, and what the call counts.
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
         self.script.algorithm
+    }
+
+    /// How many steps it has begun, and what those need that are not complete.
+    pub fn outlook<F: Fabric>(&self, lane: &Lane<F>) -> (u64, Vec<Outlook>) {
+        (self.issued, self.outstanding.iter().flat_map(|step| lane.outlook(step.request)).collect())
     }
 
     /// Goes on as far as it can without waiting.

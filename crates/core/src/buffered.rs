@@ -6,6 +6,7 @@
 //! has a buffer counts there; else in the buffer of the session that the communicator comes from, if that has one; else in
 //! the process's.
 
+use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
@@ -192,7 +193,7 @@ impl<F: Fabric> Process<F> {
             domain.attached_buffer(of.owner())?;
             domain.lane.buffered_sends(of.owner())
         };
-        self.wait_for(|domain| {
+        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
             sends.retain(|send| domain.lane.is_known(*send));
             sends.is_empty().then_some(())
         });

@@ -31,6 +31,7 @@ pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
 pub use split::Split;
 
+use crate::awaited::SharedName;
 use crate::choice::{Servers, Told};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::shmem::Control;
@@ -46,7 +47,7 @@ use oxmpi_objects::origin::Origin;
 use oxmpi_objects::topology::Topology;
 use oxmpi_tuned::Component;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The bit that tells the tags of nonblocking and persistent collectives from those of blocking ones.
 const IMMEDIATE: u32 = 1 << 30;
@@ -70,7 +71,7 @@ pub struct Communicator {
     /// The bits of its [`CommHints`].
     hints: AtomicU8,
     /// Its name: bytes, as C has them.
-    name: Mutex<Box<[u8]>>,
+    name: SharedName,
     /// Blocking collectives called on it so far: their tags.
     pub(crate) collectives: AtomicU32,
     /// The nonblocking ones.
@@ -107,7 +108,7 @@ impl Communicator {
             origin: heritage.origin,
             attributes: Attributes::default(),
             hints: AtomicU8::new(CommHints::default().bits()),
-            name: Mutex::default(),
+            name: SharedName::default(),
             collectives: AtomicU32::new(0),
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
@@ -194,6 +195,11 @@ impl Communicator {
     /// Its name; empty if it has none (MPI_Comm_get_name).
     pub fn name(&self) -> Box<[u8]> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The place of its name, for those who explain what goes on in it.
+    pub(crate) fn shared_name(&self) -> &SharedName {
+        &self.name
     }
 
     /// Names it (MPI_Comm_set_name).

@@ -3,6 +3,7 @@
 //! A request is named by its raw number, as the user has it. MPI_REQUEST_NULL is not a request: it is complete and has
 //! an empty status, and the families over several requests skip it.
 
+use crate::awaited::Awaited;
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
@@ -215,7 +216,7 @@ impl<F: Fabric> Process<F> {
         if let Some(received) = self.take_good(request) {
             return Ok(received.into());
         }
-        self.wait_for(|domain| take(domain, request).transpose())
+        self.wait_for(&Awaited::Request(request), |domain| take(domain, request).transpose())
     }
 
     /// Asks for a request of the user's (MPI_Test).
@@ -290,7 +291,14 @@ impl<F: Fabric> Process<F> {
     pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
         check_all(self, &self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
-            done(at, self.wait_raw(request)?);
+            let taken = match self.take_good(request) {
+                Some(received) => received.into(),
+                None => {
+                    let awaited = Awaited::All(&requests[at..]);
+                    self.wait_for(&awaited, |domain| take(domain, request).transpose())?
+                }
+            };
+            done(at, taken);
         }
         Ok(())
     }
@@ -327,7 +335,8 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        self.wait_for(|domain| take_first(domain, requests).transpose()).map(Some)
+        let first = |domain: &mut Domain<F>| take_first(domain, requests).transpose();
+        self.wait_for(&Awaited::Any(requests), first).map(Some)
     }
 
     /// Asks for one of several (MPI_Testany): the outer `None` if there is none to ask for.
@@ -349,7 +358,7 @@ impl<F: Fabric> Process<F> {
         if !any_counts(self, requests)? {
             return Ok(None);
         }
-        let some = self.wait_for(|domain| match take_some(domain, requests) {
+        let some = self.wait_for(&Awaited::Any(requests), |domain| match take_some(domain, requests) {
             Ok(done) if done.is_empty() => None,
             other => Some(other),
         })?;

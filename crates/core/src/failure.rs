@@ -16,6 +16,7 @@ mod agreement;
 mod notice;
 mod ranks;
 
+use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::file::File;
 use crate::process::{Domain, Process};
@@ -28,6 +29,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_os::bytes::Bytes;
+use oxmpi_rt::waiting::Need;
 use oxmpi_wire::ContextId;
 use ranks::RankSet;
 use std::collections::{HashMap, HashSet};
@@ -332,7 +334,13 @@ impl<F: Fabric> Process<F> {
             awaited.is_empty().then_some(())
         };
         // Nobody rings who finalizes.
-        while self.wait_until(Instant::now() + LOOK_AFTER, &mut over).is_none() {}
+        let reason = |domain: &Domain<F>| {
+            let text = format!("to hear of the revocation{}", domain.place(team.point_to_point, None));
+            Reason::new(text, Need::Attention, crate::awaited::others(team, self.rank))
+        };
+        let awaited = Awaited::Said(&reason);
+        let mut telling = self.telling(&awaited);
+        while self.wait_until(Instant::now() + LOOK_AFTER, &mut telling, &mut over).is_none() {}
     }
 
     /// The processes of a communicator that are known to have failed, of both groups of an intercommunicator, in the order in

@@ -125,6 +125,14 @@ impl Shelf {
         self.vacant.push(key);
     }
 
+    /// The collective that is kept under a key, if it is one.
+    pub(crate) fn run(&self, key: usize) -> Option<&Run> {
+        match self.get(key)? {
+            Kept::Collective(collective) => Some(&collective.run),
+            Kept::Send(_) | Kept::Receive(_) => None,
+        }
+    }
+
     /// The processes of a collective.
     pub(crate) fn team(&self, key: usize) -> Option<&Team> {
         match self.get(key)? {

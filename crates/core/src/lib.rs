@@ -31,6 +31,7 @@
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
+mod awaited;
 pub mod buffered;
 pub mod choice;
 pub mod collective;

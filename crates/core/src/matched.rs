@@ -1,6 +1,7 @@
 //! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): a message is taken out of its communicator when it is found, so that
 //! no other thread can receive it, and received later.
 
+use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
@@ -46,7 +47,9 @@ impl<F: Fabric> Process<F> {
         let tag = tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
         let context = comm.team.point_to_point;
-        let found = self.wait_for(|domain| domain.lane.take_message(context, source, tag).transpose());
+        let awaited = Awaited::Message(context, source, tag);
+        let found =
+            self.wait_for(&awaited, |domain| domain.lane.take_message(context, source, tag).transpose());
         found.map(|(message, completion)| (message.raw(), completion)).map_err(of_fault)
     }
 

@@ -1,5 +1,6 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 
+use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
@@ -456,7 +457,9 @@ impl<F: Fabric> Process<F> {
         let tag = tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
         let context = comm.team.point_to_point;
-        self.wait_for(|domain| domain.lane.probe(context, source, tag).transpose()).map_err(of_fault)
+        let awaited = Awaited::Message(context, source, tag);
+        self.wait_for(&awaited, |domain| domain.lane.probe(context, source, tag).transpose())
+            .map_err(of_fault)
     }
 
     /// Sends and receives at the same time (MPI_Sendrecv). As in [`Process::recv_whatever`], a received message that

@@ -1,5 +1,6 @@
 //! One rank as a value.
 
+use crate::awaited::{Awaited, SharedName, Telling};
 use crate::buffered::AttachedBuffers;
 use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
@@ -105,6 +106,8 @@ pub(crate) struct Domain<F> {
     /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
     /// freed: a request that failed may be asked for later.
     handlers: Vec<Option<(Arc<HandlerCell>, Origin)>>,
+    /// The name of each context's communicator, likewise.
+    pub(crate) names: Vec<Option<SharedName>>,
     /// Whether one of them is of a session.
     pub(crate) has_sessions: bool,
     /// The buffers for buffered sends.
@@ -326,10 +329,17 @@ impl<F: Fabric> Domain<F> {
         for context in comm.contexts().map(|context| context as usize) {
             if self.handlers.len() <= context {
                 self.handlers.resize(context + 1, None);
+                self.names.resize(context + 1, None);
             }
+            self.names[context] = Some(comm.shared_name().clone());
             self.handlers[context] = Some((comm.errhandler_cell().clone(), comm.origin()));
         }
         self.has_sessions |= !comm.origin().is_world();
+    }
+
+    /// What a request above the lane does, while it goes on.
+    pub(crate) fn task_of(&self, request: RequestId) -> Option<&Task> {
+        self.runs.iter().find(|active| active.request == request).map(|active| &active.task)
     }
 
     /// Where the communicator of a context comes from.
@@ -443,6 +453,7 @@ impl<F: Fabric> Process<F> {
             partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
+            names: Vec::new(),
             has_sessions: false,
             attached: AttachedBuffers::default(),
             failures: Failures::default(),
@@ -691,20 +702,29 @@ impl<F: Fabric> Process<F> {
         Some(cell.clone())
     }
 
-    /// Waits until `question` has an answer, letting things go on meanwhile.
-    pub(crate) fn wait_for<R>(&self, question: impl FnMut(&mut Domain<F>) -> Option<R>) -> R {
-        self.wait_for_announced(question, || ())
+    /// Waits until `question` has an answer, letting things go on meanwhile; `awaited` says what it is about.
+    pub(crate) fn wait_for<R>(
+        &self,
+        awaited: &Awaited<'_, F>,
+        question: impl FnMut(&mut Domain<F>) -> Option<R>,
+    ) -> R {
+        self.wait_for_announced(awaited, question, || ())
     }
 
     /// As [`Process::wait_for`], for an answer that does not come by the fabric: `announce` tells whoever makes it that
     /// this process is about to sleep, after which the question is asked once more.
     pub(crate) fn wait_for_announced<R>(
         &self,
+        awaited: &Awaited<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> R {
+        if let Some(answer) = self.look(&mut question) {
+            return answer;
+        }
+        let mut telling = self.telling(awaited);
         loop {
-            if let Some(answer) = self.wait_at_most(None, &mut question, &mut announce) {
+            if let Some(answer) = self.wait_at_most(None, &mut telling, &mut question, &mut announce) {
                 return answer;
             }
         }
@@ -714,20 +734,23 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn wait_until<R>(
         &self,
         limit: Instant,
-        question: impl FnMut(&mut Domain<F>) -> Option<R>,
+        telling: &mut Telling<'_, F>,
+        mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
     ) -> Option<R> {
-        self.wait_at_most(Some(limit), question, || ())
+        match self.look(&mut question) {
+            None => self.wait_at_most(Some(limit), telling, question, || ()),
+            answer => answer,
+        }
     }
 
+    /// Waits after a look in vain.
     fn wait_at_most<R>(
         &self,
         limit: Option<Instant>,
+        telling: &mut Telling<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> Option<R> {
-        if let Some(answer) = self.look(&mut question) {
-            return Some(answer);
-        }
         let Some(door) = &self.door else {
             // The virtual world never waits: its scripts ask again when something has come.
             panic!("a process without a door waits");
@@ -735,7 +758,7 @@ impl<F: Fabric> Process<F> {
         let mut wait = door.begin();
         let mut at_once = false;
         loop {
-            let mut came = false;
+            let (mut came, mut came_late) = (false, false);
             // A tool's function may call MPI and wait: another thread shall look at the sockets meanwhile.
             if self.tool.is_observed() {
                 wait.end_turn();
@@ -754,9 +777,10 @@ impl<F: Fabric> Process<F> {
                 }
                 Next::Sleep(sleepy) => {
                     announce();
-                    let (last, seen) = self.look_once_untold(|domain, came| {
+                    let (last, seen) = self.look_once_untold(|domain, something| {
+                        came_late = something;
                         question(domain)
-                            .ok_or_else(|| if came { Rest::Not } else { domain.lane.announce_sleep() })
+                            .ok_or_else(|| if something { Rest::Not } else { domain.lane.announce_sleep() })
                     });
                     match last {
                         last if seen.is_some() => {
@@ -777,9 +801,13 @@ impl<F: Fabric> Process<F> {
                             match rest {
                                 _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
-                                Rest::Short => sleepy.sleep(Some(SHORT_SLEEP)),
+                                Rest::Short => {
+                                    telling.before_sleep();
+                                    sleepy.sleep(Some(SHORT_SLEEP));
+                                }
                                 Rest::Long => {
-                                    sleepy.sleep(left);
+                                    let most = telling.before_sleep();
+                                    sleepy.sleep(most.into_iter().chain(left).min());
                                 }
                             }
                             None
@@ -803,6 +831,9 @@ impl<F: Fabric> Process<F> {
                 wait.end_turn();
                 self.carry_out(due);
             }
+            if came | came_late {
+                telling.note_news();
+            }
             at_once = came && wait.renew();
         }
     }
@@ -811,7 +842,9 @@ impl<F: Fabric> Process<F> {
     /// MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2), and takes leave of the peers.
     pub fn drain(&self) {
         self.domain.lock().leave_agreements();
-        self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(()));
+        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+            (domain.lane.is_drained() && domain.lane.fabric_mut().leave()).then_some(())
+        });
         self.domain.lock().reap();
     }
 }

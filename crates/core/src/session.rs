@@ -1,8 +1,10 @@
 //! The end of a session, or of the World Model while a session lives (MPI-5.0, "The Sessions Model"), and the time when
 //! neither is there.
 
+use crate::awaited::Awaited;
 use crate::buffered::BufferOf;
 use crate::comm::Communicator;
+use crate::process::Domain;
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
@@ -41,7 +43,7 @@ impl<F: Fabric> Process<F> {
     /// and until collectives are over that nobody can ask for any more. Then those but the predefined ones are freed.
     /// A receive whose request was freed keeps its context until its message has come.
     pub fn end_communicators(&self, comms: &[Arc<Communicator>]) {
-        self.wait_for(|domain| {
+        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
             let is_quiet = |comm: &Arc<Communicator>| {
                 comm.teams()
                     .all(|team| !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0)
@@ -62,7 +64,9 @@ impl<F: Fabric> Process<F> {
     pub fn rest(&self) {
         // The others may still wait for an agreement whose coordinator has failed.
         self.domain.lock().leave_agreements();
-        self.wait_for(|domain| (domain.lane.is_drained() && domain.lane.fabric_mut().rest()).then_some(()));
+        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+            (domain.lane.is_drained() && domain.lane.fabric_mut().rest()).then_some(())
+        });
         self.domain.lock().reap();
     }
 

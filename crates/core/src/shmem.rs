@@ -183,7 +183,7 @@ impl<F: Fabric> Process<F> {
         }
         control.count();
         self.tool.calls.count_small(served.collective, self.is_threaded());
-        let steps = Steps::new(self, comm, control, section);
+        let steps = Steps::new(self, comm, control, section, served.collective);
         match served.kernel {
             None => moves::run(steps, served)?,
             Some(kernel) => reductions::run(steps, served, &kernel)?,

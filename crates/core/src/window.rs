@@ -197,6 +197,15 @@ impl Window {
         locked(&self.name).clone()
     }
 
+    /// What it is called in explanations: by its name, if it has one.
+    pub(crate) fn words(&self) -> String {
+        let name = self.name();
+        match String::from_utf8_lossy(&name) {
+            name if name.is_empty() => format!("a window of {} ranks", self.size()),
+            name => format!("window '{name}'"),
+        }
+    }
+
     /// Names it (MPI_Win_set_name).
     pub fn set_name(&self, name: &[u8]) {
         *locked(&self.name) = name.into();

@@ -37,6 +37,11 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
+    /// The tag that it wants; `None`: any.
+    pub(crate) fn tag(&self) -> Option<i32> {
+        (self.mask == Tags::one(self.tag).mask).then_some(self.tag)
+    }
+
     #[inline(always)]
     fn wanted(&self) -> Wanted {
         Wanted { source: self.source, tag: self.tag, mask: self.mask }

@@ -308,6 +308,14 @@ impl Work {
         }
     }
 
+    /// The send that it is, if it is one.
+    pub(crate) fn as_send(&self) -> Option<&SendWork> {
+        match self {
+            Work::Send(send) => Some(send),
+            _ => None,
+        }
+    }
+
     /// The process it sends to or receives from; none if it receives from anybody.
     pub(crate) fn peer(&self) -> Option<u32> {
         match self {
@@ -446,6 +454,16 @@ pub(crate) struct Requests {
     own_buffers: Vec<(u32, u32)>,
     /// Something happened for which somebody may wait, since [`Requests::take_news`].
     news: bool,
+}
+
+/// What a request that goes on is about.
+pub(crate) enum Outstanding<'a> {
+    /// A posted receive into memory in one piece.
+    Posted(&'a PlainReceive),
+    /// Anything else.
+    Active(&'a Work),
+    /// It does not go on.
+    Over,
 }
 
 /// What a number names.
@@ -807,6 +825,20 @@ impl Requests {
     pub(crate) fn alive(&self) -> u64 {
         // The first stands for those that were complete from the start.
         self.slots.iter().skip(1).filter(|slot| slot.state != State::Free).count() as u64
+    }
+
+    /// What a request is about, if it goes on.
+    pub(crate) fn outstanding(&self, id: RequestId) -> Outstanding<'_> {
+        match self.slot(id) {
+            Some(slot) if slot.state == State::Posted => Outstanding::Posted(&slot.plain),
+            Some(slot) if slot.state == State::Active => Outstanding::Active(&slot.work),
+            _ => Outstanding::Over,
+        }
+    }
+
+    /// The works of all requests that go on, but those of plain receives.
+    pub(crate) fn works(&self) -> impl Iterator<Item = &Work> {
+        self.slots.iter().filter(|slot| slot.state == State::Active).map(|slot| &slot.work)
     }
 
     /// The work of a request that goes on.

@@ -72,6 +72,11 @@ impl DoorWord {
         }
     }
 
+    /// Whether a thread of the owner sleeps, or is about to.
+    pub fn has_sleepers(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & STATE_MASK != 0
+    }
+
     /// Rule 8, after the store that tells of a death. `raise` raises the alarm of a process that has one.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         BarrierKind::Symmetric.light();

@@ -68,3 +68,5 @@ pub mod socket;
 pub mod spawn;
 #[cfg(not(loom))]
 pub mod stillness;
+#[cfg(not(loom))]
+pub mod wait_note;

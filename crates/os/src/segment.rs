@@ -9,6 +9,7 @@
 //!               line 4    status: pid, state, last call            rule 2
 //!               line 8    door: word, registered                   door.rs
 //!               line 16   lines of shared copies                   share.rs
+//!               line 32   notes of long waits                      wait_note.rs
 //! then          the inbox                                          inbox.rs
 //! then, each on a page of its own, `max_rings` rings               ring/mod.rs
 //! then, likewise, the control sections                             control_section.rs
@@ -40,6 +41,7 @@ use crate::{
     ring::{RingArea, RingShape},
     share::ShareLine,
     single_copy::RemoteProcess,
+    wait_note::{WaitNote, WaitNotes},
 };
 use std::{
     io,
@@ -53,7 +55,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 7;
+pub const LAYOUT_VERSION: u32 = 8;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -380,11 +382,13 @@ const FLAG_NODES: u32 = 8;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
 const SHARES_AT: usize = 1024;
+const NOTES_AT: usize = 2048;
 
 /// How many copies may be shared at a time with the owner of a segment.
 pub const SHARES: u32 = 16;
 
-const _: () = assert!(SHARES_AT + SHARES as usize * LINE_BYTES <= PAGE);
+const _: () = assert!(SHARES_AT + SHARES as usize * LINE_BYTES <= NOTES_AT);
+const _: () = assert!(NOTES_AT + size_of::<WaitNotes>() <= PAGE);
 const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() == 64);
 
 /// Why a descriptor could not be used as a segment.
@@ -591,6 +595,13 @@ impl Segment {
     #[inline]
     pub fn door_word(&self) -> &DoorWord {
         &self.door_line().word
+    }
+
+    /// What threads of the owner wait for, as they say.
+    pub fn wait_notes(&self) -> &[WaitNote] {
+        // SAFETY: as for the status line.
+        let notes: &WaitNotes = unsafe { self.base.add(NOTES_AT).cast().as_ref() };
+        notes
     }
 
     /// Notes whether the owner has registered for asymmetric barriers.

@@ -311,6 +311,20 @@ impl Params {
         self.number(Id::mpi_ft_enable) != 0
     }
 
+    /// What the launcher does with SIGUSR1: whether it reports, and whether it passes it on.
+    pub fn mpi_sigusr1(&self) -> (bool, bool) {
+        match self.number(Id::mpi_sigusr1) {
+            0 => (true, false),
+            1 => (false, true),
+            _ => (true, true),
+        }
+    }
+
+    /// Whether the job ends when the watchdog has reported.
+    pub fn mpi_watchdog_abort(&self) -> bool {
+        self.number(Id::mpi_watchdog_abort) != 0
+    }
+
     /// Whether the arguments of calls are checked where that costs.
     pub fn mpi_param_check(&self) -> bool {
         self.number(Id::mpi_param_check) != 0
@@ -432,6 +446,23 @@ parameters! {
         aliases: [], level: User,
         help: "With 1, rank 0 tells once, when it starts, which modules are selected and why ('oxmpi info --select' tells it \
                without a job).",
+    }
+    mpi_sigusr1: by_hand {
+        unit: Unit::Choice(&["report", "forward", "both"]), default: 0, limits: 0..=2, power_of_two: false,
+        aliases: [], level: User,
+        help: "What mpirun does when it gets SIGUSR1: print what each rank does and for whom it waits (report), pass the signal \
+               on to the ranks (forward), or both. SIGUSR2 is always passed on.",
+    }
+    mpi_watchdog: u64 {
+        unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
+        aliases: ["watchdog"], level: User,
+        help: "Seconds after which a wait in MPI in which nothing has come has mpirun print who waits for whom on what, once \
+               for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
+    }
+    mpi_watchdog_abort: by_hand {
+        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
+        aliases: [], level: User,
+        help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog has reported, or goes on (0).",
     }
     mpi_param_check: by_hand {
         unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,

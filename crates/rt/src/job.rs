@@ -31,6 +31,7 @@
 //!    connected with them. A launcher that is gone has taken with it all its processes of which it has not said that they ended.
 //!    In turn the others are told when jobs of this launcher fail.
 //! 10. Of a job that is over, and to which nobody is bound any more, nothing is kept.
+//! 11. A hang that the watchdog reports (parameter mpi_watchdog) ends all jobs as a timeout does if mpi_watchdog_abort says so.
 
 mod bonds;
 
@@ -178,6 +179,11 @@ pub enum Event {
         time: Duration,
         /// The header pages of all processes of this launcher, with their numbers.
         seen: Vec<(u32, Glimpse)>,
+    },
+    /// A rank has waited for too long; the job is to end with this report (rule 11).
+    Hung {
+        /// The report.
+        text: String,
     },
     /// `mpirun` got this signal.
     Signal(i32),
@@ -333,15 +339,31 @@ impl Job {
     /// What a process is called in reports.
     pub fn name(&self, rank: u32) -> String {
         match self.world(rank) {
-            Some(World { other: Some(job), processes, .. }) => {
-                format!("rank {} of {job}", rank - processes.start)
+            Some(_) => {
+                let (rank, job) = self.place(rank);
+                format!("rank {rank}{job}")
             }
-            Some(World { number: 1.., processes, .. }) => {
-                format!("rank {} of spawned job {}", rank - processes.start, self.number_of(rank))
-            }
-            Some(_) => format!("rank {rank}"),
             None => format!("process {rank}, of a job that is over,"),
         }
+    }
+
+    /// A process's rank in its job, and the words for that if it is not the first: " of spawned job 1".
+    pub fn place(&self, number: u32) -> (u32, String) {
+        match self.world(number) {
+            Some(World { other: Some(job), processes, .. }) => {
+                (number - processes.start, format!(" of {job}"))
+            }
+            Some(World { number: job @ 1.., processes, .. }) => {
+                (number - processes.start, format!(" of spawned job {job}"))
+            }
+            Some(_) => (number, String::new()),
+            None => (number, " (by its number) of a job that is over".to_string()),
+        }
+    }
+
+    /// The host of the launcher, for reports.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Whether any process of this launcher has this communicator.
@@ -390,6 +412,11 @@ impl Job {
         world.processes.contains(&rank).then_some(world)
     }
 
+    /// Whether some job of this launcher runs that is not being ended.
+    pub fn is_running(&self) -> bool {
+        self.left > 0 && !self.in_phase(Phase::Running).is_empty()
+    }
+
     /// Whether the job wants an [`Event::Seen`] every [`WATCH_INTERVAL`].
     pub fn watches(&self) -> bool {
         self.left > 0 && self.worlds.values().any(|w| w.phase == Phase::Running && w.absent.is_some())
@@ -421,6 +448,7 @@ impl Job {
             }
             Event::Seen(seen) => self.look(&seen, &mut out),
             Event::TimedOut { time, seen } => self.timed_out(time, seen, &mut out),
+            Event::Hung { text } => self.hung(text, &mut out),
             Event::Signal(signal) => self.signalled(signal, &mut out),
             Event::GraceOver => self.kill(&mut out),
         }
@@ -662,6 +690,18 @@ impl Job {
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    /// Rule 11.
+    fn hung(&mut self, text: String, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        if worlds.is_empty() {
+            return;
+        }
+        let first = report::first_line(&text);
+        let others = self.running_in(&worlds).len();
+        out.push(Action::Print(text + &report::ending(others, TIMEOUT_CODE)));
+        self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &first, out);
     }
 
     fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {

@@ -20,6 +20,7 @@ mod output;
 mod quiesce;
 mod spawning;
 mod start;
+mod watching;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};

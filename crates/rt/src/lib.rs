@@ -29,4 +29,6 @@ mod lost;
 mod ports;
 mod quiesce;
 pub mod report;
+pub mod state;
 pub mod universe;
+pub mod waiting;

@@ -157,7 +157,7 @@ fn ranks(n: usize) -> String {
     if n == 1 { "1 rank".to_string() } else { format!("{n} ranks") }
 }
 
-fn ending(others: usize, code: i32) -> String {
+pub(crate) fn ending(others: usize, code: i32) -> String {
     match others {
         0 => format!("  The job ends with exit code {code}.\n"),
         n => format!("  The job ends with exit code {code}; {} still running will be ended.\n", ranks(n)),

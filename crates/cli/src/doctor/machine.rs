@@ -1,4 +1,4 @@
-//! Memory, limits, cores and clock of this machine.
+//! Memory, limits, control group, cores and clock of this machine.
 
 use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
@@ -58,7 +58,69 @@ pub(super) fn limits() -> Vec<Finding> {
     };
     let locked = show(getrlimit(Resource::Memlock).current);
     let pinned = good("limits", format!("locked memory: {locked} bytes; no transport of OxMPI pins memory"));
-    vec![open, started, pinned]
+    vec![open, started, pinned, file_size(), control_group()]
+}
+
+/// The least length of a file with which segments are as long as they should be.
+const WHOLE_SEGMENT: u64 = 2 << 30;
+
+/// Segments are files, though of memory: the limit on the size of files shortens them.
+fn file_size() -> Finding {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if most < WHOLE_SEGMENT => note(
+            "limits",
+            format!(
+                "size of files: {most} bytes, which holds for a rank's segment too: MPI_Alloc_mem has less room"
+            ),
+            "raise it: 'ulimit -f unlimited'",
+        ),
+        most => {
+            let most = most.map_or("unlimited".to_string(), |most| format!("{most} bytes"));
+            good("limits", format!("size of files: {most}, enough for segments"))
+        }
+    }
+}
+
+/// The least memory of a control group with which some ranks have enough, bytes.
+const LITTLE_MEMORY: u64 = 512 << 20;
+/// As above, processes and threads.
+const FEW_PROCESSES: u64 = 256;
+
+/// What a container or a batch system leaves of memory and processes (cgroups(7), version 2).
+fn control_group() -> Finding {
+    let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let (memory, processes) = (lowest(path, "memory.max"), lowest(path, "pids.max"));
+    judge_group(memory, processes)
+}
+
+/// The lowest limit of a group and those above it; `None`: there is none.
+fn lowest(path: &str, file: &str) -> Option<u64> {
+    let root = std::path::Path::new("/sys/fs/cgroup");
+    let own = root.join(path.trim_start_matches('/'));
+    let groups = own.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(|group| read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
+}
+
+fn judge_group(memory: Option<u64>, processes: Option<u64>) -> Finding {
+    let show =
+        |limit: Option<u64>, unit: &str| limit.map_or("no limit".to_string(), |most| format!("{most}{unit}"));
+    let text = format!("control group: memory {}, processes {}", show(memory, " bytes"), show(processes, ""));
+    if memory.is_some_and(|most| most < LITTLE_MEMORY) {
+        return note(
+            "limits",
+            text,
+            "segments count as memory of the ranks, who are killed when it runs out: raise memory.max ('--memory' of a container)",
+        );
+    }
+    if processes.is_some_and(|most| most < FEW_PROCESSES) {
+        return note(
+            "limits",
+            text,
+            "jobs of many ranks need more: raise pids.max ('--pids-limit' of a container)",
+        );
+    }
+    good("limits", text)
 }
 
 pub(super) fn cores() -> Vec<Finding> {
@@ -93,5 +155,25 @@ pub(super) fn clock() -> Finding {
             format!("the kernel does not tell its clock: {error}"),
             "nothing, if jobs are fast enough",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Severity;
+
+    #[test]
+    fn a_narrow_control_group_is_told() {
+        assert_eq!(judge_group(None, None).severity, Severity::Good);
+        for (memory, processes, word) in [
+            (Some(1 << 20), None, "memory.max"),
+            (None, Some(10), "pids.max"),
+            (Some(1), Some(1), "memory.max"),
+        ] {
+            let found = judge_group(memory, processes);
+            assert_eq!(found.severity, Severity::Note);
+            assert!(found.remedy.as_deref().unwrap_or_default().contains(word), "{found:?}");
+        }
     }
 }

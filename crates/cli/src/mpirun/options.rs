@@ -401,6 +401,11 @@ impl Reader {
             Id::Timeout => {
                 options.timeout = Some(timeout(&given.shown(0)).ok_or_else(|| given.bad(TIMEOUT_WANTED))?);
             }
+            Id::Watchdog => options.mca.push(Setting {
+                option: given.name.clone(),
+                name: "mpi_watchdog".into(),
+                value: given.shown(0),
+            }),
             Id::Mca => options.mca.push(Setting {
                 option: given.name.clone(),
                 name: given.shown(0),

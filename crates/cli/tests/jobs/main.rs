@@ -9,6 +9,7 @@ mod crowd;
 mod deaths;
 mod errors;
 mod forced;
+mod hangs;
 mod harness;
 mod launcher;
 mod mpiruns;

@@ -2,12 +2,14 @@
 
 use super::Communicator;
 use crate::Process;
+use crate::awaited::{Awaited, Reason};
 use crate::process::Domain;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::Completion;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_plan::Call;
+use oxmpi_rt::waiting::Need;
 use std::time::{Duration, Instant};
 
 /// How long a disconnect waits before the launcher is asked whether anybody is left; twice as long each time.
@@ -39,7 +41,13 @@ impl<F: Fabric> Process<F> {
     /// If some are of other jobs all have said, when it returns anywhere, that they do not need each other any more:
     /// from then on the end of one job does not concern the other.
     pub fn disconnect(&self, comm: &Communicator) {
-        self.wait_for(|domain| (!comm.teams().any(|team| domain.is_busy(team))).then_some(()));
+        let reason = |domain: &Domain<F>| {
+            let place = domain.place(comm.team.point_to_point, None);
+            Reason::new(format!("the end of all that is under way{place}"), Need::All, self.others_in(comm))
+        };
+        self.wait_for(&Awaited::Said(&reason), |domain| {
+            (!comm.teams().any(|team| domain.is_busy(team))).then_some(())
+        });
         let released = self.domain.lock().foreign.released(comm);
         if let Some(others) = released {
             self.wait_for_released(comm);
@@ -61,13 +69,19 @@ impl<F: Fabric> Process<F> {
         let bonds = self.domain.lock().foreign.bonds.clone();
         let mut pause = FIRST_PAUSE;
         let done = |domain: &mut Domain<F>| domain.lane.test(barrier).unwrap_or(Some(Completion::EMPTY));
-        while self.wait_until(Instant::now() + pause, done).is_none() {
+        let awaited = Awaited::Request(barrier.raw());
+        let mut telling = self.telling(&awaited);
+        while self.wait_until(Instant::now() + pause, &mut telling, done).is_none() {
             if bonds.as_ref().is_some_and(|bonds| bonds.is_over(comm.team.id.0)) {
-                self.wait_for(|domain| domain.abandon(barrier).then_some(()));
+                self.wait_for(&awaited, |domain| domain.abandon(barrier).then_some(()));
                 return;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    fn others_in(&self, comm: &Communicator) -> Vec<u32> {
+        crate::awaited::others(comm.union(), self.rank)
     }
 
     /// This process has no communicator with these any more: what they need of it they get first.
@@ -78,7 +92,8 @@ impl<F: Fabric> Process<F> {
             let waiting = others.iter().filter(|process| !fabric.settle(**process)).count();
             (waiting == 0).then_some(())
         };
-        self.wait_for(settled);
+        let reason = |_: &Domain<F>| Reason::new("to take leave", Need::Attention, others);
+        self.wait_for(&Awaited::Said(&reason), settled);
         let mut domain = self.domain.lock();
         others.iter().for_each(|process| domain.lane.fabric_mut().detach(*process));
     }

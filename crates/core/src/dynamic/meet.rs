@@ -4,6 +4,7 @@
 //! that it has left there; who comes second is told all that, and sends it.
 
 use super::{News, nothing_known};
+use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
@@ -14,6 +15,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::{Owned, Plain};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::universe::ProcessName;
+use oxmpi_rt::waiting::Need;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 
@@ -181,6 +183,11 @@ impl<F: Fabric> Process<F> {
         let head = Owned::new(vec![0u64; Card::HEAD]);
         let request = self.expect(context, tag, &head)?;
         let mut is_given_up = false;
+        let what =
+            if way.accepts { "somebody to connect to the port" } else { "somebody to accept at the port" };
+        let reason = |_: &Domain<F>| Reason::new(what, Need::Outside, []);
+        let awaited = Awaited::Said(&reason);
+        let mut telling = self.telling(&awaited);
         let came = loop {
             let now = Instant::now();
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
@@ -190,7 +197,7 @@ impl<F: Fabric> Process<F> {
                     None if is_given_up => None,
                     None => check_alive(&domain.lane, &comm.team).err().map(Err),
                 };
-            match self.wait_until(next, done) {
+            match self.wait_until(next, &mut telling, done) {
                 Some(Ok(came)) => break came,
                 // Without all of them there is nobody to meet; but who is met already waits for an answer.
                 Some(Err(fault)) => {

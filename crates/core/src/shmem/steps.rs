@@ -4,14 +4,18 @@
 
 use super::Control;
 use crate::Process;
+use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
+use crate::process::Domain;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::{ControlSection, SHORT_BYTES};
 use oxmpi_os::door::Next;
+use oxmpi_plan::Collective;
+use oxmpi_rt::waiting::Need;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -29,6 +33,7 @@ pub(super) struct Steps<'a, F: Fabric> {
     comm: &'a Communicator,
     control: &'a Control,
     section: &'a ControlSection,
+    collective: Collective,
     /// This rank.
     pub(super) me: u32,
     /// Ranks of the team.
@@ -92,8 +97,9 @@ impl<'a, F: Fabric> Steps<'a, F> {
         comm: &'a Communicator,
         control: &'a Control,
         section: &'a ControlSection,
+        collective: Collective,
     ) -> Steps<'a, F> {
-        Steps { process, comm, control, section, me: comm.team.rank, ranks: comm.team.size() }
+        Steps { process, comm, control, section, collective, me: comm.team.rank, ranks: comm.team.size() }
     }
 
     /// The longest piece of one rank, bytes.
@@ -173,7 +179,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         for rank in (0..self.ranks).filter(|rank| *rank != self.me) {
             let mut done = self.section.done_with(rank);
             if done < step {
-                self.wait_for_rank(rank, || self.section.done_with(rank) >= step)?;
+                self.wait_for_rank(rank, step, || self.section.done_with(rank) >= step)?;
                 done = self.section.done_with(rank);
             }
             all = all.min(done);
@@ -187,12 +193,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
     pub(super) fn see(&self, rank: u32, step: u64) -> Result<()> {
         match self.section.is_published(rank, step) {
             true => Ok(()),
-            false => self.wait_for_rank(rank, || self.section.is_published(rank, step)),
+            false => self.wait_for_rank(rank, step, || self.section.is_published(rank, step)),
         }
     }
 
     #[inline(never)]
-    fn wait_for_rank(&self, rank: u32, is_there: impl Fn() -> bool) -> Result<()> {
+    fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if !self.process.is_crowded {
             for _ in 0..SHORT_LOOKS {
                 std::hint::spin_loop();
@@ -215,8 +221,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
         // A member that has failed will not come, one that has heard of a revocation neither.
         let (process, team) = (self.process, &self.comm.team);
+        let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
         process
             .wait_for_announced(
+                &Awaited::Said(&reason),
                 |domain| match is_there() {
                     true => Some(Ok(())),
                     false => check_alive(&domain.lane, team).err().map(Err),
@@ -224,6 +232,20 @@ impl<'a, F: Fabric> Steps<'a, F> {
                 || self.section.want(rank, self.me),
             )
             .map_err(of_fault)
+    }
+
+    /// Why a wait for a rank in a step goes on. Of collectives in which all wait for all, all are named that are not there yet.
+    fn reason(&self, domain: &Domain<F>, rank: u32, step: u64) -> Reason {
+        use Collective::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
+        let for_all =
+            matches!(self.collective, Allgather | Allreduce | Alltoall | Barrier | ReduceScatterBlock);
+        let is_late = |other: &u32| {
+            *other == rank || (for_all && *other != self.me && !self.section.is_published(*other, step))
+        };
+        let late = (0..self.ranks).filter(is_late).filter_map(|rank| self.comm.team.map.process(rank));
+        let place = domain.place(self.comm.team.collective, None);
+        let text = format!("{}{place}, in shared memory", self.collective);
+        Reason::new(text, Need::All, Vec::from_iter(late))
     }
 
     /// Has `fill` write this rank's `len` bytes of a step, whose segment is free.

@@ -6,6 +6,8 @@ use super::control::Control;
 use super::epoch::Epochs;
 use super::{Exposure, Facts, Near, Service, Target, Window, locked};
 use crate::Process;
+use crate::awaited::others;
+use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
@@ -17,6 +19,7 @@ use oxmpi_objects::attribute::Attributes;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::window_hints::WindowHints;
 use oxmpi_os::memory::Memory;
+use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -334,7 +337,11 @@ impl<F: Fabric> Process<F> {
 
     fn close_window(&self, window: &Window) {
         let context = window.comm.team.point_to_point;
-        self.wait_for(|domain| {
+        let reason = |_: &Domain<F>| {
+            let text = format!("to end their accesses to {}", window.words());
+            Reason::new(text, Need::Attention, others(&window.comm.team, self.rank))
+        };
+        self.wait_for(&Awaited::Said(&reason), |domain| {
             let at = domain.windows.iter().position(|service| service.context() == context)?;
             domain.windows[at].is_idle().then(|| _ = domain.windows.swap_remove(at))
         });

@@ -7,12 +7,14 @@ pub use locks::LockType;
 
 use super::{GONE, Near, Service, Target, Window, locked};
 use crate::Process;
+use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::process::Domain;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_rt::waiting::Need;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -190,17 +192,22 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until the service of a window has an answer.
+    /// Waits until the service of a window has an answer of a rank; `what` says which.
     fn wait_for_service<R>(
         &self,
         window: &Window,
+        (what, need, rank): (&str, Need, u32),
         mut question: impl FnMut(
             &mut Service,
             &mut oxmpi_engine::Lane<F>,
         ) -> Option<std::result::Result<R, Fault>>,
     ) -> Result<R> {
         let context = window.comm.team.point_to_point;
-        let answer = self.wait_for(|domain| {
+        let reason = |_: &Domain<F>| {
+            let target = window.comm.team.map.process(rank);
+            Reason::new(format!("{what} {}", window.words()), need, Vec::from_iter(target))
+        };
+        let answer = self.wait_for(&Awaited::Said(&reason), |domain| {
             let Domain { lane, windows, .. } = domain;
             match windows.iter_mut().find(|service| service.context() == context) {
                 Some(service) => question(service, lane),
@@ -259,7 +266,8 @@ impl<F: Fabric> Process<F> {
 
     /// Waits until it says so.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
-        let done = self.wait_for_service(window, |service, lane| service.flushed(lane, flush.id));
+        let what = ("to complete accesses to its part of", Need::Attention, flush.rank);
+        let done = self.wait_for_service(window, what, |service, lane| service.flushed(lane, flush.id));
         window.targets[flush.rank as usize].complete.fetch_max(flush.asked & !GONE, Ordering::Relaxed);
         done
     }

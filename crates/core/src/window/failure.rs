@@ -11,6 +11,7 @@
 
 use super::{GONE, Target, Window};
 use crate::Process;
+use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::process::Domain;
@@ -20,6 +21,7 @@ use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_rt::waiting::Need;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -84,7 +86,8 @@ impl<F: Fabric> Process<F> {
             return error;
         }
         let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
-        let lost = self.wait_until(Instant::now() + ALL_HEAR_WITHIN, lost);
+        let awaited = Awaited::Said(&news_of_failure);
+        let lost = self.wait_until(Instant::now() + ALL_HEAR_WITHIN, &mut self.telling(&awaited), lost);
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
@@ -93,22 +96,27 @@ impl<F: Fabric> Process<F> {
     #[cold]
     pub(super) fn unreached(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
-        match self.wait_until(Instant::now() + NEWS_COME_WITHIN, is_lost) {
+        let awaited = Awaited::Said(&news_of_failure);
+        match self.wait_until(Instant::now() + NEWS_COME_WITHIN, &mut self.telling(&awaited), is_lost) {
             Some(()) => of_fault(Fault::Lost { peer }),
             None => MpiError::new(abi::MPI_ERR_RMA_RANGE, unreachable.to_string()),
         }
     }
 
-    /// Waits for something that a word in shared memory says, as long as the processes whose failure counts live.
+    /// Waits for something that a word in shared memory says, as long as the processes whose failure counts live. `reason` says
+    /// what it is.
     pub(super) fn wait_for_word(
         &self,
         window: &Window,
+        reason: &dyn Fn(&Domain<F>) -> Reason,
         mut is_there: impl FnMut() -> bool,
         counts: impl Fn(u32) -> bool,
     ) -> Result<()> {
-        let said = self.wait_for(|domain| match !window.comm.team.is_revoked() && is_there() {
-            true => Some(Ok(())),
-            false => window.hindrance(&domain.lane, &counts).map(Err),
+        let said = self.wait_for(&Awaited::Said(reason), |domain| {
+            match !window.comm.team.is_revoked() && is_there() {
+                true => Some(Ok(())),
+                false => window.hindrance(&domain.lane, &counts).map(Err),
+            }
         });
         said.map_err(of_fault)
     }
@@ -127,4 +135,9 @@ impl<F: Fabric> Process<F> {
         self.wait_for_revoked(&window.comm);
         self.close(&window.comm);
     }
+}
+
+/// Why a wait goes on that soon ends in any case.
+fn news_of_failure<F>(_: &Domain<F>) -> Reason {
+    Reason::new("news of a failure", Need::Outside, [])
 }

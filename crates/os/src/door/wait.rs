@@ -123,6 +123,11 @@ impl Door {
         (slept.times.load(Ordering::Relaxed), Duration::from_nanos(ns))
     }
 
+    /// The segment whose owner waits here.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     /// The barriers this process uses, for its rings and bells.
     pub fn kind(&self) -> BarrierKind {
         self.kind

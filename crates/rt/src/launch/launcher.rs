@@ -18,6 +18,7 @@ use super::links::Links;
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::quiesce::Standing;
 use super::start::{Outputs, Plug, Rank, Started};
+use super::watching::Watchdog;
 use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 use crate::ports::Ports;
@@ -90,6 +91,7 @@ pub(super) struct Launcher<'a> {
     grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
+    pub(super) watchdog: Option<Watchdog>,
     finished: Option<i32>,
     buffer: Vec<u8>,
 }
@@ -127,6 +129,7 @@ impl<'a> Launcher<'a> {
             grace: None,
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
+            watchdog: Watchdog::new(launch.params.mpi_watchdog(), launch.params.mpi_watchdog_abort()),
             finished: None,
             buffer: vec![0; 64 << 10],
         };
@@ -245,14 +248,12 @@ impl<'a> Launcher<'a> {
 
     /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<()> {
-        let timeout = [self.grace, self.timeout, self.watch, self.links.time(), self.standing.time()]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|t| {
-                let left = t.saturating_duration_since(Instant::now());
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-            });
+        let watchdog = self.watchdog.as_ref().map(Watchdog::time);
+        let times = [self.grace, self.timeout, self.watch, self.links.time(), self.standing.time(), watchdog];
+        let timeout = times.into_iter().flatten().min().map(|t| {
+            let left = t.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
         let full = self.sinks.iter().any(Sink::is_full);
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
@@ -404,7 +405,15 @@ impl<'a> Launcher<'a> {
     fn signalled(&mut self) -> rustix::io::Result<()> {
         while let Ok(Some(number)) = self.signals.next() {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
-            if signal == Signal::USR1 || signal == Signal::USR2 {
+            if signal == Signal::USR1 {
+                let (reports, forwards) = self.launch.params.mpi_sigusr1();
+                if reports {
+                    self.report_state();
+                }
+                if forwards {
+                    self.signal_running(signal);
+                }
+            } else if signal == Signal::USR2 {
                 self.signal_running(signal);
             } else if signal == QUIESCE {
                 self.quiesce();
@@ -432,6 +441,7 @@ impl<'a> Launcher<'a> {
             self.tell(Event::TimedOut { time, seen });
         }
         self.look_after_links(now);
+        self.look_for_hangs(now);
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {

@@ -102,7 +102,10 @@ timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program c
 mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
 With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
-Ctrl-C ends the job, a second Ctrl-C at once. USR1 and USR2 are passed on to the ranks, Ctrl-Z stops them too.
+Ctrl-C ends the job, a second Ctrl-C at once. USR2 is passed on to the ranks, Ctrl-Z stops them too.
+USR1 has mpirun print what each rank does and for whom it waits on what ('kill -USR1 PID' of mpirun); with the
+parameter mpi_sigusr1=forward it is passed on instead, with both as well. --watchdog SECONDS prints the same once by
+itself when a wait takes so long and nothing comes; with mpi_watchdog_abort=1 the job ends then, with code 124.
 ",
     },
     Page { topic: Topic::Help, word: "help", heading: "Help", text: "" },

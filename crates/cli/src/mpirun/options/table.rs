@@ -32,6 +32,7 @@ pub(super) enum Id {
     MapBy,
     ReportBindings,
     Timeout,
+    Watchdog,
     FaultTolerance,
     GoOn,
     Mca,
@@ -215,6 +216,13 @@ pub(super) const SPECS: &[Spec] = &[
         &["--timeout"],
         &["SECONDS"],
         "end the job after this time, such as 90 or 0.5, with exit code 124",
+    ),
+    spec(
+        Id::Watchdog,
+        End,
+        &["--watchdog"],
+        &["SECONDS"],
+        "tell who waits for whom when a wait takes so long: the parameter mpi_watchdog",
     ),
     spec(
         Id::FaultTolerance,

@@ -5,12 +5,15 @@ use super::{
     check_assert, open_access, sync,
 };
 use crate::Process;
+use crate::awaited::Reason;
+use crate::process::Domain;
 use crate::window::control::Control;
 use crate::window::message::Message;
 use crate::window::{Target, Window, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
+use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 /// How a target is locked.
@@ -20,6 +23,11 @@ pub enum LockType {
     Exclusive,
     /// Together with others (MPI_LOCK_SHARED).
     Shared,
+}
+
+/// Waits for the lock of a far rank, which knows who holds it.
+fn lock_at(rank: u32) -> (&'static str, Need, u32) {
+    ("to grant the lock, which others hold, of its part of", Need::Attention, rank)
 }
 
 impl<F: Fabric> Process<F> {
@@ -32,14 +40,25 @@ impl<F: Fabric> Process<F> {
             if control.try_lock(exclusive, own, own) {
                 return Ok(());
             }
+            let reason = |_: &Domain<F>| {
+                let mut holders: Vec<u32> = window.count().filter(|rank| control.is_held_by(*rank)).collect();
+                holders.iter_mut().for_each(|rank| {
+                    *rank = window.comm.team.map.process(*rank).unwrap_or(*rank);
+                });
+                let kind = if exclusive { "exclusive" } else { "shared" };
+                let text =
+                    format!("to give up the lock of rank {rank} of {} ({kind} wanted)", window.words());
+                Reason::new(text, Need::All, holders)
+            };
             return self.wait_for_word(
                 window,
+                &reason,
                 || control.try_lock(exclusive, own, own),
                 |lost| lost == rank || control.is_held_by(lost),
             );
         }
         self.with_service(window, |service, lane| service.say(lane, rank, &Message::Lock { exclusive }))?;
-        self.wait_for_service(window, |service, lane| service.take_grant(lane, rank))
+        self.wait_for_service(window, lock_at(rank), |service, lane| service.take_grant(lane, rank))
     }
 
     /// Gives up the lock of a target, at which all is complete then.
@@ -187,7 +206,9 @@ impl<F: Fabric> Process<F> {
             let mut missing = Vec::new();
             for rank in window.count() {
                 let acquired = match far.contains(&rank) {
-                    true => self.wait_for_service(window, |service, lane| service.take_grant(lane, rank)),
+                    true => self.wait_for_service(window, lock_at(rank), |service, lane| {
+                        service.take_grant(lane, rank)
+                    }),
                     false => self.acquire(window, rank, false),
                 };
                 if acquired.is_err() {

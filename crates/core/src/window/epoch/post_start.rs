@@ -2,8 +2,10 @@
 
 use super::{CLOSED, Epochs, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
+use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::failure::is_failure;
+use crate::process::Domain;
 use crate::window::control::Control;
 use crate::window::message::Message;
 use crate::window::{Window, locked};
@@ -12,6 +14,7 @@ use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
@@ -75,7 +78,11 @@ impl<F: Fabric> Process<F> {
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
             let posted = || control.posted(rank) >= next;
-            if let Err(error) = self.wait_for_word(window, posted, |lost| lost == rank)
+            let reason = |_: &Domain<F>| {
+                let text = format!("to call MPI_Win_post on {}", window.words());
+                Reason::new(text, Need::All, [target.process])
+            };
+            if let Err(error) = self.wait_for_word(window, &reason, posted, |lost| lost == rank)
                 && window.comm.is_revoked()
             {
                 let started = std::mem::take(&mut locked(&window.epochs).started);
@@ -192,7 +199,17 @@ impl<F: Fabric> Process<F> {
     /// same.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
         let end = self.end_of_exposure(window, "MPI_Win_wait")?;
-        let over = self.wait_for(|domain| self.is_exposure_over(window, &domain.lane, end));
+        let reason = |_: &Domain<F>| {
+            let control = &window.exposure.control;
+            let epochs = locked(&window.epochs);
+            let opened = |rank: u32| epochs.opened.get(&rank).copied().unwrap_or(0);
+            let late =
+                epochs.posted.iter().flatten().filter(|rank| control.completed_by(**rank) < opened(**rank));
+            let late: Vec<u32> = late.filter_map(|rank| window.comm.team.map.process(*rank)).collect();
+            Reason::new(format!("to call MPI_Win_complete on {}", window.words()), Need::All, late)
+        };
+        let over =
+            self.wait_for(&Awaited::Said(&reason), |domain| self.is_exposure_over(window, &domain.lane, end));
         self.finish_exposure(window, over)
     }
 

@@ -1,0 +1,215 @@
+//! `oxmpi bench`: how fast the transports of this installation are on this machine, measured by its own ranks.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`rank`] | the program that measures, as a rank of a job |
+//! | [`figures`] | what is measured, as lines between a rank and the command |
+//! | [`page`] | the figures for people, as JSON, and as tables of a page |
+
+mod figures;
+mod page;
+mod rank;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use oxmpi_param::Transport;
+use oxmpi_param::nearest::nearest;
+
+use figures::{Figures, What};
+
+pub(crate) use rank::main as rank_main;
+
+pub(crate) const HELP: &str = "\
+oxmpi bench: measures the transports of this installation on this machine
+
+  oxmpi bench [WHAT]...      latency, bandwidth, overlap, idle; all if none is named
+
+  --rpi NAME                 this transport alone (may be given several times); otherwise all there are, and virtual-nodes: a
+                             job with a virtual node for each rank, which talk over sockets
+  --ranks N                  so many ranks, 2 if not said; ranks 0 and 1 are measured, the others wait in a barrier
+  --mca NAME VALUE           a parameter of the job
+  --json                     the figures as JSON
+  --markdown FILE            puts them into FILE: for each transport the table between its markers
+                             <!-- bench NAME --> and <!-- end bench NAME -->; one that has none gets a section at the end
+
+latency: half a round trip. bandwidth: windows of 8 messages one way. overlap: which part of a message's transfer, begun by
+MPI_Isend and MPI_Irecv on both sides and ended by MPI_Wait, goes on while both compute for as long as it takes alone. idle: CPU
+time per second of a rank that waits in MPI_Recv.
+";
+
+/// What virtual nodes are called among the transports.
+const NODES: &str = "virtual-nodes";
+
+/// How long a job that measures one transport may take, seconds.
+const LIMIT: u32 = 120;
+
+#[derive(Debug, Default)]
+struct Options {
+    what: Vec<What>,
+    transports: Vec<String>,
+    ranks: u32,
+    mca: Vec<(String, String)>,
+    json: bool,
+    markdown: Option<PathBuf>,
+}
+
+/// Answers `oxmpi bench ARGS` and returns the exit code.
+pub(crate) fn main(args: &[OsString]) -> i32 {
+    let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        crate::say(HELP);
+        return 0;
+    }
+    let options = match parse(&words) {
+        Ok(options) => options,
+        Err(text) => {
+            eprintln!("oxmpi bench: {text} ('oxmpi bench --help' explains)");
+            return 2;
+        }
+    };
+    match run(&options) {
+        Ok(text) => {
+            crate::say(&text);
+            0
+        }
+        Err(text) => {
+            eprintln!("oxmpi bench: {text}");
+            1
+        }
+    }
+}
+
+/// The names that `--rpi` knows.
+fn known() -> Vec<&'static str> {
+    Transport::ALL.iter().map(|transport| transport.name()).chain([NODES]).collect()
+}
+
+fn parse(words: &[String]) -> Result<Options, String> {
+    let mut options = Options { ranks: 2, ..Options::default() };
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let mut value =
+            |what: &str| words.next().map(str::to_string).ok_or(format!("{word} wants {what} behind it"));
+        match word {
+            "--json" => options.json = true,
+            "--markdown" => options.markdown = Some(value("a file")?.into()),
+            "--mca" => options.mca.push((value("a name and a value")?, value("a value behind the name")?)),
+            "--ranks" => {
+                let text = value("a number")?;
+                options.ranks = text
+                    .parse()
+                    .ok()
+                    .filter(|ranks| *ranks >= 2)
+                    .ok_or(format!("--ranks '{text}' is not a number of at least 2"))?;
+            }
+            "--rpi" => {
+                let name = value("the name of a transport")?;
+                if !known().contains(&&*name) {
+                    return Err(format!("there is no transport '{name}' (there are {})", known().join(", ")));
+                }
+                options.transports.push(name);
+            }
+            _ => match What::ALL.into_iter().find(|what| what.name() == word) {
+                Some(what) => options.what.push(what),
+                None => {
+                    let all = What::ALL.map(What::name);
+                    let hint = nearest(word, all).map(|near| format!("; did you mean '{near}'?"));
+                    return Err(format!("unknown word '{word}'{}", hint.unwrap_or_default()));
+                }
+            },
+        }
+    }
+    if options.json && options.markdown.is_some() {
+        return Err("--json and --markdown do not go together".to_string());
+    }
+    if options.what.is_empty() {
+        options.what = What::ALL.to_vec();
+    }
+    if options.transports.is_empty() {
+        options.transports = known().into_iter().map(str::to_string).collect();
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> Result<String, String> {
+    // Better now than after minutes.
+    let page = options.markdown.as_deref().map(read).transpose()?;
+    let mut all = Vec::new();
+    for transport in &options.transports {
+        eprintln!("oxmpi bench: {transport} ...");
+        all.push((transport.clone(), measure(options, transport)?));
+    }
+    match (&options.markdown, page) {
+        (Some(file), Some(page)) => {
+            let text =
+                page::refreshed(&page, &all).map_err(|error| format!("{}: {error}", file.display()))?;
+            std::fs::write(file, text)
+                .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+            Ok(String::new())
+        }
+        _ if options.json => Ok(page::as_json(&all, options.ranks)),
+        _ => Ok(page::as_text(&all, options.ranks)),
+    }
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+/// One job over one transport.
+fn measure(options: &Options, transport: &str) -> Result<Figures, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let mut command = Command::new(&own);
+    command.args(["mpirun", "--quiet", "-n", &options.ranks.to_string(), "--timeout", &LIMIT.to_string()]);
+    match transport {
+        // Neighbours are on one node as long as there are fewer nodes than ranks.
+        NODES => command.args(["--mca", "mpi_virtual_nodes", &options.ranks.to_string()]),
+        name => command.args(["--mca", "rpi", name]),
+    };
+    for (name, value) in &options.mca {
+        command.args(["--mca", name, value]);
+    }
+    command.arg(&own).arg("bench-rank").args(options.what.iter().map(|what| what.name()));
+    let done = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let done = done.map_err(|error| format!("cannot start {} mpirun: {error}", own.display()))?;
+    if !done.status.success() {
+        return Err(format!("the job over {transport} has failed ({})", done.status));
+    }
+    Ok(Figures::parse(&String::from_utf8_lossy(&done.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        parse(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn without_words_all_is_measured() {
+        let options = parsed("").unwrap();
+        assert_eq!((options.what.len(), options.ranks), (4, 2));
+        assert_eq!(options.transports, known());
+        let options = parsed("idle --rpi tcp --ranks 5 --json --mca a b").unwrap();
+        assert_eq!((options.what, options.transports), (vec![What::Idle], vec!["tcp".to_string()]));
+        assert_eq!((options.ranks, options.json, options.mca.len()), (5, true, 1));
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, wanted) in [
+            ("latensy", "'latensy'; did you mean 'latency'?"),
+            ("--rpi pigeon", "there is no transport 'pigeon' (there are shm, "),
+            ("--ranks 1", "--ranks '1' is not a number of at least 2"),
+            ("--ranks", "--ranks wants a number"),
+            ("--mca a", "--mca wants a value"),
+            ("--json --markdown x", "do not go together"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(wanted), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What a thread waits for, in words: for those who watch the process from outside.
+//!
+//! A wait that has become long leaves a *note* in the process's segment ([`Telling`]), which the launcher reads. All this is
+//! beside the way: a wait that is short makes no note and asks nobody for words.
+
+use crate::Process;
+use crate::process::Domain;
+use crate::task::Task;
+use oxmpi_coll::Run;
+use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_os::clock;
+use oxmpi_os::door::Door;
+use oxmpi_os::wait_note::WaitNote;
+use oxmpi_rt::waiting::{MOST_PEERS, Need, Waiting};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// After so long a wait makes a note, and so often it writes the note anew as long as things come.
+const NOTE_AFTER: Duration = Duration::from_secs(1);
+
+/// What a thread waits for.
+pub(crate) enum Awaited<'a, F> {
+    /// This request.
+    Request(u64),
+    /// All of these requests.
+    All(&'a [u64]),
+    /// One of these requests.
+    Any(&'a [u64]),
+    /// A message in a context, of a source with a tag.
+    Message(u32, Source, TagMatch),
+    /// Something else; the function says what, when it is asked.
+    Said(&'a dyn Fn(&Domain<F>) -> Reason),
+}
+
+/// What is waited for, in words, and who must do something for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reason {
+    /// What is waited for.
+    pub(crate) text: String,
+    /// Which of the processes are needed.
+    pub(crate) need: Need,
+    /// The processes.
+    pub(crate) processes: Vec<u32>,
+}
+
+impl Reason {
+    pub(crate) fn new(text: impl Into<String>, need: Need, processes: impl Into<Vec<u32>>) -> Reason {
+        Reason { text: text.into(), need, processes: processes.into() }
+    }
+
+    /// Several reasons in one, of which all or only one must go away.
+    fn join(mut reasons: Vec<Reason>, is_any: bool) -> Reason {
+        let more = match reasons.len() {
+            0 => return Reason::new("a request", Need::Attention, []),
+            1 => return reasons.swap_remove(0),
+            n => n - 1,
+        };
+        let mut processes: Vec<u32> = reasons.iter().flat_map(|reason| reason.processes.clone()).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let has = |need| reasons.iter().any(|reason| reason.need == need);
+        // Of several all the weakest counts, of any the strongest: no wait may look more hopeless than it is.
+        let need = if has(Need::Outside) {
+            Need::Outside
+        } else if has(Need::Attention) {
+            Need::Attention
+        } else if is_any || has(Need::Any) {
+            Need::Any
+        } else {
+            Need::All
+        };
+        let joined = if is_any { "or one of" } else { "and" };
+        let requests = if more == 1 { "request" } else { "requests" };
+        Reason::new(format!("{}; {joined} {more} more {requests}", reasons[0].text), need, processes)
+    }
+}
+
+/// The name of a communicator, shared with it.
+pub(crate) type SharedName = Arc<Mutex<Box<[u8]>>>;
+
+impl<F: Fabric> Domain<F> {
+    fn reason(&self, awaited: &Awaited<'_, F>) -> Reason {
+        match awaited {
+            Awaited::Request(request) => self.reason_of(*request),
+            Awaited::All(requests) => self.join(requests, false),
+            Awaited::Any(requests) => self.join(requests, true),
+            Awaited::Message(context, source, tag) => {
+                let from = match source {
+                    Source::Any => None,
+                    Source::Process(process) => Some(*process),
+                };
+                let tag = match tag {
+                    TagMatch::Any => None,
+                    TagMatch::Is(tag) => Some(*tag),
+                };
+                self.reason_of_message(*context, from, tag, String::new())
+            }
+            Awaited::Said(words) => words(self),
+        }
+    }
+
+    fn join(&self, requests: &[u64], is_any: bool) -> Reason {
+        // Of very many the first will do.
+        let open =
+            requests.iter().filter(|request| !self.lane.outlook(RequestId::from_raw(**request)).is_empty());
+        Reason::join(open.take(MOST_PEERS).map(|request| self.reason_of(*request)).collect(), is_any)
+    }
+
+    fn reason_of(&self, request: u64) -> Reason {
+        let outlook = self.lane.outlook(RequestId::from_raw(request));
+        Reason::join(outlook.into_iter().map(|outlook| self.reason_for(outlook)).collect(), false)
+    }
+
+    /// Why something that still needs this goes on.
+    fn reason_for(&self, outlook: Outlook) -> Reason {
+        match outlook {
+            Outlook::Message { context, from, tag, room } => {
+                self.reason_of_message(context, from, tag, format!(" of at most {}", bytes(room)))
+            }
+            Outlook::Data { context, from, tag, come, bytes: all } => {
+                let place = self.place(context, Some(from));
+                let text = format!(
+                    "the data of a message{}{place}, {come} of {} have come",
+                    tagged(Some(tag)),
+                    bytes(all)
+                );
+                Reason::new(text, Need::Attention, [from])
+            }
+            Outlook::Receiver { context, to, tag, bytes: all } => {
+                let place = self.place(context, Some(to));
+                let text = format!("to receive {}{}{place}", bytes(all), tagged(Some(tag)));
+                Reason::new(text, Need::All, [to])
+            }
+            Outlook::Room { context, to, tag, bytes: all } => {
+                let place = self.place(context, Some(to));
+                let text = format!("to take in {}{}{place}", bytes(all), tagged(Some(tag)));
+                Reason::new(text, Need::Attention, [to])
+            }
+            Outlook::Above(request) => self.reason_above(request),
+        }
+    }
+
+    fn reason_of_message(&self, context: u32, from: Option<u32>, tag: Option<i32>, room: String) -> Reason {
+        let text = format!("a message{}{}{room}", tagged(tag), self.place(context, from));
+        match from {
+            Some(process) => Reason::new(text, Need::All, [process]),
+            None => {
+                let mut processes =
+                    self.lane.team_of(context).map_or(Vec::new(), |team| team.map.processes());
+                // A thread may send to another one of its process.
+                processes.retain(|process| *process != self.lane.me());
+                Reason::new(text, Need::Any, processes)
+            }
+        }
+    }
+
+    fn reason_above(&self, request: RequestId) -> Reason {
+        let Some(task) = self.task_of(request) else {
+            let text =
+                "a generalized request, which the program itself completes, or the end of some other work";
+            return Reason::new(text, Need::Outside, []);
+        };
+        let run = match task {
+            Task::Once(single) => Some(&single.run),
+            Task::Kept(key) => self.kept.run(*key),
+        };
+        run.map_or_else(
+            || Reason::new("partitions of a message", Need::Outside, []),
+            |run| self.reason_of_run(run),
+        )
+    }
+
+    fn reason_of_run(&self, run: &Run) -> Reason {
+        let (steps, outlook) = run.outlook(&self.lane);
+        let reasons = outlook.into_iter().map(|outlook| self.reason_for(outlook)).collect();
+        let Reason { need, processes, .. } = Reason::join(reasons, false);
+        let place = self.place(run.team().collective, None);
+        let text = match run.algorithm() {
+            Some((id, _)) => {
+                let algorithm = id.algorithm();
+                format!("{}{place}, algorithm {}, step {steps}", algorithm.collective, algorithm.name)
+            }
+            None => format!("a collective{place}, step {steps}"),
+        };
+        Reason::new(text, need, processes)
+    }
+
+    /// Why not all that was sent is with its receiver.
+    pub(crate) fn reason_of_sends(&self) -> Reason {
+        let sends = self.lane.outlook_of_sends();
+        let number = sends.len();
+        let Reason { need, processes, .. } =
+            Reason::join(sends.into_iter().map(|send| self.reason_for(send)).collect(), false);
+        Reason::new(format!("to receive what was sent ({number} messages)"), need, processes)
+    }
+
+    /// Where something takes place: on which communicator, and which rank a process has there, if it has not the same in the
+    /// launcher.
+    pub(crate) fn place(&self, context: u32, process: Option<u32>) -> String {
+        let name = self.name_of(context);
+        let Some(team) = self.lane.team_of(context) else { return format!(" on {name}") };
+        match process.and_then(|process| Some((process, team.map.rank(process)?))) {
+            Some((process, rank)) if process != rank => format!(" on {name} (rank {rank} there)"),
+            _ => format!(" on {name}"),
+        }
+    }
+
+    fn name_of(&self, context: u32) -> String {
+        let name = self.names.get(context as usize).and_then(Option::as_ref);
+        let name = name.map(|name| name.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let name = name.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        match (&*name, self.lane.team_of(context)) {
+            ("MPI_COMM_WORLD" | "MPI_COMM_SELF", _) => name.into_owned(),
+            ("", Some(team)) => format!("a communicator of {}", ranks(&team)),
+            ("", None) => "a communicator".to_string(),
+            (name, _) => format!("communicator '{name}'"),
+        }
+    }
+}
+
+fn ranks(team: &Team) -> String {
+    if team.size() == 1 { "1 rank".to_string() } else { format!("{} ranks", team.size()) }
+}
+
+fn bytes(count: u64) -> String {
+    if count == 1 { "1 byte".to_string() } else { format!("{count} bytes") }
+}
+
+fn tagged(tag: Option<i32>) -> String {
+    match tag {
+        None => " with any tag".to_string(),
+        // Negative ones are the library's own.
+        Some(tag) if tag < 0 => " of the library".to_string(),
+        Some(tag) => format!(" with tag {tag}"),
+    }
+}
+
+/// The processes of a team but one.
+pub(crate) fn others(team: &Team, own: u32) -> Vec<u32> {
+    team.map.processes().into_iter().filter(|process| *process != own).collect()
+}
+
+/// Tells of one wait, if it becomes long.
+pub(crate) struct Telling<'a, F> {
+    process: &'a Process<F>,
+    awaited: &'a Awaited<'a, F>,
+    /// When the first sleep began; 0 before.
+    begun_ns: u64,
+    /// When something came last.
+    moved_ns: u64,
+    /// When the note is to be written (anew).
+    due_ns: Option<u64>,
+    note: Option<&'a WaitNote>,
+}
+
+impl<F: Fabric> Process<F> {
+    /// Tells of a wait, or of several that follow each other for the same thing, until it is dropped.
+    pub(crate) fn telling<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> Telling<'a, F> {
+        Telling { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
+    }
+}
+
+impl<F: Fabric> Telling<'_, F> {
+    /// Something has come, if not what is waited for.
+    #[inline]
+    pub(crate) fn note_news(&mut self) {
+        if self.begun_ns != 0 {
+            self.moved_ns = clock::now_ns();
+            self.due_ns.get_or_insert(self.moved_ns + NOTE_AFTER.as_nanos() as u64);
+        }
+    }
+
+    /// The thread is about to sleep at the door. Returns how long it may at most, if it is to write a note then.
+    #[inline]
+    pub(crate) fn before_sleep(&mut self) -> Option<Duration> {
+        if self.begun_ns == 0 {
+            self.begun_ns = clock::now_ns();
+            self.moved_ns = self.begun_ns;
+            self.due_ns = Some(self.begun_ns + NOTE_AFTER.as_nanos() as u64);
+            return Some(NOTE_AFTER);
+        }
+        let left = self.due_ns?.saturating_sub(clock::now_ns());
+        if left > 0 {
+            return Some(Duration::from_nanos(left));
+        }
+        self.due_ns = None;
+        self.write();
+        None
+    }
+}
+
+impl<'a, F: Fabric> Telling<'a, F> {
+    #[cold]
+    #[inline(never)]
+    fn write(&mut self) {
+        let Some(segment) = self.process.door.as_ref().map(Door::segment) else { return };
+        if self.note.is_none() {
+            // If all are taken so many threads wait already that one more tells nothing new.
+            self.note = segment.wait_notes().iter().find(|note| note.take());
+        }
+        let Some(note) = self.note else { return };
+        let Reason { text, need, mut processes } = self.process.domain.lock().reason(self.awaited);
+        let count = processes.len() as u32;
+        processes.truncate(MOST_PEERS);
+        let waiting = Waiting {
+            since_ns: self.begun_ns,
+            moved_ns: self.moved_ns,
+            call: segment.status().last_call(),
+            need,
+            peers: processes,
+            count,
+            text,
+        };
+        note.write(&waiting.encode());
+    }
+}
+
+impl<F> Drop for Telling<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(note) = self.note {
+            note.give_back();
+        }
+    }
+}

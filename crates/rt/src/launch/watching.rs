@@ -1,0 +1,119 @@
+//! Looking at the ranks from outside: the state report (SIGUSR1) and the watchdog (parameter mpi_watchdog).
+
+use std::time::{Duration, Instant};
+
+use oxmpi_os::clock;
+use oxmpi_os::segment::Segment;
+use oxmpi_os::wait_note::WaitNote;
+
+use super::launcher::Launcher;
+use crate::job::Event;
+use crate::state::{self, Doing, Sight};
+use crate::waiting::Waiting;
+
+/// The watchdog of a job that has one.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    limit: Duration,
+    ends_job: bool,
+    /// When it looks next.
+    next: Instant,
+    /// It has reported, and some rank waits as long still.
+    has_reported: bool,
+}
+
+impl Watchdog {
+    /// A watchdog that reports waits of `seconds`; none for 0.
+    pub(super) fn new(seconds: u64, ends_job: bool) -> Option<Watchdog> {
+        let limit = Duration::from_secs(seconds);
+        (seconds > 0).then(|| Watchdog { limit, ends_job, next: Instant::now() + limit, has_reported: false })
+    }
+
+    /// When it wants to look.
+    pub(super) fn time(&self) -> Instant {
+        self.next
+    }
+
+    /// How long to the next look: often enough that a hang is told soon after its time.
+    fn pause(&self) -> Duration {
+        (self.limit / 4).clamp(Duration::from_millis(250), Duration::from_secs(5))
+    }
+}
+
+impl Launcher<'_> {
+    /// Prints what all ranks do.
+    pub(super) fn report_state(&mut self) {
+        let sights = self.sights();
+        let head = "mpirun: what the ranks do (SIGUSR1):\n".to_string();
+        let text = head + &self.lines(&sights);
+        self.print(&text);
+    }
+
+    /// Reports if some rank has waited for too long.
+    pub(super) fn look_for_hangs(&mut self, now: Instant) {
+        let Some(dog) = self.watchdog.as_ref().filter(|dog| dog.next <= now) else { return };
+        let (limit, ends_job, pause, told) = (dog.limit, dog.ends_job, dog.pause(), dog.has_reported);
+        let sights = self.sights();
+        let hangs = self.job.is_running() && state::is_overdue(&sights, limit, clock::now_ns());
+        if let Some(dog) = &mut self.watchdog {
+            (dog.next, dog.has_reported) = (now + pause, hangs);
+        }
+        if !hangs || told {
+            return;
+        }
+        let goes_on = if ends_job { "" } else { "; the job goes on" };
+        let text = format!(
+            "mpirun: a rank has waited for {} s, and nothing has come for it (mpi_watchdog){goes_on}:\n{}",
+            limit.as_secs(),
+            self.lines(&sights)
+        );
+        if ends_job {
+            self.tell(Event::Hung { text });
+        } else {
+            self.print(&text);
+        }
+    }
+
+    fn lines(&self, sights: &[Sight]) -> String {
+        state::lines(sights, self.job.host(), clock::now_ns(), &|number| self.job.place(number))
+    }
+
+    /// All processes that are still held.
+    fn sights(&self) -> Vec<Sight> {
+        let held =
+            self.members.iter().filter_map(|(number, member)| Some((*number, member, member.rank.as_ref()?)));
+        held.map(|(number, member, rank)| {
+            let seen = self.glimpse(number);
+            let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
+            let name = |waiting: Waiting| {
+                let call = Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
+                (waiting, call)
+            };
+            let (doing, threads) = match member.running {
+                true => doing(seen.pid, &rank.segment),
+                false => (Doing::Ended, 0),
+            };
+            let waits = notes.filter_map(|note| Waiting::decode(&note)).map(name).collect();
+            Sight { number, seen, doing, threads, waits }
+        })
+        .collect()
+    }
+}
+
+/// What the kernel says of a process that has not ended, and how many threads it has.
+fn doing(pid: u32, segment: &Segment) -> (Doing, u32) {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return (Doing::Unknown, 0) };
+    // The name of the program stands in parentheses, and may have some itself (proc(5)).
+    let Some((_, rest)) = stat.rsplit_once(')') else { return (Doing::Unknown, 0) };
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let threads = fields.get(17).and_then(|threads| threads.parse().ok()).unwrap_or(0);
+    let doing = match fields.first().copied() {
+        Some("T" | "t") => Doing::Stopped,
+        Some("Z" | "X") => Doing::Ended,
+        Some("S" | "D" | "I") if segment.door_word().has_sleepers() => Doing::SleepsInMpi,
+        Some("S" | "D" | "I") => Doing::Sleeps,
+        Some("R") => Doing::Runs,
+        _ => Doing::Unknown,
+    };
+    (doing, threads)
+}

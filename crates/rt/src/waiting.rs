@@ -1,0 +1,133 @@
+//! What a rank says of a long wait, in a note in its segment (`oxmpi_os::wait_note`): written by the rank, read by the
+//! launcher.
+//!
+//! ```text
+//! note    u64: since when     u64: when something came last     u16: MPI call, 0 if none     u8: which of the peers are needed
+//!         u8: how many peers are named     u32: how many there are     then a u32 for each peer named     then text (UTF-8)
+//! ```
+//!
+//! All numbers are little-endian, times nanoseconds of the node's monotonic clock.
+
+use oxmpi_os::wait_note::NOTE_BYTES;
+
+/// Which of the processes that a wait names must do something before it can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// All of them must come to a call that they have not come to yet.
+    All,
+    /// One of them must.
+    Any,
+    /// All of them must be in the library, in any call, or end: they are asked for something that they do by the way.
+    Attention,
+    /// Somebody outside the job must do something, such as connect to a port, or the program itself, such as complete a
+    /// generalized request: such a wait may take as long as it likes.
+    Outside,
+}
+
+impl Need {
+    const ALL: [Need; 4] = [Need::All, Need::Any, Need::Attention, Need::Outside];
+}
+
+/// One long wait of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// When it began (CLOCK_MONOTONIC).
+    pub since_ns: u64,
+    /// When something came for the process for the last time, or it began.
+    pub moved_ns: u64,
+    /// The number of the MPI call that the process entered last when the note was written; 0 if it has entered none.
+    pub call: u16,
+    /// Which of `peers` are needed.
+    pub need: Need,
+    /// Processes that it waits for, by their numbers in the launcher: the first [`MOST_PEERS`] of them.
+    pub peers: Vec<u32>,
+    /// How many processes it waits for.
+    pub count: u32,
+    /// What it waits for, in words.
+    pub text: String,
+}
+
+/// So many peers are named.
+pub const MOST_PEERS: usize = 24;
+
+const HEAD: usize = 24;
+
+impl Waiting {
+    /// The bytes of the note. What does not fit is left out at the end of the text.
+    pub fn encode(&self) -> Vec<u8> {
+        let named = self.peers.len().min(MOST_PEERS);
+        let need = Need::ALL.iter().position(|need| *need == self.need).unwrap_or_default();
+        let mut out = Vec::with_capacity(NOTE_BYTES);
+        out.extend(self.since_ns.to_le_bytes());
+        out.extend(self.moved_ns.to_le_bytes());
+        out.extend(self.call.to_le_bytes());
+        out.extend([need as u8, named as u8]);
+        out.extend(self.count.to_le_bytes());
+        self.peers.iter().take(named).for_each(|peer| out.extend(peer.to_le_bytes()));
+        let room = NOTE_BYTES - out.len();
+        out.extend(&self.text.as_bytes()[..self.text.floor_char_boundary(room)]);
+        out
+    }
+
+    /// Reads a note; `None` if it makes no sense.
+    pub fn decode(bytes: &[u8]) -> Option<Waiting> {
+        let (head, rest) = bytes.split_at_checked(HEAD)?;
+        let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+        let named = usize::from(head[19]);
+        let (peers, text) = rest.split_at_checked(4 * named)?;
+        Some(Waiting {
+            since_ns: long(0)?,
+            moved_ns: long(8)?,
+            call: u16::from_le_bytes([head[16], head[17]]),
+            need: *Need::ALL.get(usize::from(head[18]))?,
+            peers: peers.as_chunks::<4>().0.iter().map(|peer| u32::from_le_bytes(*peer)).collect(),
+            count: u32::from_le_bytes([head[20], head[21], head[22], head[23]]),
+            text: String::from_utf8_lossy(text).into_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn waiting(peers: u32, text: String) -> Waiting {
+        Waiting {
+            since_ns: 5,
+            moved_ns: 7 << 40,
+            call: 300,
+            need: Need::Attention,
+            peers: (0..peers).collect(),
+            count: peers,
+            text,
+        }
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        for peers in [0, 1, MOST_PEERS as u32] {
+            let waiting = waiting(peers, "a message from rank 1 on 'ä'".to_string());
+            assert_eq!(Waiting::decode(&waiting.encode()), Some(waiting));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let long = waiting(99, "ä".repeat(NOTE_BYTES));
+        let bytes = long.encode();
+        let read = Waiting::decode(&bytes).unwrap();
+        assert!(bytes.len() <= NOTE_BYTES && bytes.len() + 2 > NOTE_BYTES);
+        assert_eq!((read.peers.len(), read.count), (MOST_PEERS, 99));
+        assert!(long.text.starts_with(&read.text) && !read.text.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            if let Some(waiting) = Waiting::decode(&bytes) {
+                prop_assert!(waiting.peers.len() <= bytes.len() / 4);
+            }
+        }
+    }
+}
