@@ -300,7 +300,7 @@ fn reduction(
         return Ok(());
     }
     buffers.element = Some(datatype.layout().clone());
-    run(library, comm, call, buffers, how, end)
+    run_plan(library, comm, call, buffers.into(), how, end)
 }
 
 fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c_int {
