@@ -32,8 +32,12 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
     let (input, output) = (&served.buffers.input, &served.buffers.output);
     match *served.call {
         Call::Bcast { root, .. } => steps.bcast(root, served.bytes, output),
-        Call::Gather { root, in_place, .. } => steps.gather(root, served.bytes, in_place, input, output),
-        Call::Scatter { root, in_place, .. } => steps.scatter(root, served.bytes, in_place, input, output),
+        Call::Gather { root, in_place, .. } => {
+            steps.gather(&Rooted { root, block: served.bytes, in_place, input, output })
+        }
+        Call::Scatter { root, in_place, .. } => {
+            steps.scatter(&Rooted { root, block: served.bytes, in_place, input, output })
+        }
         Call::Allgather { in_place, .. } => steps.allgather(served.bytes, in_place, input, output),
         Call::Alltoall { in_place, .. } => {
             steps.alltoall(served.bytes, if in_place { None } else { Some(input) }, output)
@@ -41,6 +45,16 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
         // Nothing else that moves data is served.
         _ => steps.barrier(),
     }
+}
+
+/// A gather or scatter.
+struct Rooted<'a> {
+    root: u32,
+    /// Bytes of a block.
+    block: usize,
+    in_place: bool,
+    input: &'a UserBuf,
+    output: &'a UserBuf,
 }
 
 impl<F: Fabric> Steps<'_, F> {
@@ -81,36 +95,22 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        for piece in self.pieces(bytes, self.most()).all() {
-            if self.me == root {
-                self.wait_until_free(piece.step)?;
-                self.write(piece.step, piece.len, |to| pack(data, piece.at, to));
-                self.publish_last(piece.step);
-            } else {
-                self.see(root, piece.step)?;
-                self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
-                self.finish(piece.step);
-            }
+        let pieces = self.pieces(bytes, self.most());
+        if self.me == root {
+            return self.give(&pieces, |at, to| pack(data, at, to));
+        }
+        for piece in pieces.all() {
+            self.see(root, piece.step)?;
+            self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
+            self.finish(piece.step);
         }
         Ok(())
     }
 
-    fn gather(
-        &self,
-        root: u32,
-        block: usize,
-        in_place: bool,
-        input: &UserBuf,
-        output: &UserBuf,
-    ) -> Result<()> {
+    fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         let pieces = self.pieces(block, self.most());
         if self.me != root {
-            for piece in pieces.all() {
-                self.wait_until_free(piece.step)?;
-                self.write(piece.step, piece.len, |to| pack(input, piece.at, to));
-                self.publish_last(piece.step);
-            }
-            return Ok(());
+            return self.give(&pieces, |at, to| pack(input, at, to));
         }
         // The others write meanwhile.
         if !in_place {
@@ -128,14 +128,7 @@ impl<F: Fabric> Steps<'_, F> {
         Ok(())
     }
 
-    fn scatter(
-        &self,
-        root: u32,
-        block: usize,
-        in_place: bool,
-        input: &UserBuf,
-        output: &UserBuf,
-    ) -> Result<()> {
+    fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);

@@ -148,6 +148,17 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
+    /// This rank writes, and others read: `fill` copies what begins at some byte.
+    #[inline]
+    pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
+        for Piece { step, at, len } in pieces.all() {
+            self.wait_until_free(step)?;
+            self.write(step, len, |to| fill(at, to));
+            self.publish_last(step);
+        }
+        Ok(())
+    }
+
     /// This rank has seen that all others have begun the collective of this first step (rule 5).
     #[inline]
     pub(super) fn all_seen(&self, first: u64) {
