@@ -21,11 +21,13 @@
 //! | [`limits`] | which collectives of how many bytes are served |
 //! | `steps` | one collective of one rank: numbering, waiting, waking |
 //! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
+//! | [`short`] | the straight line of what fits a line |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 
 pub mod limits;
 mod moves;
 mod reductions;
+pub mod short;
 mod steps;
 
 use crate::Process;
@@ -200,9 +202,8 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
-        control.count();
-        self.tool.calls.count_small(served.collective, self.is_threaded());
         let steps = Steps::new(self, comm, control, section);
+        steps.count(served.collective);
         match served.kernel {
             None => moves::run(steps, served)?,
             Some(kernel) => reductions::run(steps, served, &kernel)?,

@@ -12,6 +12,7 @@ use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::{ControlSection, SHORT_BYTES};
 use oxmpi_os::door::Next;
+use oxmpi_plan::Collective;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -94,6 +95,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
         section: &'a ControlSection,
     ) -> Steps<'a, F> {
         Steps { process, comm, control, section, me: comm.team.rank, ranks: comm.team.size() }
+    }
+
+    /// Counts the collective that begins.
+    #[inline]
+    pub(super) fn count(&self, collective: Collective) {
+        self.control.count();
+        self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
 
     /// The longest piece of one rank, bytes.
