@@ -112,18 +112,26 @@ impl<F: Fabric> Steps<'_, F> {
         if self.me != root {
             return self.give(&pieces, |at, to| pack(input, at, to));
         }
-        // The others write meanwhile.
-        if !in_place {
-            output.copy_from(root as usize * block, input, 0, block);
-        }
+        // Its own block is copied while the others write: who is done with it goes on to what needs them.
+        let mut copied = if in_place { block } else { 0 };
+        let mut copy_own = |most: usize| {
+            let len = most.min(block - copied);
+            if len > 0 {
+                output.copy_from(root as usize * block + copied, input, copied, len);
+                copied += len;
+            }
+            len > 0
+        };
         for piece in pieces.all() {
             for rank in self.others() {
+                while !self.has_published(rank, piece.step) && copy_own(self.most()) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
                 self.read(rank, piece.step, piece.len, |from| unpack(output, at, from));
             }
             self.finish(piece.step);
         }
+        copy_own(block);
         self.all_seen(pieces.piece(0).step);
         Ok(())
     }

@@ -201,6 +201,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
+    /// Whether a rank has published a step (rule 3).
+    #[inline]
+    pub(super) fn has_published(&self, rank: u32, step: u64) -> bool {
+        self.section.is_published(rank, step)
+    }
+
     /// Waits until a rank has published a step (rule 3).
     #[inline]
     pub(super) fn see(&self, rank: u32, step: u64) -> Result<()> {
