@@ -70,8 +70,8 @@ impl<F: Fabric> Steps<'_, F> {
     pub(super) fn spread(&self, block: usize) -> usize {
         let others = self.ranks as usize - 1;
         match block.checked_mul(others) {
-            Some(all) if all <= self.most() => block,
-            _ => (self.most() / others) & !63,
+            Some(all) if all <= self.segment() && block <= self.most() => block,
+            _ => self.most().min((self.segment() / others) & !63),
         }
     }
 

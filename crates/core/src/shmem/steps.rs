@@ -3,6 +3,7 @@
 //! The rules cited are those of `oxmpi_os::control_section`.
 
 use super::Control;
+use super::limits;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_fault;
@@ -104,9 +105,15 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
 
-    /// The longest piece of one rank, bytes.
+    /// The longest piece of one rank for another, bytes.
     #[inline]
     pub(super) fn most(&self) -> usize {
+        self.segment().min(limits::PIECE)
+    }
+
+    /// All that a rank may write in a step, bytes.
+    #[inline]
+    pub(super) fn segment(&self) -> usize {
         self.section.segment_bytes()
     }
 
