@@ -1,4 +1,4 @@
-/* Point-to-point figures of an MPI library, any one: compile it with that library's mpicc.
+/* Point-to-point figures of an MPI library, any one, and those of its collectives: compile it with that library's mpicc.
  *
  *     p2p [-p] [-t MS] [-s BYTES,BYTES...] [-a SECONDS] [-m FILE] TEST
  *
@@ -7,6 +7,7 @@
  *     bidirectional  a window each way at once; bytes of both ways are counted
  *     rate           messages a second in windows of 8-byte messages
  *     strided        ping-pong of an MPI_Type_vector: blocks of 8 and of 512 bytes, each followed by a gap as long
+ *     collectives    one call of each after the other, see collectives.h; sizes 8 B, 1 KiB, 64 KiB and 1 MiB unless told
  *     memory         proportional set size per rank after MPI_Init, and after each rank has talked to all (needs -m)
  *     memory-init    the first of these only
  *     nothing        MPI_Init and MPI_Finalize, to be timed from outside
@@ -192,6 +193,9 @@ static void strided(size_t bytes, size_t block, const char *name)
     MPI_Type_free(&item);
 }
 
+enum { MOST_BLOCK = 1 << 20 }; /* bytes of a rank's block in collectives */
+#include "collectives.h"
+
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 /* The ranks meet at a counter in a file: a barrier of the library under test would itself take memory, and a rank that
@@ -328,13 +332,14 @@ static void version(void)
 static int usage(void)
 {
     fprintf(stderr, "usage: p2p [-p] [-t MS] [-s BYTES,...] [-a SECONDS] [-m FILE] latency|bandwidth|bidirectional|rate|"
-                    "strided|memory|memory-init|nothing|check|version\n");
+                    "strided|collectives|memory|memory-init|nothing|check|version\n");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
     size_t sizes[64], strided_sizes[] = {64, 512, 4096, 16384, 65536, 262144, 1048576};
+    size_t collective_sizes[] = {8, 1024, 65536, 1048576};
     int count = 0, given = 0, pinned = 0, status = 0;
     unsigned end_after = 120;
     const char *meeting_file = NULL;
@@ -372,6 +377,8 @@ int main(int argc, char **argv)
     size_t room = 2 * MOST_BYTES; /* of a strided message */
     if (!strcmp(test, "bandwidth") || !strcmp(test, "bidirectional"))
         room = WINDOW_BYTES;
+    else if (!strcmp(test, "collectives"))
+        room = (size_t)ranks * MOST_BLOCK;
     else if (!strncmp(test, "memory", 6))
         room = 65536; /* the program's own memory is not to drown the library's */
     out = aligned_alloc(4096, room);
@@ -398,6 +405,8 @@ int main(int argc, char **argv)
         for (size_t block = 8; block <= 512; block *= 64)
             for (int i = 0; i < (given ? count : 7); i++)
                 strided(given ? sizes[i] : strided_sizes[i], block, block == 8 ? "strided-8" : "strided-512");
+    else if (!strcmp(test, "collectives"))
+        collectives(given ? sizes : collective_sizes, given ? count : 4);
     else if (!strncmp(test, "memory", 6) && meeting)
         memory(!strcmp(test, "memory"));
     else if (!strcmp(test, "check"))

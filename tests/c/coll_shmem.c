@@ -5,7 +5,7 @@
 
 enum { GUARD = -77 };
 
-/* Ints: 14 fill a line; 4096 a segment. */
+/* Ints: 14 fill a line; 4096 a piece, of which a segment has room for three. */
 static const int counts[] = {0, 1, 2, 7, 13, 14, 15, 16, 17, 256, 683, 2047, 2049, 4095, 4096, 4097, 17000, 40000};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 static MPI_Datatype gapped; /* an int and a gap as long */

@@ -29,10 +29,16 @@ use options::{Asked, HELP, Options};
 use results::Results;
 use rounds::Measurement;
 
-/// The groups that are drawn: name, heading, vertical axis.
-const PICTURES: [(&str, &str, &str); 2] = [
-    ("latency", "Latency between 2 ranks (lower is better)", "microseconds"),
-    ("bandwidth", "Bandwidth between 2 ranks, windows of 64 messages (higher is better)", "MB/s"),
+/// The tests that are drawn: group, test, heading, vertical axis.
+const PICTURES: [(&str, &str, &str, &str); 3] = [
+    ("latency", "latency", "Latency between 2 ranks (lower is better)", "microseconds"),
+    (
+        "bandwidth",
+        "bandwidth",
+        "Bandwidth between 2 ranks, windows of 64 messages (higher is better)",
+        "MB/s",
+    ),
+    ("collectives", "allreduce", "MPI_Allreduce of 2 ranks, doubles (lower is better)", "microseconds"),
 ];
 
 pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
@@ -133,8 +139,8 @@ fn save(results: &Results, out: &Path) -> Result<(), Failure> {
 /// Writes report and pictures.
 fn present(results: &Results, out: &Path) -> Result<(), Failure> {
     write(&out.join("report.md"), &report::report(results))?;
-    for (test, heading, vertical) in PICTURES {
-        let drawn = picture::draw(heading, vertical, &picture::curves(results, test));
+    for (group, test, heading, vertical) in PICTURES {
+        let drawn = picture::draw(heading, vertical, &picture::curves(results, group, test));
         let drawn =
             drawn.map_err(|error| Failure::new(format!("cannot draw the curves of {test}: {error}")))?;
         if let Some(svg) = drawn {

@@ -5,9 +5,10 @@
 //! Those whose ranks give blocks of different lengths are in `vector`, all of them for intercommunicators in `inter`, the
 //! persistent ones in `persistent` and its like.
 
-use crate::errors::on_comm;
+use crate::errors::{on_comm, outcome};
 use crate::info;
 use crate::library::{Running, check_count, null, put};
+use crate::on::On;
 use crate::operations::{Combining, combining};
 use inter::{Across, Remote};
 use oxmpi_abi::FuncId;
@@ -15,6 +16,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Info, Op, Request};
 use oxmpi_coll::{Area, Buffers, Combine, Memory};
 use oxmpi_core::Communicator;
+use oxmpi_core::shmem::short::Prefix;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
@@ -24,6 +26,7 @@ mod inter;
 mod persistent;
 mod persistent_neighbor;
 mod persistent_vector;
+mod short;
 pub(crate) mod vector;
 
 /// How a collective ends: waited for here, by the request that is put there, or again and again as that is started.
@@ -164,12 +167,22 @@ fn check_one_group(comm: &Communicator) -> Result<()> {
 }
 
 fn barrier(function: FuncId, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::barrier(comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         movement(library, communicator, Call::Barrier, (UserBuf::empty(), UserBuf::empty()), end)
     })
 }
 
 fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::bcast(data, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.bcast(data, root);
@@ -181,6 +194,11 @@ fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_
 }
 
 fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::gather(send, receive, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.gather(send, &Remote::Even(receive), root);
@@ -205,6 +223,11 @@ fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm
 }
 
 fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::scatter(send, receive, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.scatter(&Remote::Even(send), receive, root);
@@ -229,6 +252,11 @@ fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Com
 }
 
 fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::allgather(send, receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.allgather(send, &Remote::Even(receive));
@@ -246,6 +274,11 @@ fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End
 }
 
 fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::alltoall(send, receive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.alltoall(&Remote::Even(send), &Remote::Even(receive));
@@ -300,10 +333,15 @@ fn reduction(
         return Ok(());
     }
     buffers.element = Some(datatype.layout().clone());
-    run(library, comm, call, buffers, how, end)
+    run_plan(library, comm, call, buffers.into(), how, end)
 }
 
 fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::reduce(&r, root, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.reduce(r, root);
@@ -338,6 +376,11 @@ fn reduce_to_all(
 }
 
 fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::prefix(&r, Prefix::All, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.allreduce(r);
@@ -351,6 +394,11 @@ fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
 }
 
 fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::prefix(&r, Prefix::Inclusive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         check_one_group(communicator)?;
         reduce_to_all(library, communicator, r, end, |count, commutative, in_place| Call::Scan {
@@ -363,6 +411,11 @@ fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
 
 /// The receive buffer of rank 0 is not touched (MPI-5.0 section 6.11.2), so it need not be one.
 fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::prefix(&r, Prefix::Exclusive, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         check_one_group(communicator)?;
         let in_place = r.send().is_in_place();
@@ -377,6 +430,11 @@ fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
 }
 
 fn reduce_scatter_block(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
+    if matches!(end, End::Here)
+        && let Some(done) = short::reduce_scatter_block(&r, comm)
+    {
+        return outcome(function, Some(On::Comm(comm)), done);
+    }
     on_comm(function, comm, |library, communicator| {
         if let Some(across) = across(library, communicator, end) {
             return across.reduce_scatter(r, &vec![check_count(r.count)?; communicator.size() as usize]);

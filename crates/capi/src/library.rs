@@ -7,6 +7,7 @@
 use crate::files::Registered;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
+use crate::operations::Kernels;
 use crate::predefined::Values;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
@@ -44,6 +45,7 @@ pub(crate) struct Running {
     pub(crate) predefined: Predefined,
     pub(crate) fortran_types: FortranTypes,
     pub(crate) operations: Table<Op>,
+    pub(crate) kernels: Kernels,
     pub(crate) windows: Table<Arc<Window>>,
     /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there for the program: between MPI_Init and MPI_Finalize.
     pub(crate) has_world: AtomicBool,

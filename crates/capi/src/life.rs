@@ -10,6 +10,7 @@ use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
 use crate::objects::{locked, objects};
+use crate::operations::Kernels;
 use crate::predefined::Values;
 use crate::tool;
 use oxmpi_abi::constants as abi;
@@ -126,6 +127,7 @@ fn make(threads: bool) -> Result<&'static Running> {
         predefined: Predefined::new(),
         fortran_types: FortranTypes::default(),
         operations,
+        kernels: Kernels::default(),
         windows,
         has_world: AtomicBool::new(false),
         has_threads: AtomicBool::new(false),

@@ -7,11 +7,12 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype, Op as OpHandle, UserFunction, UserFunctionC};
 use oxmpi_coll::{Combine, UserReduction};
 use oxmpi_core::process::UserCall;
+use oxmpi_mem::kernels::Kernel;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::op::{self, Op, kernel_for};
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a reduction combines: by a kernel, or by the user's function bound to its datatype.
 pub(crate) struct Combining {
@@ -20,12 +21,43 @@ pub(crate) struct Combining {
     pub(crate) commutative: bool,
 }
 
+/// The kernels of predefined operations on predefined datatypes that this process has asked for. What a slot has it keeps: a
+/// program has few of them.
+#[derive(Default)]
+pub(crate) struct Kernels([OnceLock<(OpHandle, Datatype, Kernel)>; 16]);
+
+impl Kernels {
+    #[inline(always)]
+    fn slot(&self, op: OpHandle, datatype: Datatype) -> &OnceLock<(OpHandle, Datatype, Kernel)> {
+        // Handles of operations that are near to each other are used together, those of datatypes as well.
+        &self.0[(op.wrapping_mul(5) ^ datatype) % self.0.len()]
+    }
+
+    /// The kernel of an operation on a datatype, if both are predefined and it is known here.
+    #[inline(always)]
+    pub(crate) fn known(&self, op: OpHandle, datatype: Datatype) -> Option<&Kernel> {
+        match self.slot(op, datatype).get() {
+            Some((of, on, kernel)) if *of == op && *on == datatype => Some(kernel),
+            _ => None,
+        }
+    }
+}
+
 /// What `op` does with elements of `datatype`.
 pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datatype) -> Result<Combining> {
+    if let Some(kernel) = library.kernels.known(op, datatype) {
+        return Ok(Combining { combine: Combine::Kernel(*kernel), call: None, commutative: true });
+    }
+    let handle = op;
     let op = library.operation(op)?;
     let commutative = op.is_commutative();
     let Op::User { function, large_count, .. } = op else {
+        // Those of which elements can be exchanged only, which are for accumulates, have none.
         let kernel = kernel_for(&op, &**library.datatype(datatype)?)?;
+        if library.predefined.get(datatype as u64).is_some() {
+            // If somebody else was here first that one stays.
+            library.kernels.slot(handle, datatype).get_or_init(|| (handle, datatype, kernel));
+        }
         return Ok(Combining { combine: Combine::Kernel(kernel), call: None, commutative });
     };
     // The function may ask for the datatype even if the program has freed it meanwhile.

@@ -181,6 +181,7 @@ programs! {
     coll_scatterv
     coll_sections
     coll_shmem
+    coll_short
     coll_types
     coll_v_errors
     coll_wrap_tags

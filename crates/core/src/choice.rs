@@ -9,6 +9,7 @@
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
+use crate::shmem::Served;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::{RankMap, Team};
@@ -451,8 +452,8 @@ impl<F: Fabric> Process<F> {
         self.execute_made(comm, plan, memory.into(), combine)
     }
 
-    /// Whether shared memory serves a blocking call past the plans, with what sync puts around it. `run` runs it, and
-    /// returns whether it could.
+    /// Runs a blocking call past the plans, with what sync puts around it, if shared memory serves it and has a place for it;
+    /// `false`: nothing happened.
     ///
     /// # Errors
     /// No component serves the call, or it fails.
@@ -460,20 +461,18 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn execute_past_plans_if_chosen(
         &self,
         comm: &Communicator,
-        call: &Call,
+        (call, served): (&Call, &Served<'_>),
         of: (Option<&Arc<Layout>>, &Combine),
-        run: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
         if picked.component != Component::Shmem {
             return Ok(false);
         }
+        let Some(place) = self.place_of(comm)? else { return Ok(false) };
         let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
         self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
-        if !run()? {
-            return Ok(false);
-        }
+        self.execute_served(comm, served, place)?;
         let what = "through shared memory, as no algorithm is forced, component shmem";
         self.choice.tell(comm, &picked.facts, true, || what.to_string());
         self.put_barrier(comm, picked.asked, barriers, Side::After)?;

@@ -214,10 +214,11 @@ impl<F: Fabric> Process<F> {
     ) -> Result<bool> {
         let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
         if self.is_choosy_on(comm) {
-            let run = || self.execute_served(comm, &served);
-            return self.execute_past_plans_if_chosen(comm, call, (element, combine), run);
+            return self.execute_past_plans_if_chosen(comm, (call, &served), (element, combine));
         }
-        self.execute_served(comm, &served)
+        let Some(place) = self.place_of(comm)? else { return Ok(false) };
+        self.execute_served(comm, &served, place)?;
+        Ok(true)
     }
 
     /// Waits for all ranks, for the library's own ends.
@@ -279,9 +280,9 @@ impl<F: Fabric> Process<F> {
         // In shared memory a rank that needs nothing of the dead would be done.
         check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
         if let Some(served) = Served::of(comm, &call, &buffers, &combine)
-            && self.execute_served(comm, &served)?
+            && let Some(place) = self.place_of(comm)?
         {
-            return Ok(());
+            return self.execute_served(comm, &served, place);
         }
         let at = (comm.collective_team(), comm.next_tag());
         let request = self.start_in(at, call, buffers, combine, None, None)?;

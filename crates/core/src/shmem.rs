@@ -14,18 +14,20 @@
 //! in the order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not
 //! depend on timing.
 //!
-//! A component stack asks [`Served::of`] and then [`Process::execute_served`].
+//! A component stack asks [`Served::of`], then [`Process::place_of`], and then [`Process::execute_served`].
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`limits`] | which collectives of how many bytes are served |
 //! | `steps` | one collective of one rank: numbering, waiting, waking |
 //! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
+//! | [`short`] | the straight line of what fits a line |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 
 pub mod limits;
 mod moves;
 mod reductions;
+pub mod short;
 mod steps;
 
 use crate::Process;
@@ -83,7 +85,14 @@ impl Control {
     }
 }
 
-/// A collective that is served here if its communicator's section can be mapped.
+/// Where the collectives of a communicator go: its section, which is mapped and has room for its ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'c> {
+    control: &'c Control,
+    section: &'c ControlSection,
+}
+
+/// A collective that is served here if its communicator has a [`Place`].
 pub(crate) struct Served<'a> {
     call: &'a Call,
     buffers: &'a Buffers,
@@ -167,29 +176,40 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Runs a collective that is served here. `false`: there is no shared memory for it, as all its ranks find alike.
+    /// Where served collectives of a communicator go. `None`: there is no shared memory for them, as all its ranks find alike.
     ///
     /// # Errors
-    /// If the control section cannot be reached; a member has failed, or the communicator is revoked.
+    /// If the control section cannot be reached.
     #[inline]
-    pub(crate) fn execute_served(&self, comm: &Communicator, served: &Served<'_>) -> Result<bool> {
-        let Some(control) = &comm.control else { return Ok(false) };
-        let Some(section) = self.section(comm, control)? else { return Ok(false) };
-        if !limits::has_room(section.segment_bytes(), comm.team.size()) {
-            return Ok(false);
-        }
+    pub(crate) fn place_of<'c>(&self, comm: &'c Communicator) -> Result<Option<Place<'c>>> {
+        let Some(control) = &comm.control else { return Ok(None) };
+        let Some(section) = self.section(comm, control)? else { return Ok(None) };
+        let has_room = limits::has_room(section.segment_bytes(), comm.team.size());
+        Ok(has_room.then_some(Place { control, section }))
+    }
+
+    /// Runs a collective that is served here.
+    ///
+    /// # Errors
+    /// A member has failed, or the communicator is revoked.
+    #[inline]
+    pub(crate) fn execute_served(
+        &self,
+        comm: &Communicator,
+        served: &Served<'_>,
+        Place { control, section }: Place<'_>,
+    ) -> Result<()> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
-        control.count();
-        self.tool.calls.count_small(served.collective, self.is_threaded());
-        let steps = Steps::new(self, comm, control, section, served.collective);
+        let steps = Steps::new(self, comm, control, section);
+        steps.count(served.collective);
         match served.kernel {
             None => moves::run(steps, served)?,
             Some(kernel) => reductions::run(steps, served, &kernel)?,
         }
         self.look_after_served();
-        Ok(true)
+        Ok(())
     }
 
     /// This rank has no use for the section any more.

@@ -37,11 +37,14 @@ pub(crate) enum Gives {
 /// The sizes where there are more ranks than cores.
 const FEW_SIZES: &str = "8,1024,65536";
 
+/// The sizes of collectives, of which one is drawn.
+const COLLECTIVE_SIZES: &str = "8,64,1024,8192,65536,262144,1048576";
+
 const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds: u64) -> Launch {
     Launch { ranks, args, gives, limit: Duration::from_secs(seconds) }
 }
 
-pub(crate) const GROUPS: [Group; 8] = [
+pub(crate) const GROUPS: [Group; 9] = [
     Group {
         name: "latency",
         title: "Latency: ping-pong of 2 ranks, half a round trip",
@@ -70,20 +73,28 @@ pub(crate) const GROUPS: [Group; 8] = [
         has_limit: false,
     },
     Group {
+        name: "collectives",
+        title: "Collectives of 2 ranks: a call back to back with the next, other roots in turn",
+        launches: &[launch(2, &["-p", "-t", "20", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
+        has_limit: false,
+    },
+    Group {
         name: "over4",
-        title: "4 ranks: two pairs at once, not bound to cores",
+        title: "4 ranks: two pairs at once, or a collective of all, not bound to cores",
         launches: &[
             launch(4, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
             launch(4, &["rate"], Gives::Points, 60),
+            launch(4, &["-t", "20", "-s", "8,65536", "collectives"], Gives::Points, 90),
         ],
         has_limit: false,
     },
     Group {
         name: "over8",
-        title: "8 ranks: four pairs at once, not bound to cores",
+        title: "8 ranks: four pairs at once, or a collective of all, not bound to cores",
         launches: &[
             launch(8, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
             launch(8, &["rate"], Gives::Points, 60),
+            launch(8, &["-t", "20", "-s", "8,65536", "collectives"], Gives::Points, 90),
         ],
         has_limit: false,
     },

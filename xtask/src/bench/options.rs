@@ -12,7 +12,7 @@ cargo xtask bench [options]        measure OxMPI beside other MPI libraries and 
   --peers DIR           the other libraries: prefixes DIR/openmpi, DIR/mpich, DIR/impi, as far as they are there
   --rounds N            how often everything is measured, 5 if not given; figures are medians over the rounds
   --groups A,B          what is measured, everything if not given:
-                        latency bandwidth rate derived over4 over8 start memory
+                        latency bandwidth rate derived collectives over4 over8 start memory
   --out DIR             where report.md, results.json and the pictures go, target/bench if not given
 
 cargo xtask bench --install-peers DIR   make these prefixes with pip (a Python 3 with venv is needed)

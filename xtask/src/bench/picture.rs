@@ -30,9 +30,9 @@ pub(crate) struct Curve<'a> {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// The curves of `test` in the group of the same name, the limit last. Size 0 has no place on a logarithmic axis.
-pub(crate) fn curves<'a>(results: &'a Results, test: &str) -> Vec<Curve<'a>> {
-    let rows = || results.rows.iter().filter(move |row| row.group == test && row.subject.test == test);
+/// The curves of a test in its group, the limit last. Size 0 has no place on a logarithmic axis.
+pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str) -> Vec<Curve<'a>> {
+    let rows = || results.rows.iter().filter(move |row| row.group == group && row.subject.test == test);
     let names = results.libraries.iter().map(|library| library.name.as_str()).chain([LIMIT]);
     let curve = |name| {
         let points = rows().filter(|row| row.subject.bytes > 0).filter_map(|row| {
@@ -166,7 +166,7 @@ mod tests {
 
     fn picture() -> String {
         let results = sample();
-        draw("Latency", "microseconds", &curves(&results, "latency")).unwrap().unwrap()
+        draw("Latency", "microseconds", &curves(&results, "latency", "latency")).unwrap().unwrap()
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn curves_have_positive_sizes_and_the_limit_is_the_last() {
         let results = sample();
-        let curves = curves(&results, "bandwidth");
+        let curves = curves(&results, "bandwidth", "bandwidth");
         let names: Vec<&str> = curves.iter().map(|curve| curve.name).collect();
         assert_eq!(names, ["oxmpi", "openmpi", "mpich", LIMIT]);
         assert_eq!(curves[0].points, [(8.0, 2.0), (65536.0, 2.0)]);

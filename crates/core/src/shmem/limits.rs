@@ -35,6 +35,11 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
 /// What is longer goes better by messages, bytes.
 const LONG: usize = 4 << 20;
 
+/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier. A segment has
+/// room for several, as a rank with a piece for each other one needs it: with more ranks than processors each step costs a
+/// change of process.
+pub(super) const PIECE: usize = 16 << 10;
+
 /// Whether the segments of a pool have room for a line for each rank.
 #[inline]
 pub(super) fn has_room(segment_bytes: usize, ranks: u32) -> bool {

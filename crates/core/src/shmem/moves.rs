@@ -32,8 +32,12 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
     let (input, output) = (&served.buffers.input, &served.buffers.output);
     match *served.call {
         Call::Bcast { root, .. } => steps.bcast(root, served.bytes, output),
-        Call::Gather { root, in_place, .. } => steps.gather(root, served.bytes, in_place, input, output),
-        Call::Scatter { root, in_place, .. } => steps.scatter(root, served.bytes, in_place, input, output),
+        Call::Gather { root, in_place, .. } => {
+            steps.gather(&Rooted { root, block: served.bytes, in_place, input, output })
+        }
+        Call::Scatter { root, in_place, .. } => {
+            steps.scatter(&Rooted { root, block: served.bytes, in_place, input, output })
+        }
         Call::Allgather { in_place, .. } => steps.allgather(served.bytes, in_place, input, output),
         Call::Alltoall { in_place, .. } => {
             steps.alltoall(served.bytes, if in_place { None } else { Some(input) }, output)
@@ -41,6 +45,16 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
         // Nothing else that moves data is served.
         _ => steps.barrier(),
     }
+}
+
+/// A gather or scatter.
+struct Rooted<'a> {
+    root: u32,
+    /// Bytes of a block.
+    block: usize,
+    in_place: bool,
+    input: &'a UserBuf,
+    output: &'a UserBuf,
 }
 
 impl<F: Fabric> Steps<'_, F> {
@@ -56,8 +70,8 @@ impl<F: Fabric> Steps<'_, F> {
     pub(super) fn spread(&self, block: usize) -> usize {
         let others = self.ranks as usize - 1;
         match block.checked_mul(others) {
-            Some(all) if all <= self.most() => block,
-            _ => (self.most() / others) & !63,
+            Some(all) if all <= self.segment() && block <= self.most() => block,
+            _ => self.most().min((self.segment() / others) & !63),
         }
     }
 
@@ -81,61 +95,48 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        for piece in self.pieces(bytes, self.most()).all() {
-            if self.me == root {
-                self.wait_until_free(piece.step)?;
-                self.write(piece.step, piece.len, |to| pack(data, piece.at, to));
-                self.publish_last(piece.step);
-            } else {
-                self.see(root, piece.step)?;
-                self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
-                self.finish(piece.step);
-            }
+        let pieces = self.pieces(bytes, self.most());
+        if self.me == root {
+            return self.give(&pieces, |at, to| pack(data, at, to));
+        }
+        for piece in pieces.all() {
+            self.see(root, piece.step)?;
+            self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
+            self.finish(piece.step);
         }
         Ok(())
     }
 
-    fn gather(
-        &self,
-        root: u32,
-        block: usize,
-        in_place: bool,
-        input: &UserBuf,
-        output: &UserBuf,
-    ) -> Result<()> {
+    fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         let pieces = self.pieces(block, self.most());
         if self.me != root {
-            for piece in pieces.all() {
-                self.wait_until_free(piece.step)?;
-                self.write(piece.step, piece.len, |to| pack(input, piece.at, to));
-                self.publish_last(piece.step);
+            return self.give(&pieces, |at, to| pack(input, at, to));
+        }
+        // Its own block is copied while the others write: who is done with it goes on to what needs them.
+        let mut copied = if in_place { block } else { 0 };
+        let mut copy_own = |most: usize| {
+            let len = most.min(block - copied);
+            if len > 0 {
+                output.copy_from(root as usize * block + copied, input, copied, len);
+                copied += len;
             }
-            return Ok(());
-        }
-        // The others write meanwhile.
-        if !in_place {
-            output.copy_from(root as usize * block, input, 0, block);
-        }
+            len > 0
+        };
         for piece in pieces.all() {
             for rank in self.others() {
+                while !self.has_published(rank, piece.step) && copy_own(self.most()) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
                 self.read(rank, piece.step, piece.len, |from| unpack(output, at, from));
             }
             self.finish(piece.step);
         }
+        copy_own(block);
         self.all_seen(pieces.piece(0).step);
         Ok(())
     }
 
-    fn scatter(
-        &self,
-        root: u32,
-        block: usize,
-        in_place: bool,
-        input: &UserBuf,
-        output: &UserBuf,
-    ) -> Result<()> {
+    fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);

@@ -147,14 +147,10 @@ impl<F: Fabric> Reduction<'_, F> {
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.pieces(self.bytes, steps.most());
-        for piece in pieces.all() {
-            let Piece { step, at, len } = piece;
-            if steps.me != root {
-                steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
-                steps.publish_last(step);
-                continue;
-            }
+        if steps.me != root {
+            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_to(to));
+        }
+        for Piece { step, at, len } in pieces.all() {
             if self.in_place {
                 // What it gives lies where the result is made.
                 steps.wait_until_free(step)?;
@@ -170,9 +166,7 @@ impl<F: Fabric> Reduction<'_, F> {
             );
             steps.finish(step);
         }
-        if steps.me == root {
-            steps.all_seen(pieces.piece(0).step);
-        }
+        steps.all_seen(pieces.piece(0).step);
         Ok(())
     }
 
@@ -181,13 +175,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let steps = &self.steps;
         let pieces = steps.pieces(self.bytes, steps.most());
         if needed.is_empty() {
-            for piece in pieces.all() {
-                let Piece { step, at, len } = piece;
-                steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
-                steps.publish_last(step);
-            }
-            return Ok(());
+            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_to(to));
         }
         let first = pieces.piece(0).step;
         // The result is made where in place the contribution lies: then the section has the only copy.

@@ -3,6 +3,7 @@
 //! The rules cited are those of `oxmpi_os::control_section`.
 
 use super::Control;
+use super::limits;
 use crate::Process;
 use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
@@ -16,6 +17,7 @@ use oxmpi_os::control_section::{ControlSection, SHORT_BYTES};
 use oxmpi_os::door::Next;
 use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -33,7 +35,8 @@ pub(super) struct Steps<'a, F: Fabric> {
     comm: &'a Communicator,
     control: &'a Control,
     section: &'a ControlSection,
-    collective: Collective,
+    /// Which one, since [`Steps::count`].
+    collective: Cell<Option<Collective>>,
     /// This rank.
     pub(super) me: u32,
     /// Ranks of the team.
@@ -97,14 +100,28 @@ impl<'a, F: Fabric> Steps<'a, F> {
         comm: &'a Communicator,
         control: &'a Control,
         section: &'a ControlSection,
-        collective: Collective,
     ) -> Steps<'a, F> {
-        Steps { process, comm, control, section, collective, me: comm.team.rank, ranks: comm.team.size() }
+        let (me, ranks) = (comm.team.rank, comm.team.size());
+        Steps { process, comm, control, section, collective: Cell::new(None), me, ranks }
     }
 
-    /// The longest piece of one rank, bytes.
+    /// Counts the collective that begins.
+    #[inline]
+    pub(super) fn count(&self, collective: Collective) {
+        self.collective.set(Some(collective));
+        self.control.count();
+        self.process.tool.calls.count_small(collective, self.process.is_threaded());
+    }
+
+    /// The longest piece of one rank for another, bytes.
     #[inline]
     pub(super) fn most(&self) -> usize {
+        self.segment().min(limits::PIECE)
+    }
+
+    /// All that a rank may write in a step, bytes.
+    #[inline]
+    pub(super) fn segment(&self) -> usize {
         self.section.segment_bytes()
     }
 
@@ -154,6 +171,17 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
+    /// This rank writes, and others read: `fill` copies what begins at some byte.
+    #[inline]
+    pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
+        for Piece { step, at, len } in pieces.all() {
+            self.wait_until_free(step)?;
+            self.write(step, len, |to| fill(at, to));
+            self.publish_last(step);
+        }
+        Ok(())
+    }
+
     /// This rank has seen that all others have begun the collective of this first step (rule 5).
     #[inline]
     pub(super) fn all_seen(&self, first: u64) {
@@ -186,6 +214,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
         self.control.free_to.store(all + self.section.segments(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether a rank has published a step (rule 3).
+    #[inline]
+    pub(super) fn has_published(&self, rank: u32, step: u64) -> bool {
+        self.section.is_published(rank, step)
     }
 
     /// Waits until a rank has published a step (rule 3).
@@ -237,14 +271,18 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// Why a wait for a rank in a step goes on. Of collectives in which all wait for all, all are named that are not there yet.
     fn reason(&self, domain: &Domain<F>, rank: u32, step: u64) -> Reason {
         use Collective::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
-        let for_all =
-            matches!(self.collective, Allgather | Allreduce | Alltoall | Barrier | ReduceScatterBlock);
+        let for_all = matches!(
+            self.collective.get(),
+            Some(Allgather | Allreduce | Alltoall | Barrier | ReduceScatterBlock)
+        );
         let is_late = |other: &u32| {
             *other == rank || (for_all && *other != self.me && !self.section.is_published(*other, step))
         };
         let late = (0..self.ranks).filter(is_late).filter_map(|rank| self.comm.team.map.process(rank));
         let place = domain.place(self.comm.team.collective, None);
-        let text = format!("{}{place}, in shared memory", self.collective);
+        let name =
+            self.collective.get().map_or_else(|| "collective".into(), |collective| collective.to_string());
+        let text = format!("{name}{place}, in shared memory");
         Reason::new(text, Need::All, Vec::from_iter(late))
     }
 

@@ -1,0 +1,189 @@
+//! The straight line of short blocking collectives, from the arguments to one line of shared memory: memory in one piece,
+//! predefined datatypes and operations, a group that shares memory.
+//!
+//! `None`: the call goes the full way, which also says what is wrong with its arguments.
+
+use super::{Named, Reducing};
+use crate::library::running;
+use crate::p2p::plain;
+use oxmpi_abi::constants as abi;
+use oxmpi_abi::types::Comm;
+use oxmpi_core::Communicator;
+use oxmpi_core::shmem::short::{Prefix, ShortWay};
+use oxmpi_fabric::ways::Ways;
+use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_mem::table::Handle;
+use oxmpi_objects::error::Result;
+use std::ffi::c_int;
+
+/// Runs a call by the straight line of its communicator, if that has one.
+#[inline(always)]
+fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Ways>) -> Option<Result<()>>) -> Option<Result<()>> {
+    let process = &running()?.process;
+    if comm == abi::MPI_COMM_WORLD {
+        return run(&process.short_way(process.world())?);
+    }
+    by_line_of_made(comm, run)
+}
+
+/// As [`by_line`], of a communicator that the program has made.
+#[inline(never)]
+fn by_line_of_made(
+    comm: Comm,
+    run: impl FnOnce(&ShortWay<'_, Ways>) -> Option<Result<()>>,
+) -> Option<Result<()>> {
+    let library = running()?;
+    let comm = library.communicators.get(Handle::from_raw(comm as u64)).ok()?;
+    let comm: &Communicator = &comm;
+    run(&library.process.short_way(comm)?)
+}
+
+#[inline(always)]
+fn memory(named: Named) -> Option<PlainBuf> {
+    plain(named.address, named.count, named.datatype)
+}
+
+/// As many blocks as there are ranks.
+#[inline(always)]
+fn blocks(named: Named, way: &ShortWay<'_, Ways>) -> Option<PlainBuf> {
+    let count = named.count.checked_mul(i64::from(way.ranks()))?;
+    memory(Named { count, ..named })
+}
+
+#[inline(always)]
+fn rank(way: &ShortWay<'_, Ways>, root: c_int) -> Option<u32> {
+    u32::try_from(root).ok().filter(|root| *root < way.ranks())
+}
+
+#[inline(always)]
+pub(super) fn barrier(comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| Some(way.barrier()))
+}
+
+#[inline(always)]
+pub(super) fn bcast(data: Named, root: c_int, comm: Comm) -> Option<Result<()>> {
+    let data = memory(data)?;
+    by_line(comm, |way| {
+        let root = rank(way, root)?;
+        way.has_room(data.len(), 1).then(|| way.bcast(root, data.bytes_mut()))
+    })
+}
+
+/// This rank's block, if it is not in its place, and the place of all blocks.
+#[inline(always)]
+fn gathered(send: Named, receive: Named, way: &ShortWay<'_, Ways>) -> Option<(Option<PlainBuf>, PlainBuf)> {
+    let all = blocks(receive, way)?;
+    let block = memory(Named { address: all.start().cast(), ..receive })?.len();
+    let own = match send.is_in_place() {
+        true => None,
+        false => Some(memory(send).filter(|own| own.len() == block)?),
+    };
+    way.has_room(block, 1).then_some((own, all))
+}
+
+#[inline(always)]
+pub(super) fn gather(send: Named, receive: Named, root: c_int, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        if !way.is_root(rank(way, root)?) {
+            let block = memory(send)?;
+            return way.has_room(block.len(), 1).then(|| way.give_to_gather(block.bytes()));
+        }
+        let (own, all) = gathered(send, receive, way)?;
+        Some(way.gather(own.as_ref().map(PlainBuf::bytes), all.bytes_mut()))
+    })
+}
+
+#[inline(always)]
+pub(super) fn allgather(send: Named, receive: Named, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let (own, all) = gathered(send, receive, way)?;
+        Some(way.allgather(own.as_ref().map(PlainBuf::bytes), all.bytes_mut()))
+    })
+}
+
+/// The blocks of all ranks, and the bytes of one, of which a line has room for those of all others.
+#[inline(always)]
+fn spread(named: Named, way: &ShortWay<'_, Ways>) -> Option<(PlainBuf, usize)> {
+    let all = blocks(named, way)?;
+    let block = memory(Named { address: all.start().cast(), ..named })?.len();
+    way.has_room(block, way.ranks() - 1).then_some((all, block))
+}
+
+#[inline(always)]
+pub(super) fn scatter(send: Named, receive: Named, root: c_int, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let root = rank(way, root)?;
+        if !way.is_root(root) {
+            let block = memory(receive)?;
+            let has_room = way.has_room(block.len(), way.ranks() - 1);
+            return has_room.then(|| way.take_of_scatter(root, block.bytes_mut()));
+        }
+        let (all, block) = spread(send, way)?;
+        let own = match receive.is_in_place() {
+            true => None,
+            false => Some(memory(receive).filter(|own| own.len() == block)?),
+        };
+        Some(way.scatter(all.bytes(), own.as_ref().map(PlainBuf::bytes_mut)))
+    })
+}
+
+#[inline(always)]
+pub(super) fn alltoall(send: Named, receive: Named, comm: Comm) -> Option<Result<()>> {
+    by_line(comm, |way| {
+        let (all, block) = spread(receive, way)?;
+        let given = match send.is_in_place() {
+            true => all,
+            false => spread(send, way).filter(|given| given.1 == block)?.0,
+        };
+        Some(way.alltoall(given.bytes(), all.bytes_mut()))
+    })
+}
+
+/// What a rank gives to a reduction, and what combines.
+#[inline(always)]
+fn given(r: &Reducing) -> Option<(&'static Kernel, PlainBuf)> {
+    let kernel = running()?.kernels.known(r.op, r.datatype)?;
+    let given = if r.send().is_in_place() { r.receive() } else { r.send() };
+    Some((kernel, memory(given)?))
+}
+
+#[inline(always)]
+pub(super) fn reduce(r: &Reducing, root: c_int, comm: Comm) -> Option<Result<()>> {
+    let (kernel, given) = given(r)?;
+    by_line(comm, |way| {
+        let root = rank(way, root)?;
+        if !way.has_room(given.len(), 1) {
+            return None;
+        }
+        if !way.is_root(root) {
+            // In place is for the root.
+            return (!r.send().is_in_place()).then(|| way.give_to_reduce(given.bytes()));
+        }
+        Some(way.reduce(kernel, given.bytes(), memory(r.receive())?.bytes_mut()))
+    })
+}
+
+#[inline(always)]
+pub(super) fn prefix(r: &Reducing, prefix: Prefix, comm: Comm) -> Option<Result<()>> {
+    let (kernel, given) = given(r)?;
+    by_line(comm, |way| {
+        // The place of a result that there is none of need not be one.
+        let result = match prefix == Prefix::Exclusive && way.is_root(0) {
+            true => PlainBuf::EMPTY,
+            false => memory(r.receive())?,
+        };
+        let has_room = way.has_room(given.len(), 1);
+        has_room.then(|| way.prefix(prefix, kernel, given.bytes(), result.bytes_mut()))
+    })
+}
+
+#[inline(always)]
+pub(super) fn reduce_scatter_block(r: &Reducing, comm: Comm) -> Option<Result<()>> {
+    let kernel = running()?.kernels.known(r.op, r.datatype)?;
+    by_line(comm, |way| {
+        let given = if r.send().is_in_place() { r.receive() } else { r.send() };
+        let (given, _) = spread(given, way)?;
+        Some(way.reduce_scatter(kernel, given.bytes(), memory(r.receive())?.bytes_mut()))
+    })
+}

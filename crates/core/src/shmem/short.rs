@@ -1,0 +1,395 @@
+//! The straight line of a short collective: one step, whose data ride in the lines that announce it.
+//!
+//! Nothing is described here, and nothing allocated: a rank that has its arguments at hand does what `moves` and `reductions`
+//! would do with them, step by step alike, so that it does not matter which ranks of a call come this way.
+
+use super::limits;
+use super::steps::Steps;
+use crate::Process;
+use crate::comm::Communicator;
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_objects::error::Result;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::SHORT_BYTES;
+use oxmpi_plan::Collective;
+use std::ops::Range;
+
+/// The straight line for the short collectives of a communicator, as long as [`Process::short_way`] gives one.
+///
+/// Roots are ranks of the communicator. Blocks have at least one byte; all that a rank writes must be
+/// [short](ShortWay::has_room). Memory in which a result is made may be what is given, if no method says otherwise. All methods
+/// fail as [`Process::execute`] does.
+#[derive(Debug)]
+pub struct ShortWay<'a, F: Fabric> {
+    process: &'a Process<F>,
+    steps: Steps<'a, F>,
+}
+
+/// Which ranks' contributions a rank combines, and who needs its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    /// All of all: `MPI_Allreduce`.
+    All,
+    /// Those up to its own: `MPI_Scan`.
+    Inclusive,
+    /// Those before it: `MPI_Exscan`.
+    Exclusive,
+}
+
+impl<F: Fabric> Process<F> {
+    /// The straight line for blocking collectives of this communicator: its ranks share memory, which this one has used, and
+    /// nothing is said about who serves them.
+    #[inline(always)]
+    pub fn short_way<'a>(&'a self, comm: &'a Communicator) -> Option<ShortWay<'a, F>> {
+        let control = comm.control.as_ref()?;
+        let section = control.section.get()?.as_ref()?;
+        let ranks = comm.team.size();
+        let is_served = limits::serves(Collective::Barrier, ranks, 0)
+            && limits::has_room(section.segment_bytes(), ranks)
+            && !comm.team.is_revoked();
+        if !is_served || self.is_choosy() {
+            return None;
+        }
+        Some(ShortWay { process: self, steps: Steps::new(self, comm, control, section) })
+    }
+}
+
+impl<F: Fabric> ShortWay<'_, F> {
+    /// Ranks of the communicator.
+    #[inline(always)]
+    pub fn ranks(&self) -> u32 {
+        self.steps.ranks
+    }
+
+    /// Whether this rank is the root of that number.
+    #[inline(always)]
+    pub fn is_root(&self, root: u32) -> bool {
+        self.steps.me == root
+    }
+
+    /// Whether a line has room for some blocks of this many bytes.
+    #[inline(always)]
+    pub fn has_room(&self, block: usize, blocks: u32) -> bool {
+        // Neither is long enough for an overflow after the first comparison.
+        block.wrapping_sub(1) < SHORT_BYTES && block * blocks as usize <= SHORT_BYTES
+    }
+
+    #[inline(always)]
+    fn begin(&self, collective: Collective) -> u64 {
+        self.steps.count(collective);
+        self.steps.number(1)
+    }
+
+    #[inline(always)]
+    fn end(&self) -> Result<()> {
+        self.process.look_after_served();
+        Ok(())
+    }
+
+    /// `MPI_Barrier`.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn barrier(&self) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Barrier));
+        s.wait_until_free(step)?;
+        s.publish(step);
+        self.see_all(step)?;
+        s.finish(step);
+        self.end()
+    }
+
+    /// `MPI_Bcast`.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Bcast));
+        let len = data.len();
+        if s.me == root {
+            self.give(step, len, |to| data.as_bytes().copy_to(to))?;
+        } else {
+            s.see(root, step)?;
+            s.read(root, step, len, |from| from.copy_to(data));
+            s.finish(step);
+        }
+        self.end()
+    }
+
+    /// `MPI_Gather`, of who is not the root.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
+        let step = self.begin(Collective::Gather);
+        self.give(step, block.len(), |to| block.copy_to(to))?;
+        self.end()
+    }
+
+    /// `MPI_Gather`, of the root: its own `block`, if that is not in its place, and the blocks of all.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn gather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Gather));
+        let len = all.len() / s.ranks as usize;
+        self.place_own(block, len, &mut all);
+        self.read_all(step, len, &mut all)?;
+        s.finish(step);
+        s.all_seen(step);
+        self.end()
+    }
+
+    /// `MPI_Allgather`: this rank's `block`, if that is not in its place, and the blocks of all.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn allgather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Allgather));
+        let len = all.len() / s.ranks as usize;
+        self.place_own(block, len, &mut all);
+        s.wait_until_free(step)?;
+        s.write(step, len, |to| all.as_bytes().slice(s.me as usize * len, len).copy_to(to));
+        s.publish(step);
+        self.read_all(step, len, &mut all)?;
+        s.finish(step);
+        s.all_seen(step);
+        self.end()
+    }
+
+    /// `MPI_Scatter`, of the root: the blocks of all, and its own `block`, if that is to leave its place.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
+        let len = all.len() / s.ranks as usize;
+        self.give(step, len * (s.ranks as usize - 1), |to| self.spread(all, len, to))?;
+        if let Some(block) = block {
+            all.slice(s.me as usize * len, len).copy_to(block);
+        }
+        self.end()
+    }
+
+    /// `MPI_Scatter`, of who is not the root.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
+        let len = block.len();
+        s.see(root, step)?;
+        self.read_part(root, step, len, |from| from.copy_to(block));
+        s.finish(step);
+        self.end()
+    }
+
+    /// `MPI_Alltoall`. In place both are the same memory.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn alltoall(&self, given: Bytes<'_>, mut all: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Alltoall));
+        let len = all.len() / s.ranks as usize;
+        s.wait_until_free(step)?;
+        s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
+        s.publish(step);
+        let own = s.me as usize * len;
+        given.slice(own, len).copy_to(all.slice(own, len));
+        for rank in s.others() {
+            s.see(rank, step)?;
+            self.read_part(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+        }
+        s.finish(step);
+        s.all_seen(step);
+        self.end()
+    }
+
+    /// `MPI_Reduce_scatter_block`: the blocks that this rank gives, and the place of its own result.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn reduce_scatter(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::ReduceScatterBlock));
+        let len = result.len();
+        s.wait_until_free(step)?;
+        s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
+        s.publish(step);
+        let own = given.slice(s.me as usize * len, len);
+        self.combine(kernel, 0..s.ranks, own, result, |rank, take| {
+            s.see(rank, step)?;
+            self.read_part(rank, step, len, take);
+            Ok(())
+        })?;
+        s.finish(step);
+        s.all_seen(step);
+        self.end()
+    }
+
+    /// `MPI_Reduce`, of who is not the root.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
+        let step = self.begin(Collective::Reduce);
+        self.give(step, given.len(), |to| given.copy_to(to))?;
+        self.end()
+    }
+
+    /// `MPI_Reduce`, of the root.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
+        let (s, step) = (&self.steps, self.begin(Collective::Reduce));
+        self.combine_whole(step, kernel, 0..s.ranks, given, result)?;
+        s.finish(step);
+        s.all_seen(step);
+        self.end()
+    }
+
+    /// `MPI_Allreduce`, `MPI_Scan` and `MPI_Exscan`; `result` is not touched where there is none.
+    ///
+    /// # Errors
+    /// See [`ShortWay`].
+    #[inline(always)]
+    pub fn prefix(
+        &self,
+        prefix: Prefix,
+        kernel: &Kernel,
+        given: Bytes<'_>,
+        result: BytesMut<'_>,
+    ) -> Result<()> {
+        let s = &self.steps;
+        let (collective, needed) = match prefix {
+            Prefix::All => (Collective::Allreduce, 0..s.ranks),
+            Prefix::Inclusive => (Collective::Scan, 0..s.me + 1),
+            Prefix::Exclusive => (Collective::Exscan, 0..s.me),
+        };
+        let step = self.begin(collective);
+        s.wait_until_free(step)?;
+        s.write(step, given.len(), |to| given.copy_to(to));
+        if needed.is_empty() {
+            s.publish_last(step);
+            return self.end();
+        }
+        s.publish(step);
+        self.combine_whole(step, kernel, needed, given, result)?;
+        s.finish(step);
+        if prefix == Prefix::All {
+            s.all_seen(step);
+        }
+        self.end()
+    }
+
+    /// Writes a step that others read, and is done with it.
+    #[inline(always)]
+    fn give(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> Result<()> {
+        self.steps.wait_until_free(step)?;
+        self.steps.write(step, len, fill);
+        self.steps.publish_last(step);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn see_all(&self, step: u64) -> Result<()> {
+        for rank in self.steps.others() {
+            self.steps.see(rank, step)?;
+        }
+        self.steps.all_seen(step);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn place_own(&self, block: Option<Bytes<'_>>, len: usize, all: &mut BytesMut<'_>) {
+        if let Some(block) = block {
+            block.copy_to(all.slice(self.steps.me as usize * len, len));
+        }
+    }
+
+    /// Reads the blocks of all others.
+    #[inline(always)]
+    fn read_all(&self, step: u64, len: usize, all: &mut BytesMut<'_>) -> Result<()> {
+        let s = &self.steps;
+        for rank in s.others() {
+            s.see(rank, step)?;
+            s.read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+        }
+        Ok(())
+    }
+
+    /// Writes a block for each other rank.
+    #[inline(always)]
+    fn spread(&self, all: Bytes<'_>, len: usize, mut to: BytesMut<'_>) {
+        for rank in self.steps.others() {
+            let place = self.steps.place(self.steps.me, rank);
+            all.slice(rank as usize * len, len).copy_to(to.slice(place * len, len));
+        }
+    }
+
+    /// Shows what a rank has written for this one among its blocks.
+    #[inline(always)]
+    fn read_part(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
+        let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
+        s.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
+    }
+
+    /// Combines what these ranks, from the first one on, give in a step.
+    #[inline(always)]
+    fn combine_whole(
+        &self,
+        step: u64,
+        kernel: &Kernel,
+        ranks: Range<u32>,
+        given: Bytes<'_>,
+        result: BytesMut<'_>,
+    ) -> Result<()> {
+        let (s, len) = (&self.steps, given.len());
+        self.combine(kernel, ranks, given, result, |rank, take| {
+            s.see(rank, step)?;
+            s.read(rank, step, len, take);
+            Ok(())
+        })
+    }
+
+    /// Combines contributions of these ranks, from the first one on, in their order; `read` shows another rank's.
+    #[inline(always)]
+    fn combine(
+        &self,
+        kernel: &Kernel,
+        ranks: Range<u32>,
+        own: Bytes<'_>,
+        mut result: BytesMut<'_>,
+        read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
+    ) -> Result<()> {
+        // The result may be made where the contribution lies.
+        let (mut kept, len) = ([0_u8; SHORT_BYTES], own.len());
+        own.copy_to(BytesMut::from(&mut kept[..len]));
+        let own = Bytes::from(&kept[..len]);
+        for rank in ranks {
+            let mut take = |part: Bytes<'_>| match rank {
+                0 => part.copy_to(result.reborrow()),
+                // Predefined operations are commutative: what was combined before may be on the right.
+                _ => kernel.apply(part, result.reborrow()),
+            };
+            if rank == self.steps.me {
+                take(own);
+            } else {
+                read(rank, &mut take)?;
+            }
+        }
+        Ok(())
+    }
+}
