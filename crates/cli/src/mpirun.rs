@@ -187,7 +187,7 @@ fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     job.no_sockets = match chosen {
         Transport::Tcp => launch::network(params).err().map(|error| error.to_string()),
-        Transport::Shm => None,
+        Transport::Shm | Transport::Usysv | Transport::Sysv => None,
     };
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }

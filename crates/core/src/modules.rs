@@ -32,6 +32,12 @@ impl Modules {
         Ok(Modules { params: params.clone(), job, client: client.clone(), is_told })
     }
 
+    /// The transport that the launcher has decided on.
+    pub(crate) fn transport(&self) -> Transport {
+        let found = self.params.select(&self.job, ThreadLevel::Single);
+        found.map_or(Transport::Shm, |found| found.transport())
+    }
+
     /// Selects the modules for a program that asks for this thread level, and says which one it gets. The first time rank 0
     /// tells how, if `mpi_show_select` is 1.
     ///

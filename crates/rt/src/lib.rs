@@ -27,5 +27,6 @@ pub mod launch;
 mod link;
 mod lost;
 mod ports;
+pub mod postboxes;
 pub mod report;
 pub mod universe;

@@ -106,7 +106,7 @@ const MTL: &[Known] = &[
 pub(super) struct Ask {
     rpi: Option<(Transport, Source)>,
     /// Whether a list leaves each transport, and who says so.
-    btl: Option<([bool; 2], String)>,
+    btl: Option<([bool; 4], String)>,
 }
 
 /// A list of modules: `a,b`, or `^a,b` for all but these.
@@ -211,7 +211,9 @@ impl Ask {
                 false => format!("{remedy}: write 'self,{}'", btl.value),
             }));
         }
-        let left = [btl.has_shared_memory(), btl.has(&["tcp"])];
+        // Open MPI has one shared memory: a list that has it asks for ours, and one that leaves it out leaves all of it out.
+        let (memory, guides) = (btl.has_shared_memory(), btl.all_but && btl.has_shared_memory());
+        let left = [memory, btl.has(&["tcp"]), guides, guides];
         if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left[*asked as usize]) {
             return Err(SelectError::Contradiction {
                 asked: asked.name(),
@@ -220,7 +222,7 @@ impl Ask {
                 list_from: btl.from.to_string(),
             });
         }
-        if left == [false, false] {
+        if !left.contains(&true) {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None });
