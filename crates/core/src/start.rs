@@ -103,7 +103,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let own = client.segment().clone();
     let boot = *own.boot();
     // Registers for asymmetric barriers, before any peer's segment is mapped.
-    let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
+    let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed, boot.local_size));
     own.advertise();
     let tcp = if boot.sockets && !client.is_singleton() {
         let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
@@ -223,7 +223,7 @@ impl Process<Ways> {
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
             // Whether there are more ranks than cores is no parameter.
-            door.retune(&policy(params, false));
+            door.retune(&policy(params, false, 1));
         }
         Ok(())
     }
@@ -318,13 +318,13 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::r
     tcp.map(|tcp| tcp.with_secrets(secret_of)).map_err(|e| e.to_string())
 }
 
-fn policy(params: &Params, oversubscribed: bool) -> Policy {
+fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     let us = |us: u64| us.saturating_mul(1000);
     let transport = params.rpi();
     let looks = match transport {
         Transport::Shm | Transport::Tcp => None,
         Transport::Usysv => {
-            Some(Looks { spinning: params.rpi_usysv_readlockpoll(), yields: params.wait_yields() })
+            Some(Looks { spinning: spinning(params, local_size), yields: params.wait_yields() })
         }
         Transport::Sysv => Some(Looks { spinning: 0, yields: 1 }),
     };
@@ -338,6 +338,11 @@ fn policy(params: &Params, oversubscribed: bool) -> Policy {
         yields_before_sleep: params.wait_yields(),
         ..Policy::new(oversubscribed)
     }
+}
+
+/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers.
+fn spinning(params: &Params, local_size: u32) -> u32 {
+    params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
 fn settings(params: &Params) -> Settings {

@@ -407,7 +407,7 @@ pub trait Sink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::Rendezvous`], with the beginning of the message if that came with it.
+    /// [`Frame::Rendezvous`], with the beginning of the message if that came with it, which is all here.
     #[expect(clippy::too_many_arguments, reason = "the fields of the frame")]
     fn rendezvous(
         &mut self,

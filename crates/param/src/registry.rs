@@ -612,8 +612,8 @@ parameters! {
     rpi_usysv_readlockpoll: u32 {
         unit: Unit::Count, default: 10000, limits: 0..=1000000000, power_of_two: false,
         aliases: [], level: Tune,
-        help: "How often a rank over usysv that waits for a message looks before it gives its core to others. After \
-               wait_yields such gifts it sleeps.",
+        help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
+               before it gives its core to others. After wait_yields such gifts it sleeps.",
     }
     rpi_usysv_writelockpoll: u32 {
         unit: Unit::Count, default: 10, limits: 0..=1000000000, power_of_two: false,
@@ -622,7 +622,7 @@ parameters! {
                core to others.",
     }
     rpi_usysv_shmpoolsize: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=68719476736, power_of_two: false,
+        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes of the pool of usysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
                for each of them, at most 64 MiB.",
@@ -651,7 +651,7 @@ parameters! {
                yield (1), or by a select() of 10 microseconds (0).",
     }
     rpi_sysv_shmpoolsize: i64 {
-        unit: Unit::Bytes, default: -1, limits: -1..=68719476736, power_of_two: false,
+        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes of the pool of sysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
                for each of them, at most 64 MiB.",
