@@ -91,16 +91,15 @@ static void counted(long long len, number announced, number *pooled, number *box
 {
     check_where("%lld bytes", len);
     MPI_T_pvar_handle rendezvous = started(session, "rendezvous_messages_sent", NULL);
-    MPI_T_pvar_handle pool = pvar(session, "postbox_pieces_pooled", NULL);
-    MPI_T_pvar_handle boxes = pvar(session, "postbox_pieces_boxed", NULL);
+    MPI_T_pvar_handle pool = started(session, "postbox_pieces_pooled", NULL);
+    MPI_T_pvar_handle boxes = started(session, "postbox_pieces_boxed", NULL);
     unsigned char *data = allocate(len + 1);
-    number pool_before = value(session, pool), boxes_before = value(session, boxes);
     check_where("%lld bytes", len);
     if (rank == 0) CHECK_OK(MPI_Send(data, (int) len, MPI_BYTE, 1, 1, MPI_COMM_WORLD));
     if (rank == 1) CHECK_OK(MPI_Recv(data, (int) len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     CHECK_EQ(value(session, rendezvous), rank == 0 ? announced : 0);
-    *pooled = value(session, pool) - pool_before;
-    *boxed = value(session, boxes) - boxes_before;
+    *pooled = value(session, pool);
+    *boxed = value(session, boxes);
     free(data);
     CHECK_OK(MPI_T_pvar_session_free(&session));
     CHECK_OK(MPI_T_pvar_session_create(&session));

@@ -149,10 +149,8 @@ macro_rules! programs_over_postboxes {
 
 programs_over_postboxes! {
     coll_basic
-    coll_nonblocking
     p2p_bsend
     p2p_derived
-    p2p_flood
     p2p_large
     p2p_mprobe
     p2p_order

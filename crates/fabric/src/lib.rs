@@ -384,6 +384,12 @@ pub trait Fabric {
     /// Wakes a peer that may sleep.
     fn wake(&mut self, _peer: u32) {}
 
+    /// Whether data that the path has taken wait for room, and nobody may wake this process when there is some: its sleep must be
+    /// short.
+    fn sleeps_lightly(&self) -> bool {
+        false
+    }
+
     /// The process is about to sleep while messages wait for room to this peer: asks the peer to wake it when there
     /// is. Returns whether it will; if not (it cannot, or there is room by now), the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {

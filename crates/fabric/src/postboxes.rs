@@ -199,7 +199,7 @@ impl Postboxes {
     }
 
     /// Whether all that was taken to be sent lies in postboxes.
-    fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.unfinished.is_empty()
     }
 }

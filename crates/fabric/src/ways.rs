@@ -440,6 +440,17 @@ impl Fabric for Ways {
 
     #[inline]
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        by_way!(self, peer, way => way.announce_waiting(peer))
+        let survives = self.obituaries.is_some();
+        match self.way(peer) {
+            Way::Shm(shm) => shm.announce_waiting(peer),
+            Way::Tcp(tcp) => tcp.announce_waiting(peer),
+            // Where failures are survived a peer may end, and empty its postbox no more, with a notice on the way to it.
+            Way::Postboxes(postboxes) => postboxes.announce_waiting(peer) && !survives,
+        }
+    }
+
+    fn sleeps_lightly(&self) -> bool {
+        let postboxes = self.others.as_ref().and_then(|others| others.postboxes.as_ref());
+        self.obituaries.is_some() && postboxes.is_some_and(|postboxes| !postboxes.is_finished())
     }
 }

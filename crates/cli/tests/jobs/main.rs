@@ -12,6 +12,7 @@ mod forced;
 mod harness;
 mod launcher;
 mod mpiruns;
+mod postboxes;
 mod programs;
 mod selection;
 mod spawned;
