@@ -44,6 +44,8 @@ type Place = (&'static str, &'static str);
 const PLACES: &[(&str, &[Place])] = &[
     ("rpi_tcp_", &[("rpi", "tcp"), ("btl", "tcp")]),
     ("btl_tcp_", &[("btl", "tcp"), ("rpi", "tcp")]),
+    ("rpi_usysv_", &[("rpi", "usysv")]),
+    ("rpi_sysv_", &[("rpi", "sysv")]),
     ("rpi_shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),

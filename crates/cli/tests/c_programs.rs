@@ -3,7 +3,7 @@
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
 //! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
 //! memory and over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as
-//! well, which have shared memory within and sockets between them. Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+//! well, which have shared memory within and sockets between them, and some over the guide's postboxes. Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod support;
@@ -123,6 +123,44 @@ macro_rules! programs_on_nodes {
             )*
         }
     };
+}
+
+macro_rules! programs_over_postboxes {
+    ($($name:ident)*) => {
+        mod program_over_usysv {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), "usysv");
+                }
+            )*
+        }
+
+        mod program_over_sysv {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), "sysv");
+                }
+            )*
+        }
+    };
+}
+
+programs_over_postboxes! {
+    coll_basic
+    p2p_bsend
+    p2p_derived
+    p2p_large
+    p2p_mprobe
+    p2p_order
+    p2p_truncate
+    p2p_wildcards
+    partitioned_basic
+    persistent_basic
+    postboxes
+    thread_multiple
+    win_put_get
 }
 
 programs_on_nodes! {
@@ -282,6 +320,7 @@ programs! {
     persistent_threads
     persistent_vector
     ports
+    postboxes
     request_get_status
     requests_freed
     session_buffers

@@ -1,7 +1,7 @@
 //! Which modules this process uses, at which thread level.
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_param::{Decision, Job, Params, SelectError};
+use oxmpi_param::{Decision, Job, Params, SelectError, Transport};
 use oxmpi_rt::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,12 @@ impl Modules {
         }
         let is_told = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);
         Ok(Modules { params: params.clone(), job, client: client.clone(), is_told })
+    }
+
+    /// The transport that the launcher has decided on.
+    pub(crate) fn transport(&self) -> Transport {
+        let found = self.params.select(&self.job, ThreadLevel::Single);
+        found.map_or(Transport::Shm, |found| found.transport())
     }
 
     /// Selects the modules for a program that asks for this thread level, and says which one it gets. The first time rank 0

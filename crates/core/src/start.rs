@@ -5,18 +5,21 @@ use crate::dynamic::spawn::Parents;
 use crate::modules::Modules;
 use crate::{Communicator, Process};
 use oxmpi_abi::constants as abi;
+use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{Coordinator, Nodes, Ways};
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_os::door::{Door, Policy};
+use oxmpi_os::door::{Door, Looks, Policy};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::LockError;
 use oxmpi_os::net::Listener;
+use oxmpi_os::pause::Pause;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
 use oxmpi_rt::client::{BootError, Client, Directory, Found, UniverseError, socket_buffers};
+use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
@@ -50,6 +53,8 @@ pub enum StartError {
     Tuned(SettingsError),
     /// The job is over sockets, and this process has none. The text is for a person.
     Sockets(String),
+    /// The job is over usysv or sysv, and this process has no postboxes. The text is for a person.
+    Postboxes(String),
     /// The process was spawned, and cannot find out by whom. The text is for a person.
     Parent(String),
 }
@@ -62,6 +67,7 @@ impl fmt::Display for StartError {
             StartError::Boot(e) => write!(f, "{e}"),
             StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
             StartError::Tuned(e) => write!(f, "{e}"),
+            StartError::Postboxes(why) => write!(f, "no postboxes for this rank: {why}"),
             StartError::Sockets(why) => write!(f, "no sockets for this rank: {why}"),
         }
     }
@@ -97,7 +103,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let own = client.segment().clone();
     let boot = *own.boot();
     // Registers for asymmetric barriers, before any peer's segment is mapped.
-    let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed));
+    let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed, boot.local_size));
     own.advertise();
     let tcp = if boot.sockets && !client.is_singleton() {
         let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
@@ -112,14 +118,19 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let open: Open = Box::new(move |peer| opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
     let mut fabric = match (boot.node, tcp) {
-        (Some(node), Some(tcp)) if params.rpi() == Transport::Shm => {
+        (Some(node), Some(tcp)) if !params.rpi().is_over_sockets() => {
             Ways::of_nodes(with_alarms(shm, &client), tcp, nodes(node, &client))
         }
         (Some(node), tcp) => Ways::new(shm, tcp).knowing(nodes(node, &client)),
         (None, tcp) => Ways::new(shm, tcp),
     };
-    if params.rpi().can_quiesce() {
+    let transport = modules.transport();
+    if transport.can_quiesce() {
         fabric = fabric.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
+    }
+    if transport.has_postboxes() && boot.local_size > 1 {
+        let found = postboxes(&params, &client, transport).map_err(StartError::Postboxes)?;
+        fabric = fabric.with_postboxes(found);
     }
     // Also without a launcher: one comes with the first spawn.
     let survives = params.mpi_ft_enable();
@@ -148,6 +159,40 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     Ok(Started { process, client, checks, parent, modules })
+}
+
+/// The way through postboxes to the peers of this job on this node.
+fn postboxes(
+    params: &Params,
+    client: &Arc<Client>,
+    transport: Transport,
+) -> std::result::Result<Postboxes, String> {
+    let boot = client.segment().boot();
+    let job = boot.base..boot.base.saturating_add(boot.size);
+    let members = match boot.node {
+        None => job.collect(),
+        Some(own) => {
+            let nodes = client.nodes(boot.base).map_err(|error| error.to_string())?;
+            job.zip(nodes).filter(|(_, node)| *node == own).map(|(member, _)| member).collect()
+        }
+    };
+    let file = client.postboxes().map_err(|error| error.to_string())?;
+    let area = file.map().map_err(|error| error.to_string())?;
+    let max_alloc = postbox_sizes(params, transport, boot.local_size).map_or(1, |(_, max_alloc)| max_alloc);
+    let sleeps = transport == Transport::Sysv;
+    let write_looks = if sleeps { 0 } else { params.rpi_usysv_writelockpoll() };
+    let settings = postboxes::Settings { max_alloc, write_looks, pause: pause(params, transport), sleeps };
+    Postboxes::new(boot.rank, members, area, settings)
+}
+
+/// How a process over postboxes gives its processor to others.
+fn pause(params: &Params, transport: Transport) -> Pause {
+    let yields = match transport {
+        Transport::Usysv => params.rpi_usysv_pollyield(),
+        Transport::Sysv => params.rpi_sysv_pollyield(),
+        _ => true,
+    };
+    if yields { Pause::Yield } else { Pause::Select }
 }
 
 /// A number that the processes of a node have in common.
@@ -181,7 +226,7 @@ impl Process<Ways> {
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
             // Whether there are more ranks than cores is no parameter.
-            door.retune(&policy(params, false));
+            door.retune(&policy(params, false, 1));
         }
         Ok(())
     }
@@ -294,9 +339,19 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::r
     tcp.map(|tcp| tcp.with_secrets(secret_of)).map_err(|e| e.to_string())
 }
 
-fn policy(params: &Params, oversubscribed: bool) -> Policy {
+fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     let us = |us: u64| us.saturating_mul(1000);
+    let transport = params.rpi();
+    let looks = match transport {
+        Transport::Usysv => {
+            Some(Looks { spinning: spinning(params, local_size), yields: params.wait_yields() })
+        }
+        Transport::Sysv => Some(Looks { spinning: 0, yields: 1 }),
+        _ => None,
+    };
     Policy {
+        looks,
+        pause: pause(params, transport),
         spin_ns: us(params.wait_spin_us()),
         yield_ns: us(params.wait_yield_us()),
         slow_yield_ns: us(params.wait_slow_yield_us()),
@@ -304,6 +359,11 @@ fn policy(params: &Params, oversubscribed: bool) -> Policy {
         yields_before_sleep: params.wait_yields(),
         ..Policy::new(oversubscribed)
     }
+}
+
+/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers.
+fn spinning(params: &Params, local_size: u32) -> u32 {
+    params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
 fn settings(params: &Params) -> Settings {

@@ -18,6 +18,7 @@
 //! ```
 
 use crate::Process;
+use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
 use oxmpi_fabric::ways::{Nodes, Ways};
@@ -26,6 +27,7 @@ use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::net::{Listener, fill_random};
 use oxmpi_os::poller::{Poller, new_alarm};
+use oxmpi_os::postbox::{PostboxArea, PostboxShape};
 use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
 use std::fmt;
@@ -43,6 +45,8 @@ pub struct Options {
     pub config: SegmentConfig,
     /// How shared memory is used.
     pub settings: Settings,
+    /// If the ranks of a node have postboxes: bytes of one, bytes of the pool, and how they are used.
+    pub postboxes: Option<(u64, u64, postboxes::Settings)>,
     /// If the ranks talk over sockets instead.
     pub sockets: Option<Sockets>,
     /// If only ranks of different nodes do: how many ranks a node has.
@@ -50,6 +54,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// The ranks of a rank's node, among `size` in all.
+    fn of_node(&self, rank: u32, size: u32) -> Vec<u32> {
+        (0..size).filter(|other| self.node(*other) == self.node(rank)).collect()
+    }
+
     /// On which node a rank is, if there are several.
     fn node(&self, rank: u32) -> Option<u32> {
         self.ranks_of_a_node.map(|ranks| rank / ranks.max(1))
@@ -182,14 +191,16 @@ pub fn world_shared<R: Send>(
     let plugs = options.sockets.as_ref().map(|sockets| {
         Arc::new(Plugs::new(ranks, sockets).unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
     });
-    let (options, program) = (&options, &program);
+    let areas: Vec<_> = (0..ranks).map(|rank| shared_area(rank, ranks, &options)).collect();
+    let (options, program, areas) = (&options, &program, &areas[..]);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
                 let (directory, plugs) = (directory.clone(), plugs.clone());
                 scope.spawn(move || {
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        let process = Arc::new(process(rank, ranks, (directory, plugs.clone()), options));
+                        let things = (directory, plugs.clone(), areas);
+                        let process = Arc::new(process(rank, ranks, things, options));
                         let result = program(&process);
                         process.drain();
                         if let Some(plugs) = plugs {
@@ -208,10 +219,18 @@ pub fn world_shared<R: Send>(
     })
 }
 
+/// What the ranks of a node share, made by the first of them.
+fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
+    let (short, pool, _) = options.postboxes?;
+    let members = options.of_node(rank, size);
+    let shape = PostboxShape { ranks: members.len() as u32, short, pool };
+    (members.first() == Some(&rank)).then(|| PostboxArea::on_heap(shape))
+}
+
 fn process(
     rank: u32,
     size: u32,
-    (directory, plugs): (Arc<ThreadDirectory>, Option<Arc<Plugs>>),
+    (directory, plugs, areas): (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &[Option<PostboxArea>]),
     options: &Options,
 ) -> Process<Ways> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
@@ -239,7 +258,7 @@ fn process(
     let shares_memory = tcp.is_none();
     let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
-    let ways = match (options.node(rank), tcp, alarms) {
+    let mut ways = match (options.node(rank), tcp, alarms) {
         (Some(node), Some(tcp), Some(plugs)) => {
             let shm =
                 shm.with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok()));
@@ -249,6 +268,13 @@ fn process(
         }
         (_, tcp, _) => Ways::new(shm, tcp),
     };
+    if let Some((_, _, settings)) = options.postboxes {
+        let members = options.of_node(rank, size);
+        let area = members.first().and_then(|first| areas[*first as usize].clone());
+        let found = area.ok_or_else(|| "no shared segment".to_string());
+        let found = found.and_then(|area| Postboxes::new(rank, members, area, settings));
+        ways = ways.with_postboxes(found.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
+    }
     let node = options.node(rank).map_or(0, u64::from);
     let process = Process::new(rank, size, ways, Some(door)).on_node(node);
     if shares_memory { process.with_heap(Heap::new(own, Box::new(move || fd.try_clone()))) } else { process }

@@ -35,6 +35,8 @@ pub(crate) struct Fetch {
     pub(crate) address: u64,
     /// Bytes wanted: the message's, or the buffer's if that is shorter.
     pub(crate) wanted: usize,
+    /// Bytes of the message that came with the announcement, and are stored.
+    pub(crate) begun: usize,
 }
 
 /// All of a lane but its fabric.
@@ -77,6 +79,11 @@ impl Spare {
         data.reserve_exact(total);
         first.append_to(&mut data);
         data
+    }
+
+    /// A vector with what came with an announcement, which mostly is nothing.
+    fn beginning(&mut self, first: Bytes<'_>) -> Vec<u8> {
+        if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
     }
 
     /// Keeps a vector's memory, unless there is enough.
@@ -226,8 +233,10 @@ impl State {
                     self.arrive(from, envelope, EagerArrival { sync, total, first: Bytes::from(&data[..]) });
                     self.spare.give_back(data);
                 }
-                EarlyKind::Rendezvous { request, length, address } => {
-                    self.arrive(from, envelope, RendezvousArrival { request, length, address })
+                EarlyKind::Rendezvous { request, length, address, first } => {
+                    let bytes = Bytes::from(&first[..]);
+                    self.arrive(from, envelope, RendezvousArrival { request, length, address, first: bytes });
+                    self.spare.give_back(first);
                 }
             }
         }
@@ -249,6 +258,23 @@ impl State {
         self.tally.rendezvous_received += 1;
         let context = self.requests.context(receive);
         self.notes.push(Note::RendezvousReceived { context, from, tag, bytes });
+    }
+
+    /// Gives an announced message to a receive: what came with the announcement, and the rest is to be got.
+    pub(crate) fn match_announced(
+        &mut self,
+        receive: RequestId,
+        (from, tag): (u32, i32),
+        (request, length, address): (u64, u64, u64),
+        first: Bytes<'_>,
+    ) {
+        let wanted = self.note_match(receive, from, tag, length);
+        self.note_rendezvous(receive, from, tag, length);
+        let begun = first.len();
+        if begun > 0 {
+            self.store(receive, 0, first);
+        }
+        self.todo.push_back(Todo::Fetch(Fetch { receive, from, request, address, wanted, begun }));
     }
 
     /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit, and completes the
@@ -446,31 +472,27 @@ impl Arrival for EagerArrival<'_> {
     }
 }
 
-struct RendezvousArrival {
+struct RendezvousArrival<'a> {
     request: u64,
     length: u64,
     address: u64,
+    first: Bytes<'a>,
 }
 
-impl Arrival for RendezvousArrival {
+impl Arrival for RendezvousArrival<'_> {
     fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
-        let wanted = state.note_match(receive, from, tag, self.length);
-        state.note_rendezvous(receive, from, tag, self.length);
-        state.todo.push_back(Todo::Fetch(Fetch {
-            receive,
-            from,
-            request: self.request,
-            address: self.address,
-            wanted,
-        }));
+        let RendezvousArrival { request, length, address, first } = self;
+        state.match_announced(receive, (from, tag), (request, length, address), first);
     }
 
-    fn unexpected(self, _: &mut Spare) -> Message {
-        Message::Rendezvous { request: self.request, length: self.length, address: self.address }
+    fn unexpected(self, spare: &mut Spare) -> Message {
+        let RendezvousArrival { request, length, address, first } = self;
+        Message::Rendezvous { request, length, address, first: spare.beginning(first) }
     }
 
-    fn early(self, _: &mut Spare) -> EarlyKind {
-        EarlyKind::Rendezvous { request: self.request, length: self.length, address: self.address }
+    fn early(self, spare: &mut Spare) -> EarlyKind {
+        let RendezvousArrival { request, length, address, first } = self;
+        EarlyKind::Rendezvous { request, length, address, first: spare.beginning(first) }
     }
 
     fn more_comes(&self) -> bool {
@@ -516,8 +538,9 @@ impl Sink for State {
         request: u64,
         length: u64,
         address: u64,
+        first: Bytes<'_>,
     ) {
-        self.in_turn(from, sequence, envelope, RendezvousArrival { request, length, address });
+        self.in_turn(from, sequence, envelope, RendezvousArrival { request, length, address, first });
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
@@ -534,7 +557,7 @@ impl Sink for State {
             {
                 let wanted = length as usize;
                 work.phase = match share {
-                    0 => Phase::Streaming { receiver, wanted, sent: 0 },
+                    0 => Phase::Streaming { receiver, wanted, sent: work.begun.min(wanted) },
                     _ => Phase::Sharing { receiver, wanted, share, claimed: (0, 0) },
                 };
                 self.peer(from).streams.push_back(request);

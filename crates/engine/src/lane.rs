@@ -489,7 +489,7 @@ impl<F: Fabric> Lane<F> {
         if self.restless || !self.state.todo.is_empty() || self.share_all() {
             return Rest::Not;
         }
-        let mut rest = Rest::Long;
+        let mut rest = if self.fabric.sleeps_lightly() { Rest::Short } else { Rest::Long };
         for at in 0..self.busy.len() {
             if !self.fabric.announce_waiting(self.busy[at]) {
                 rest = Rest::Short;

@@ -120,6 +120,8 @@ pub(crate) enum Message {
         length: u64,
         /// Where it may be read in the sender, or 0.
         address: u64,
+        /// What came with the announcement: its beginning.
+        first: Vec<u8>,
     },
     /// A send of this process to itself, which still has the data.
     Own {

@@ -77,8 +77,8 @@ pub(crate) struct Early {
 pub(crate) enum EarlyKind {
     /// The data, as far as they have come, and the sender's request if it waits for the match.
     Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
-    /// An announcement.
-    Rendezvous { request: u64, length: u64, address: u64 },
+    /// An announcement, and what came with it of the data.
+    Rendezvous { request: u64, length: u64, address: u64, first: Vec<u8> },
 }
 
 /// When a message comes, judged by its number modulo 256.

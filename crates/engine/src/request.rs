@@ -239,6 +239,8 @@ pub(crate) struct SendWork {
     pub(crate) tag: i32,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
+    /// Bytes that went with the announcement.
+    pub(crate) begun: usize,
     /// Messages the fabric has taken and not reported gone.
     pub(crate) leaving: u32,
 }

@@ -19,6 +19,18 @@ pub struct Counts {
     pub pool_used: u64,
     /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
     pub heap_bytes: u64,
+    /// Bytes of the segment with postboxes that the processes of the job on this node share.
+    pub postbox_bytes: u64,
+    /// Bytes of the pool in it.
+    pub postbox_pool_bytes: u64,
+    /// Bytes of that pool that are taken now, by whomever.
+    pub postbox_pool_used: u64,
+    /// Pieces of long messages that this process has sent through that pool.
+    pub pooled_pieces: u64,
+    /// Pieces of long messages that it has sent through postboxes.
+    pub boxed_pieces: u64,
+    /// Pauses that it has made because a postbox was full, or the lock of the pool not to be had.
+    pub pauses: u64,
     /// Connections over which messages can go now.
     pub connections: u64,
     /// Connections that were made.

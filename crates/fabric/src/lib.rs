@@ -16,11 +16,13 @@
 //!    Until the last part has come nothing else with a body comes from the same peer.
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 //!
-//! Modules: [`shm`] for processes of one node, [`tcp`] for sockets, [`ways`] for a process that may have both, [`sim`]
+//! Modules: [`shm`] for processes of one node, [`postboxes`] for the same in the manner of the guide, [`tcp`] for sockets,
+//! [`ways`] for a process that may have several, [`sim`]
 //! for a virtual network with a seed.
 #![forbid(unsafe_code)]
 
 mod counts;
+pub mod postboxes;
 pub mod shm;
 pub mod sim;
 pub mod tcp;
@@ -167,6 +169,12 @@ pub struct Unreachable {
 pub trait Fabric {
     /// Longest body of an eager frame to a peer, bytes.
     fn eager_limit(&mut self, to: u32) -> usize;
+
+    /// How many bytes of a longer message go with its announcement ([`Frame::Rendezvous`]) to a peer, at most. The receiver has
+    /// them when it asks for the rest, as such a path makes it do ([`Fetching::Ask`]).
+    fn announced_limit(&mut self, _to: u32) -> usize {
+        0
+    }
 
     /// Longest body of one [`Frame::Data`] to a peer, bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
@@ -376,6 +384,12 @@ pub trait Fabric {
     /// Wakes a peer that may sleep.
     fn wake(&mut self, _peer: u32) {}
 
+    /// Whether data that the path has taken wait for room, and nobody may wake this process when there is some: its sleep must be
+    /// short.
+    fn sleeps_lightly(&self) -> bool {
+        false
+    }
+
     /// The process is about to sleep while messages wait for room to this peer: asks the peer to wake it when there
     /// is. Returns whether it will; if not (it cannot, or there is room by now), the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {
@@ -399,7 +413,8 @@ pub trait Sink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::Rendezvous`].
+    /// [`Frame::Rendezvous`], with the beginning of the message if that came with it, which is all here.
+    #[expect(clippy::too_many_arguments, reason = "the fields of the frame")]
     fn rendezvous(
         &mut self,
         from: u32,
@@ -408,6 +423,7 @@ pub trait Sink {
         request: u64,
         length: u64,
         address: u64,
+        first: Bytes<'_>,
     );
     /// [`Frame::SyncAck`].
     fn sync_ack(&mut self, from: u32, request: u64);
@@ -442,7 +458,7 @@ pub fn dispatch<S: Sink>(
             sink.eager_sync(from, got.sequence, envelope, request, total, first)
         }
         Frame::Rendezvous { envelope, request, length, address } => {
-            sink.rendezvous(from, got.sequence, envelope, request, length, address)
+            sink.rendezvous(from, got.sequence, envelope, request, length, address, first)
         }
         Frame::SyncAck { request } => sink.sync_ack(from, request),
         Frame::Pull { request, receiver, length, share } => sink.pull(from, request, receiver, length, share),

@@ -31,6 +31,7 @@ use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
+use crate::postboxes::Neighbour;
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -270,6 +271,17 @@ impl Shm {
         let bell = self.bell_of(peer, &segment);
         let out = Out::new(segment, bell, known_as, CopyChoice::new(slow, CopyChoice::PAUSE));
         Ok(self.link(peer).out.insert(out))
+    }
+
+    /// What others need of a peer: contact is made.
+    pub(crate) fn neighbour(&mut self, peer: u32) -> Result<Neighbour, Unreachable> {
+        if self.out(peer).is_none() {
+            self.connect(peer)?;
+        }
+        match self.out(peer) {
+            Some(out) => Ok(Neighbour { segment: out.segment.clone(), bell: out.bell.clone() }),
+            None => Err(Unreachable { peer, why: "no contact was made".into() }),
+        }
     }
 
     /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence on

@@ -402,6 +402,10 @@ impl Fabric for Sim {
         self.network.borrow().weather.eager_limit
     }
 
+    fn announced_limit(&mut self, _to: u32) -> usize {
+        self.network.borrow().weather.announced_limit
+    }
+
     fn piece_limit(&mut self, to: u32) -> usize {
         // Pieces of another length than eager messages, and at least one byte.
         self.eager_limit(to) / 2 + 17
@@ -448,8 +452,9 @@ impl Fabric for Sim {
                         continue;
                     };
                     let body = bytes.split_off(got.body_at);
-                    // A long body comes up in parts, as it does from a ring.
-                    let first = if body.len() > 64 { body.len() / 3 } else { body.len() };
+                    // A long body comes up in parts, as it does from a ring, but not what comes with an announcement.
+                    let is_announced = matches!(got.frame, Frame::Rendezvous { .. });
+                    let first = if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };
                     dispatch(from, &got, body.len(), Bytes::from(&body[..first]), sink);
                     self.hand_up(from, body, first, sink)
                 }

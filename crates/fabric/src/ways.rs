@@ -1,15 +1,19 @@
 //! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others.
+//! Memory is rings and inboxes, or, to the peers of the own job, postboxes.
 //!
-//! One type has both, so that there is one library. A peer that is reached over sockets is never granted a ring, so the fast
-//! ways may ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
+//! One type has all, so that there is one library. A peer that is reached over sockets or by a postbox is never granted a ring, so
+//! the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
 
 mod far;
+mod others;
 mod quiesce;
 
 use self::far::Sockets;
 pub use self::far::{AskNodes, Nodes};
+use self::others::{Others, Way};
 use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, Step};
+use crate::postboxes::Postboxes;
 use crate::shm::{self, Shm};
 use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
@@ -26,9 +30,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Ways {
     shm: Shm,
-    sockets: Option<Box<Sockets>>,
+    others: Option<Box<Others>>,
     obituaries: Option<Obituaries>,
-    /// A short look at the rings and the inbox shows whether there is anything: there are no sockets and no obituaries.
+    /// A short look at the rings and the inbox shows whether there is anything: there are no other ways and no obituaries.
     looks_are_short: bool,
 }
 
@@ -69,34 +73,56 @@ impl Ways {
     /// The ways of a process: sockets if it has them, else shared memory.
     pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
         let looks_are_short = tcp.is_none();
-        let sockets = tcp.map(|tcp| Box::new(Sockets::new(tcp, None)));
-        Ways { shm, sockets, obituaries: None, looks_are_short }
+        let sockets = tcp.map(|tcp| Sockets::new(tcp, None));
+        let others = sockets.map(|sockets| Box::new(Others { sockets: Some(sockets), postboxes: None }));
+        Ways { shm, others, obituaries: None, looks_are_short }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
     pub fn of_nodes(shm: Shm, tcp: Tcp, nodes: Nodes) -> Ways {
-        let sockets = Some(Box::new(Sockets::new(tcp, Some(nodes))));
-        Ways { shm, sockets, obituaries: None, looks_are_short: false }
+        let others = Others { sockets: Some(Sockets::new(tcp, Some(nodes))), postboxes: None };
+        Ways { shm, others: Some(Box::new(others)), obituaries: None, looks_are_short: false }
+    }
+
+    /// The same, with postboxes as the way to the peers of the own job on the own node.
+    #[must_use]
+    pub fn with_postboxes(mut self, postboxes: Postboxes) -> Ways {
+        self.others.get_or_insert_default().postboxes = Some(postboxes);
+        Ways { looks_are_short: false, ..self }
     }
 
     /// The same, which know on which nodes processes are, and go over sockets to those of the own node all the same.
     #[must_use]
     pub fn knowing(mut self, nodes: Nodes) -> Ways {
-        if let Some(sockets) = &mut self.sockets {
+        if let Some(sockets) = self.sockets() {
             sockets.know(nodes);
         }
         self
     }
 
+    fn sockets(&mut self) -> Option<&mut Sockets> {
+        self.others.as_mut()?.sockets.as_mut()
+    }
+
     /// The sockets, if they are the way to this peer.
     #[inline]
     fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
-        self.sockets.as_mut()?.to(peer)
+        self.others.as_mut()?.far(peer)
+    }
+
+    /// The way to a peer.
+    #[inline]
+    fn way(&mut self, peer: u32) -> Way<'_> {
+        match &mut self.others {
+            None => Way::Shm(&mut self.shm),
+            Some(others) => others.way(peer, &mut self.shm),
+        }
     }
 
     /// Whether there are peers to which memory is the way.
     fn has_near(&self) -> bool {
-        self.sockets.as_ref().is_none_or(|sockets| sockets.nodes().is_some())
+        let sockets = self.others.as_ref().and_then(|others| others.sockets.as_ref());
+        sockets.is_none_or(|sockets| sockets.nodes().is_some())
     }
 
     /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
@@ -109,7 +135,7 @@ impl Ways {
     /// The same, whose messages stand still when the launcher asks for it in this process's `segment`. Only over sockets.
     #[must_use]
     pub fn with_coordinator(mut self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Ways {
-        if let Some(sockets) = &mut self.sockets {
+        if let Some(sockets) = self.sockets() {
             sockets.quiescing = Some(Quiescing::new(segment, coordinator));
         }
         self
@@ -117,24 +143,17 @@ impl Ways {
 
     #[inline]
     fn poll_ways<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
-        match (&mut self.sockets, except) {
+        match (&mut self.others, except) {
             (None, None) => self.shm.poll(sink),
             (None, Some(peer)) => self.shm.poll_except(peer, sink),
-            (Some(sockets), except) if sockets.nodes().is_none() => sockets.poll(except, sink),
-            (Some(sockets), except) => {
-                let came = match except {
-                    None => self.shm.poll(sink),
-                    Some(peer) => self.shm.poll_except(peer, sink),
-                };
-                sockets.is_look_due(came) && sockets.poll(except, sink) || came
-            }
+            (Some(others), except) => others.poll(&mut self.shm, except, sink),
         }
     }
 
     /// As [`Ways::poll_ways`], at everything for sure.
     fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
         let near = self.has_near() && self.shm.poll(sink);
-        self.sockets.as_mut().is_some_and(|sockets| sockets.poll(None, sink)) || near
+        self.others.as_mut().is_some_and(|others| others.poll_all(&mut self.shm, sink)) || near
     }
 
     /// Whether there are deaths to tell.
@@ -155,9 +174,13 @@ impl Ways {
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
-                match self.far(*peer) {
-                    None => self.shm.bury(*peer),
-                    Some(tcp) => tcp.bury(*peer),
+                match self.way(*peer) {
+                    Way::Shm(shm) => shm.bury(*peer),
+                    Way::Tcp(tcp) => tcp.bury(*peer),
+                    Way::Postboxes(postboxes) => {
+                        postboxes.bury(*peer);
+                        self.shm.bury(*peer);
+                    }
                 }
             }
         }
@@ -168,44 +191,50 @@ impl Ways {
     /// bytes.
     pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
-        if let Some(sockets) = &mut self.sockets {
+        if let Some(sockets) = self.sockets() {
             sockets.tcp.set_eager_limit(tcp_eager_limit);
         }
     }
 }
 
+/// A call of the way to a peer, whichever that is.
+macro_rules! by_way {
+    ($ways:ident, $peer:expr, $way:ident => $call:expr) => {
+        match $ways.way($peer) {
+            Way::Shm($way) => $call,
+            Way::Tcp($way) => $call,
+            Way::Postboxes($way) => $call,
+        }
+    };
+}
+
 impl Fabric for Ways {
     #[inline]
     fn eager_limit(&mut self, to: u32) -> usize {
-        match self.far(to) {
-            None => self.shm.eager_limit(to),
-            Some(tcp) => tcp.eager_limit(to),
-        }
+        by_way!(self, to, way => way.eager_limit(to))
+    }
+
+    #[inline]
+    fn announced_limit(&mut self, to: u32) -> usize {
+        by_way!(self, to, way => way.announced_limit(to))
     }
 
     #[inline]
     fn piece_limit(&mut self, to: u32) -> usize {
-        match self.far(to) {
-            None => self.shm.piece_limit(to),
-            Some(tcp) => tcp.piece_limit(to),
-        }
+        by_way!(self, to, way => way.piece_limit(to))
     }
 
     #[inline]
     fn has_room(&mut self, to: u32, len: usize) -> bool {
-        match self.far(to) {
-            None => self.shm.has_room(to, len),
-            Some(tcp) => tcp.has_room(to, len),
-        }
+        by_way!(self, to, way => way.has_room(to, len))
     }
 
     #[inline]
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let Some(sockets) = &mut self.sockets else { return self.shm.send(to, message) };
-        if !sockets.reach(to) {
-            return self.shm.send(to, message);
+        match &mut self.others {
+            None => self.shm.send(to, message),
+            Some(others) => others.send(&mut self.shm, to, message),
         }
-        sockets.send(to, message)
     }
 
     #[inline]
@@ -216,15 +245,12 @@ impl Fabric for Ways {
         buffer: &UserBuf,
         offset: usize,
     ) -> Result<Sent, Unreachable> {
-        match self.far(to) {
-            None => self.shm.send_piece(to, message, buffer, offset),
-            Some(tcp) => tcp.send_piece(to, message, buffer, offset),
-        }
+        by_way!(self, to, way => way.send_piece(to, message, buffer, offset))
     }
 
     #[inline]
     fn release(&mut self, token: u64) {
-        if let Some(sockets) = &mut self.sockets {
+        if let Some(sockets) = self.sockets() {
             sockets.tcp.release(token);
         }
     }
@@ -278,17 +304,11 @@ impl Fabric for Ways {
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
-        match self.far(from) {
-            None => self.shm.fetching(from, address, len),
-            Some(tcp) => tcp.fetching(from, address, len),
-        }
+        by_way!(self, from, way => way.fetching(from, address, len))
     }
 
     fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
-        match self.far(owner) {
-            None => self.shm.claim(owner, share, pieces),
-            Some(tcp) => tcp.claim(owner, share, pieces),
-        }
+        by_way!(self, owner, way => way.claim(owner, share, pieces))
     }
 
     fn is_stalled(&mut self, share: u64, came: bool) -> bool {
@@ -333,15 +353,15 @@ impl Fabric for Ways {
     }
 
     fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
-        let is_near = match &mut self.sockets {
+        let is_near = match self.sockets() {
             None => true,
-            Some(sockets) => peers.all(|peer| !sockets.reach(peer)),
+            Some(sockets) => peers.all(|peer| !sockets.reaches(peer)),
         };
         is_near && self.shm.may_share_section(ranks, peers)
     }
 
     fn node(&mut self, peer: u32) -> Option<u32> {
-        self.sockets.as_mut()?.node(peer)
+        self.sockets()?.node(peer)
     }
 
     fn bell(&mut self, peer: u32) -> Option<Bell> {
@@ -394,29 +414,29 @@ impl Fabric for Ways {
 
     fn leave(&mut self) -> bool {
         let near = !self.has_near() || self.shm.leave();
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.leave()) && near
+        self.others.as_mut().is_none_or(|others| others.leave()) && near
     }
 
     fn rest(&mut self) -> bool {
         let near = !self.has_near() || self.shm.rest();
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.rest()) && near
+        self.others.as_mut().is_none_or(|others| others.rest()) && near
     }
 
     fn counts(&mut self) -> Counts {
-        match &mut self.sockets {
+        match &mut self.others {
             None => self.shm.counts(),
-            Some(sockets) => sockets.counts(&mut self.shm),
+            Some(others) => others.counts(&mut self.shm),
         }
     }
 
     fn watch_connections(&mut self, watch: bool) {
-        if let Some(sockets) = &mut self.sockets {
+        if let Some(sockets) = self.sockets() {
             sockets.tcp.watch_connections(watch);
         }
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
-        match &mut self.sockets {
+        match self.sockets() {
             None => self.shm.take_connections(),
             Some(sockets) => sockets.tcp.take_connections(),
         }
@@ -432,9 +452,17 @@ impl Fabric for Ways {
 
     #[inline]
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        match self.far(peer) {
-            None => self.shm.announce_waiting(peer),
-            Some(tcp) => tcp.announce_waiting(peer),
+        let survives = self.obituaries.is_some();
+        match self.way(peer) {
+            Way::Shm(shm) => shm.announce_waiting(peer),
+            Way::Tcp(tcp) => tcp.announce_waiting(peer),
+            // Where failures are survived a peer may end, and empty its postbox no more, with a notice on the way to it.
+            Way::Postboxes(postboxes) => postboxes.announce_waiting(peer) && !survives,
         }
+    }
+
+    fn sleeps_lightly(&self) -> bool {
+        let postboxes = self.others.as_ref().and_then(|others| others.postboxes.as_ref());
+        self.obituaries.is_some() && postboxes.is_some_and(|postboxes| !postboxes.is_finished())
     }
 }

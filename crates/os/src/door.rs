@@ -384,7 +384,7 @@ const MISSED_RING: Duration = Duration::from_millis(1);
 #[cfg(not(loom))]
 mod wait;
 #[cfg(not(loom))]
-pub use wait::{Bell, Door, Next, Policy, Raise, Wait};
+pub use wait::{Bell, Door, Looks, Next, Policy, Raise, Wait};
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -9,6 +9,8 @@
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
+//! Beside these segments the processes of a job on a node may share one with a [`postbox`] for each pair and a pool for all.
+//!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
@@ -32,6 +34,7 @@ pub mod inbox;
 pub mod line;
 pub mod lock;
 pub mod pool;
+pub mod postbox;
 pub mod ring;
 pub mod share;
 mod sync;
@@ -56,6 +59,8 @@ pub mod local;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod net;
+#[cfg(not(loom))]
+pub mod pause;
 #[cfg(not(loom))]
 pub mod poller;
 #[cfg(not(loom))]

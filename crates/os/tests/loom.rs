@@ -18,6 +18,7 @@ use oxmpi_os::{
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
     pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
+    postbox::{Packet, PostboxArea, PostboxShape},
     ring::{Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     share::ShareLine,
 };
@@ -780,5 +781,108 @@ fn lock_rule_3_a_thread_that_ends_leaves_the_lock_to_others() {
         add_one(&lock);
         thread.join().unwrap();
         assert_eq!(*lock.lock(), 3);
+    });
+}
+
+const BOXES: PostboxShape = PostboxShape { ranks: 2, short: 64, pool: 128 };
+
+/// Waits for the next packet, and says what it has: the first byte of its frame and of its data, and how many these are.
+fn packet(area: &PostboxArea) -> (u8, u8, usize) {
+    let receiver = area.receiver(0, 1);
+    loop {
+        let seen = match receiver.peek() {
+            None => {
+                thread::yield_now();
+                continue;
+            }
+            Some(Packet::Frame { frame, first, .. }) => (frame[0], first.to_vec()[0], first.len()),
+            Some(Packet::More(part)) => (0, part.to_vec()[0], part.len()),
+            Some(Packet::Pooled { frame, row }) => {
+                receiver.release();
+                let data = area.row(&row).to_vec();
+                area.free_row(row);
+                return (frame[0], data[0], data.len());
+            }
+            Some(Packet::Nonsense) => panic!("nobody has posted this"),
+        };
+        receiver.release();
+        return seen;
+    }
+}
+
+#[test]
+fn postbox_rules_1_and_2_a_packet_is_whole_and_not_written_before_it_is_taken() {
+    check(3, || {
+        let area = PostboxArea::on_heap(BOXES);
+        let there = area.clone();
+        let thread = thread::spawn(move || {
+            let mut sender = there.sender(0, 1);
+            let from = [[7u8; 64], [8; 64]];
+            sender.post(&[1], 70, |to| Bytes::from(&from[0][..]).copy_to(to));
+            while !sender.is_empty() {
+                thread::yield_now();
+            }
+            sender.post_more(6, |to| Bytes::from(&from[1][..6]).copy_to(to));
+        });
+        assert_eq!(packet(&area), (1, 7, 64));
+        assert_eq!(packet(&area), (0, 8, 6));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn postbox_rule_3_a_sender_that_waits_is_seen_or_finds_room() {
+    check(4, || {
+        let area = PostboxArea::on_heap(BOXES);
+        let mut sender = area.sender(0, 1);
+        sender.post(&[1], 0, |_| ());
+        let thread = {
+            let area = area.clone();
+            thread::spawn(move || area.receiver(0, 1).release())
+        };
+        let will_be_rung = sender.want_room();
+        assert_eq!(thread.join().unwrap(), will_be_rung);
+        assert!(sender.is_empty());
+    });
+}
+
+#[test]
+fn postbox_rules_4_to_6_a_row_is_one_processs_until_it_is_free() {
+    check(3, || {
+        let area = PostboxArea::on_heap(BOXES);
+        let there = area.clone();
+        let thread = thread::spawn(move || {
+            let mut sender = there.sender(0, 1);
+            for value in [3u8, 4] {
+                let mut row = loop {
+                    if let Some(row) = there.try_lock(0).and_then(|lock| lock.allocate(128)) {
+                        break row;
+                    }
+                    thread::yield_now();
+                };
+                Bytes::from(&[value; 128][..]).copy_to(there.row_mut(&mut row));
+                while !sender.is_empty() {
+                    thread::yield_now();
+                }
+                sender.post_pooled(&[value], row);
+            }
+        });
+        assert_eq!(packet(&area), (3, 3, 128));
+        assert_eq!(packet(&area), (4, 4, 128));
+        thread.join().unwrap();
+        assert_eq!(area.taken(), 0);
+    });
+}
+
+#[test]
+fn postbox_rule_4_two_never_get_the_same_block() {
+    check(3, || {
+        let area = PostboxArea::on_heap(BOXES);
+        let take = |area: &PostboxArea, place| area.try_lock(place).and_then(|lock| lock.allocate(64));
+        let there = area.clone();
+        let thread = thread::spawn(move || take(&there, 0));
+        let (here, theirs) = (take(&area, 1), thread.join().unwrap());
+        assert!(here.is_none() || here != theirs);
+        assert!(here.is_some() || theirs.is_some(), "one of them gets the lock");
     });
 }

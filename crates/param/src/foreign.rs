@@ -11,15 +11,13 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
 pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
-    let guide = ["usysv", "sysv", "lamd", "gm", "ib"];
+    let guide = ["lamd", "gm", "ib"];
     let is_of_guide = guide.iter().any(|module| module.eq_ignore_ascii_case(value));
     (name == "rpi" && is_of_guide).then_some(NO_MODULE)
 }
 
 /// A name, or the beginning of names up to a `_`, and what to do. The first that fits counts.
 const FAMILIES: &[(&str, &str)] = &[
-    ("rpi_usysv", NO_MODULE),
-    ("rpi_sysv", NO_MODULE),
     ("rpi_lamd", NO_MODULE),
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
@@ -67,7 +65,7 @@ const FAMILIES: &[(&str, &str)] = &[
 ];
 
 const NO_MODULE: &str =
-    "this transport of the guide is not there yet; '--mca rpi shm' and '--mca rpi tcp' are";
+    "this transport of the guide is not there yet; 'oxmpi info --select' lists those that are";
 const SHARED_MEMORY: &str =
     "it is Open MPI's; parameters of shared memory start with 'shm_' here ('oxmpi info --params')";
 const TRANSPORT: &str = "it is Open MPI's; parameters of transports start with 'shm_' and 'rpi_tcp_' here ('oxmpi info --params')";
@@ -84,7 +82,7 @@ mod tests {
     fn families_are_cut_at_underscores() {
         assert_eq!(instead_of("btl_ugni_max"), Some(TRANSPORT));
         assert_eq!(instead_of("btl_sm_eager_limit"), Some(SHARED_MEMORY));
-        assert_eq!(instead_of("rpi_sysv_short"), Some(NO_MODULE));
+        assert_eq!(instead_of("rpi_gm_port"), Some(NO_MODULE));
         assert_eq!(instead_of_value("rpi", "gm"), Some(NO_MODULE));
         assert_eq!((instead_of_value("rpi", "tpc"), instead_of_value("btl", "gm")), (None, None));
         assert_eq!(instead_of("iodine"), None);

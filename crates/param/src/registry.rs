@@ -202,8 +202,19 @@ pub enum Transport {
     Shm,
     /// Sockets.
     Tcp,
+    /// The guide's postboxes in shared memory within a host, where who waits looks again and again.
+    Usysv,
+    /// The same, where who waits sleeps.
+    Sysv,
     /// Sockets whose connections can be given up and made again while messages stand still.
     Crtcp,
+}
+
+impl Transport {
+    /// Whether the processes of a job on a node share a segment with postboxes.
+    pub fn has_postboxes(self) -> bool {
+        matches!(self, Transport::Usysv | Transport::Sysv)
+    }
 }
 
 /// A value for every parameter, and where it comes from.
@@ -304,6 +315,16 @@ impl Params {
             1 => InitialErrhandler::Abort,
             _ => InitialErrhandler::Return,
         }
+    }
+
+    /// Whether usysv yields, else it selects.
+    pub fn rpi_usysv_pollyield(&self) -> bool {
+        self.number(Id::rpi_usysv_pollyield) != 0
+    }
+
+    /// Whether sysv yields, else it selects.
+    pub fn rpi_sysv_pollyield(&self) -> bool {
+        self.number(Id::rpi_sysv_pollyield) != 0
     }
 
     /// Whether the job goes on when one of its ranks dies.
@@ -581,10 +602,12 @@ parameters! {
                sleeps.",
     }
     rpi: by_hand {
-        unit: Unit::Choice(&["shm", "tcp", "crtcp"]), default: 0, limits: 0..=2, power_of_two: false,
+        unit: Unit::Choice(&["shm", "tcp", "usysv", "sysv", "crtcp"]), default: 0, limits: 0..=4, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets, 'crtcp' is sockets whose \
-               connections can be given up and made again ('oxmpi quiesce').",
+        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets. 'usysv' and 'sysv' are \
+               shared memory by the guide's postboxes and pool: who waits spins with usysv, and sleeps with sysv, which is \
+               better with more ranks than cores. 'crtcp' is sockets whose connections can be given up and made again \
+               ('oxmpi quiesce').",
     }
     rpi_shm_priority: u32 {
         unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
@@ -608,6 +631,76 @@ parameters! {
         unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
         help: "The priority of sockets when no transport is asked for (rpi): the highest one that can run is used.",
+    }
+    rpi_usysv_short: usize {
+        unit: Unit::Bytes, default: 8192, limits: 64..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
+               posted; of a longer one so many bytes go with its announcement.",
+    }
+    rpi_usysv_pollyield: by_hand {
+        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "How a rank over usysv that has spun long enough gives its core to others: by a yield (1), or by a select() of 10 \
+               microseconds (0).",
+    }
+    rpi_usysv_readlockpoll: u32 {
+        unit: Unit::Count, default: 10000, limits: 0..=1000000000, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
+               before it gives its core to others. After wait_yields such gifts it sleeps.",
+    }
+    rpi_usysv_writelockpoll: u32 {
+        unit: Unit::Count, default: 10, limits: 0..=1000000000, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "How often a rank over usysv looks at a postbox that is full, or at the lock of the pool, before it gives its \
+               core to others.",
+    }
+    rpi_usysv_shmpoolsize: i64 {
+        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Bytes of the pool of usysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
+               for each of them, at most 64 MiB.",
+    }
+    rpi_usysv_shmmaxalloc: i64 {
+        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "The most bytes that one piece of a long message over usysv takes of the pool, at least 1. -1 (or 0): a quarter \
+               of each rank's share of the pool, at most 256 KiB.",
+    }
+    rpi_usysv_priority: u32 {
+        unit: Unit::Count, default: 40, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of usysv when no transport is asked for (rpi): the highest one that can run is used.",
+    }
+    rpi_sysv_short: usize {
+        unit: Unit::Bytes, default: 8192, limits: 64..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
+               posted; of a longer one so many bytes go with its announcement.",
+    }
+    rpi_sysv_pollyield: by_hand {
+        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "How a rank over sysv that finds no message gives its core to others once, before it sleeps until one comes: by a \
+               yield (1), or by a select() of 10 microseconds (0).",
+    }
+    rpi_sysv_shmpoolsize: i64 {
+        unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "Bytes of the pool of sysv, through which long messages go; the ranks of a node share it. 0: none; -1: 1 MiB \
+               for each of them, at most 64 MiB.",
+    }
+    rpi_sysv_shmmaxalloc: i64 {
+        unit: Unit::Bytes, default: -1, limits: -1..=1073741824, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "The most bytes that one piece of a long message over sysv takes of the pool, at least 1. -1 (or 0): a quarter \
+               of each rank's share of the pool, at most 256 KiB.",
+    }
+    rpi_sysv_priority: u32 {
+        unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of sysv when no transport is asked for (rpi): the highest one that can run is used.",
     }
     rpi_crtcp_short: usize {
         unit: Unit::Bytes, default: 65535, limits: 0..=1073741824, power_of_two: false,

@@ -23,6 +23,7 @@ use oxmpi_param::Params;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::lost;
+use crate::postboxes::{PostboxFile, shape_of};
 use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
@@ -305,6 +306,21 @@ impl Client {
     pub fn nodes(&self, from: u32) -> Result<Vec<u32>, UniverseError> {
         let words = decode_words(&self.given(&Request::Nodes { from }, None)?);
         Ok(words.into_iter().map(|word| word as u32).collect())
+    }
+
+    /// Asks the launcher for the segment with postboxes of this rank's job on its node.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn postboxes(&self) -> Result<PostboxFile, DirectoryError> {
+        let own = self.segment.boot().rank;
+        match self.ask(own, &Request::Postboxes)? {
+            (Reply::Postboxes { shape }, Some(fd)) => match shape_of(&shape) {
+                Some(shape) => Ok(PostboxFile { fd, shape }),
+                None => Err(refused(own, format!("mpirun says '{shape}' of the shared segment"))),
+            },
+            (other, _) => Err(unexpected(own, other)),
+        }
     }
 
     /// Asks the launcher which process has died, by the place of the death in the order of all.

@@ -145,6 +145,8 @@ pub enum Request {
         /// The number.
         step: u32,
     },
+    /// Give me the segment with postboxes of my job on my node. Answered by [`Reply::Postboxes`] or a refusal.
+    Postboxes,
     /// End the job: MPI_Abort (MPI-5.0 section 9.4.1 "Startup"), or an error that the program did not handle.
     /// Not answered.
     Abort {
@@ -201,6 +203,11 @@ pub enum Reply {
         number: u32,
         /// A text that does.
         text: String,
+    },
+    /// The descriptor that comes with this message is the segment with postboxes.
+    Postboxes {
+        /// How many ranks share it, and the bytes of a postbox and of the pool, separated by blanks.
+        shape: String,
     },
     /// The descriptor that comes with this message has the answer.
     Given,
@@ -278,6 +285,7 @@ mod kind {
     pub(super) const ALARM: u8 = 24;
     pub(super) const NODES: u8 = 25;
     pub(super) const QUIESCED: u8 = 26;
+    pub(super) const POSTBOXES: u8 = 40;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -287,6 +295,7 @@ mod kind {
     pub(super) const GIVEN: u8 = 71;
     pub(super) const DIED: u8 = 72;
     pub(super) const ALARM_HERE: u8 = 73;
+    pub(super) const POSTBOXES_HERE: u8 = 90;
 }
 
 impl Request {
@@ -320,6 +329,7 @@ impl Request {
             Request::Alarm { rank } => encode(kind::ALARM, *rank, ""),
             Request::Nodes { from } => encode(kind::NODES, *from, ""),
             Request::Quiesced { step } => encode(kind::QUIESCED, *step, ""),
+            Request::Postboxes => encode(kind::POSTBOXES, 0, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -348,6 +358,7 @@ impl Request {
                 Ok(Request::Publish { port, service, everywhere: number == 1 })
             }
             _ if number != 0 => Err(DecodeError::Kind { kind }),
+            kind::POSTBOXES => no_text(kind, text).map(|()| Request::Postboxes),
             kind::REACH => no_text(kind, text).map(|()| Request::Reach),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
@@ -376,6 +387,7 @@ impl Reply {
             Reply::Addresses { rank, addresses } => encode(kind::FOUND, *rank, addresses),
             Reply::Left { rank } => encode(kind::LEFT, *rank, ""),
             Reply::Done { number, text } => encode(kind::DONE, *number, text),
+            Reply::Postboxes { shape } => encode(kind::POSTBOXES_HERE, 0, shape),
             Reply::Given => encode(kind::GIVEN, 0, ""),
             Reply::Death { process } => encode(kind::DIED, *process, ""),
             Reply::Alarm { rank } => encode(kind::ALARM_HERE, *rank, ""),
@@ -395,6 +407,7 @@ impl Reply {
             kind::FOUND => Ok(Reply::Addresses { rank: number, addresses: utf8(kind, text)? }),
             kind::LEFT => no_text(kind, text).map(|()| Reply::Left { rank: number }),
             kind::DONE => Ok(Reply::Done { number, text: utf8(kind, text)? }),
+            kind::POSTBOXES_HERE if number == 0 => Ok(Reply::Postboxes { shape: utf8(kind, text)? }),
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
             kind::ALARM_HERE => no_text(kind, text).map(|()| Reply::Alarm { rank: number }),
@@ -471,6 +484,7 @@ mod tests {
             any::<u64>().prop_map(|bond| Request::Bond { bond }),
             (any::<u32>(), ".{0,80}").prop_map(|(ticket, port)| Request::Ticket { ticket, port }),
             (any::<u32>(), ".{0,80}").prop_map(|(ticket, port)| Request::GiveBack { ticket, port }),
+            Just(Request::Postboxes),
             Just(Request::Reach),
             Just(Request::Names),
             Just(Request::Numbers),
@@ -500,6 +514,7 @@ mod tests {
                 Reply::Refused { rank, reason: text.clone() },
                 Reply::Listener { incarnation: rank, secret: text.clone() },
                 Reply::Addresses { rank, addresses: text.clone() },
+                Reply::Postboxes { shape: text.clone() },
                 Reply::Done { number: rank, text },
                 Reply::Given,
                 Reply::Left { rank },

@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_os::cpus;
+use oxmpi_os::postbox::PostboxError;
 use oxmpi_os::segment::SegmentError;
 use oxmpi_os::spawn::{MAX_GUARDED, Signals};
 use oxmpi_param::{Params, Transport};
@@ -136,6 +137,9 @@ pub enum LaunchError {
     /// A new segment cannot be used.
     #[error(transparent)]
     Segment(SegmentError),
+    /// There can be no segment with postboxes.
+    #[error(transparent)]
+    Postboxes(PostboxError),
     /// The limit on open files is too low for so many ranks.
     #[error(
         "{ranks} ranks need {needed} open files in {place}, but its limit is {limit}: raise the hard limit \

@@ -27,6 +27,7 @@ pub mod launch;
 mod link;
 mod lost;
 mod ports;
+pub mod postboxes;
 mod quiesce;
 pub mod report;
 pub mod state;

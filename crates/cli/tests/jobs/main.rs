@@ -13,6 +13,7 @@ mod hangs;
 mod harness;
 mod launcher;
 mod mpiruns;
+mod postboxes;
 mod programs;
 mod quiesce;
 mod selection;

@@ -56,6 +56,13 @@ fn survivors_shrink_and_go_on_over_sockets() {
 }
 
 #[test]
+fn survivors_shrink_and_go_on_over_postboxes() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    survive(&p, 4, &["--mca", "rpi", "usysv", "--mca", "rpi_usysv_shmpoolsize", "64k"], 1..6);
+    survive(&p, 7, &["--mca", "rpi", "sysv", "--mca", "rpi_sysv_short", "64"], 1..11);
+}
+
+#[test]
 fn survivors_shrink_and_go_on_on_several_nodes() {
     let p = compile(&["jobs/ulfm_kill"]);
     survive(&p, 4, &["--mca", "mpi_virtual_nodes", "2"], 1..11);

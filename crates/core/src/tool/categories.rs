@@ -35,6 +35,8 @@ const PARAMS: &[(&str, Category)] = &[
     ("shm_", Shm),
     ("single_copy", Shm),
     ("rpi_tcp_", Tcp),
+    ("rpi_usysv_", Shm),
+    ("rpi_sysv_", Shm),
     ("btl_tcp_", Tcp),
     ("rpi", Transports),
     ("btl", Transports),

@@ -108,7 +108,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    fn fabric_counts(&self) -> Option<oxmpi_fabric::Counts> {
+    /// What the ways to the peers have counted. `None` as for [`Process::measure`].
+    pub fn fabric_counts(&self) -> Option<oxmpi_fabric::Counts> {
         Some(self.domain.try_enter().ok()?.lane.fabric_mut().counts())
     }
 
@@ -163,6 +164,12 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::PoolUsed => fabric.pool_used,
         Quantity::SingleCopyBytes => lane.read_bytes.saturating_sub(fabric.heap_bytes),
         Quantity::HeapCopyBytes => fabric.heap_bytes,
+        Quantity::PostboxSegment => fabric.postbox_bytes,
+        Quantity::PostboxPool => fabric.postbox_pool_bytes,
+        Quantity::PostboxPoolUsed => fabric.postbox_pool_used,
+        Quantity::PooledPieces => fabric.pooled_pieces,
+        Quantity::BoxedPieces => fabric.boxed_pieces,
+        Quantity::PostboxPauses => fabric.pauses,
         Quantity::Connections => fabric.connections,
         Quantity::ConnectionsMade => fabric.connections_made,
         Quantity::ConnectionsRemade => fabric.connections_remade,

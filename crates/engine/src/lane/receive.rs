@@ -264,7 +264,9 @@ impl<F: Fabric> Lane<F> {
     fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
         let Unexpected { from, tag, what } = message;
         let state = &mut self.state;
-        let wanted = state.note_match(receive, from, tag, what.length());
+        if !matches!(what, Waits::Rendezvous { .. }) {
+            state.note_match(receive, from, tag, what.length());
+        }
         match what {
             Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
             Waits::Eager { data, total, sync } => {
@@ -281,9 +283,14 @@ impl<F: Fabric> Lane<F> {
                     state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
             }
-            Waits::Rendezvous { request, address, length } => {
-                state.note_rendezvous(receive, from, tag, length);
-                state.todo.push_back(Todo::Fetch(Fetch { receive, from, request, address, wanted }))
+            Waits::Rendezvous { request, address, length, first } => {
+                state.match_announced(
+                    receive,
+                    (from, tag),
+                    (request, length, address),
+                    Bytes::from(&first[..]),
+                );
+                state.spare.give_back(first);
             }
             Waits::Own { request, .. } => {
                 if let Some(work) = state.requests.send_mut(request) {
@@ -370,9 +377,12 @@ impl<F: Fabric> Lane<F> {
 
     /// Gets the data of an announced message, as the fabric says.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
-        let Fetch { receive, from, request, address, wanted } = fetch;
-        if wanted == 0 {
-            self.state.finish_receive(receive);
+        let Fetch { receive, from, request, address, wanted, begun } = fetch;
+        if wanted <= begun {
+            // What was stored before has completed it.
+            if begun == 0 {
+                self.state.finish_receive(receive);
+            }
             return self.answer(from, Frame::Fin { request });
         }
         let Some(work) = self.state.requests.receive_mut(receive) else {

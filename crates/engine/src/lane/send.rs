@@ -94,6 +94,7 @@ impl<F: Fabric> Lane<F> {
                         tag,
                         mode,
                         phase: Phase::Leaving,
+                        begun: 0,
                         leaving: 1,
                     };
                     let request = self.state.requests.insert(Work::Send(work));
@@ -101,7 +102,7 @@ impl<F: Fabric> Lane<F> {
                 }
             }
         }
-        let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, leaving: 0 };
+        let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, begun: 0, leaving: 0 };
         let request = self.state.requests.insert(Work::Send(work));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
         self.state.peer(to).waiting.push_back(Waiting::Start(request));
@@ -237,12 +238,13 @@ impl<F: Fabric> Lane<F> {
         let (frame, body, phase) = if !self.is_eager(context, to, tag, len) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
-            (frame, Body::NONE, Phase::Announced)
+            (frame, Body::of(&buffer, 0, self.fabric.announced_limit(to).min(len)), Phase::Announced)
         } else if mode == Mode::Synchronous {
             (Frame::EagerSync { envelope, request: raw }, Body::of(&buffer, 0, len), Phase::Unacknowledged)
         } else {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
+        let begun = if phase == Phase::Announced { body.len() } else { 0 };
         let sent = self.offer(to, frame, body, raw)?;
         if sent != Sent::Full && phase == Phase::Announced {
             self.state.tally.rendezvous_sent += 1;
@@ -252,6 +254,7 @@ impl<F: Fabric> Lane<F> {
             && let Some(work) = self.state.requests.send_mut(request)
         {
             work.phase = phase;
+            work.begun = begun;
             work.leaving += u32::from(sent == Sent::Later);
             if work.is_done() {
                 self.state.requests.complete(request, Completion::EMPTY);
@@ -381,7 +384,16 @@ impl<F: Fabric> Lane<F> {
             buffer.pack(0, BytesMut::from(&mut data[..]));
             (Waits::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
         } else {
-            let work = SendWork { buffer, to: me, context, tag, mode, phase: Phase::Announced, leaving: 0 };
+            let work = SendWork {
+                buffer,
+                to: me,
+                context,
+                tag,
+                mode,
+                phase: Phase::Announced,
+                begun: 0,
+                leaving: 0,
+            };
             let request = self.state.requests.insert(Work::Send(work));
             (Waits::Own { request, length: len }, Started::Pending(request))
         };

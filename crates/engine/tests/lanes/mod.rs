@@ -22,13 +22,21 @@ pub(crate) fn calm() -> Weather {
         pause_of_256: 0,
         now_of_256: 0,
         eager_limit: 100,
+        announced_limit: 0,
         detection_ns: 10,
     }
 }
 
 /// Weather in which everything happens.
 pub(crate) fn rough() -> Weather {
-    Weather { full_of_256: 60, later_of_256: 60, pause_of_256: 100, eager_limit: 100, ..Weather::default() }
+    Weather {
+        full_of_256: 60,
+        later_of_256: 60,
+        pause_of_256: 100,
+        eager_limit: 100,
+        announced_limit: 70,
+        ..Weather::default()
+    }
 }
 
 pub(crate) struct Lanes {

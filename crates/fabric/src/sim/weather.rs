@@ -53,6 +53,8 @@ pub struct Weather {
     pub now_of_256: u8,
     /// Longest eager body, bytes.
     pub eager_limit: usize,
+    /// Bytes of a longer message that go with its announcement, at most.
+    pub announced_limit: usize,
     /// How long after a death the others hear of it, nanoseconds at most.
     pub detection_ns: u64,
 }
@@ -68,6 +70,7 @@ impl Default for Weather {
             pause_of_256: 64,
             now_of_256: 128,
             eager_limit: 256,
+            announced_limit: 0,
             detection_ns: 50_000,
         }
     }
@@ -77,7 +80,7 @@ impl Weather {
     /// Weather of any kind: from one dull path to many that are often full.
     pub fn any(random: &mut Random) -> Weather {
         let min_delay_ns = random.below(1000);
-        Weather {
+        let weather = Weather {
             paths: 1 + random.below(5) as u32,
             min_delay_ns,
             max_delay_ns: min_delay_ns + [0, 100, 5_000, 100_000][random.below(4) as usize],
@@ -87,6 +90,8 @@ impl Weather {
             now_of_256: [0, 128, 255][random.below(3) as usize],
             eager_limit: [0, 1, 64, 200, 1000][random.below(5) as usize],
             detection_ns: [0, 1_000, 200_000][random.below(3) as usize],
-        }
+            ..Weather::default()
+        };
+        Weather { announced_limit: [0, 1, 100][random.below(3) as usize], ..weather }
     }
 }

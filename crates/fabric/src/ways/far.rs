@@ -103,14 +103,14 @@ impl Sockets {
 
     /// Whether they are the way to this peer.
     #[inline]
-    pub(super) fn reach(&mut self, peer: u32) -> bool {
+    pub(super) fn reaches(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.is_far(peer))
     }
 
     /// Them, if they are the way to this peer.
     #[inline]
     pub(super) fn to(&mut self, peer: u32) -> Option<&mut Tcp> {
-        self.reach(peer).then_some(&mut self.tcp)
+        self.reaches(peer).then_some(&mut self.tcp)
     }
 
     pub(super) fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
@@ -214,9 +214,10 @@ impl<S: Sink> Sink for Counting<'_, S> {
         request: u64,
         length: u64,
         address: u64,
+        first: Bytes<'_>,
     ) {
         self.received.add(length);
-        self.sink.rendezvous(from, sequence, envelope, request, length, address);
+        self.sink.rendezvous(from, sequence, envelope, request, length, address, first);
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {

@@ -158,7 +158,7 @@ impl Sink for Recorder {
         self.first(from, request, &[Manner::Sync], total, first);
     }
 
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64) {
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {
         panic!("nobody has announced anything");
     }
 
@@ -205,7 +205,7 @@ pub(crate) struct Anything;
 impl Sink for Anything {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
-    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {}
     fn sync_ack(&mut self, _: u32, _: u64) {}
     fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
     fn fin(&mut self, _: u32, _: u64) {}

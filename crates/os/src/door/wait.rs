@@ -4,6 +4,7 @@ use super::{Alarm, Sleepers, Sleepy, Turn};
 use crate::{
     barrier::{self, BarrierKind},
     clock,
+    pause::Pause,
     poller::Poller,
     segment::Segment,
 };
@@ -40,6 +41,19 @@ pub struct Policy {
     /// The distance of two looks while spinning: a reader that hammers a line takes it from the writer just before
     /// it is written.
     pub poll_gap_ns: u64,
+    /// A wait counts its looks instead of the time.
+    pub looks: Option<Looks>,
+    /// How it yields.
+    pub pause: Pause,
+}
+
+/// The looks of a wait that counts them, whether oversubscribed or not. It sleeps when it has made them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// So many one after the other.
+    pub spinning: u32,
+    /// Then so many, each after a yield.
+    pub yields: u32,
 }
 
 impl Policy {
@@ -53,6 +67,8 @@ impl Policy {
             slow_yield_ns: 500_000,
             sleeping_waits: 1000,
             poll_gap_ns: 40,
+            looks: None,
+            pause: Pause::Yield,
         }
     }
 }
@@ -70,6 +86,8 @@ pub struct Door {
     slow_yield: AtomicU64,
     yields: AtomicU32,
     gap: u64,
+    looks: Option<Looks>,
+    pause: Pause,
     strangers: Strangers,
     /// Of a process that sleeps on descriptors.
     alarm: Option<Alarm>,
@@ -91,6 +109,8 @@ impl Door {
             slow_yield: AtomicU64::new(clock::ticks_of_ns(policy.slow_yield_ns)),
             yields: AtomicU32::new(policy.yields_before_sleep),
             gap: clock::ticks_of_ns(policy.poll_gap_ns),
+            looks: policy.looks,
+            pause: policy.pause,
             strangers: Strangers::new(policy.sleeping_waits),
             alarm: None,
         }
@@ -106,7 +126,8 @@ impl Door {
         Door { alarm: Some(Alarm::new(poller)), ..self }
     }
 
-    /// Changes how the process waits from now on. Whether it is oversubscribed, and the distance of two looks, stay.
+    /// Changes how the process waits from now on. Whether it is oversubscribed, the distance of two looks, and whether
+    /// these are counted, stay.
     pub fn retune(&self, policy: &Policy) {
         let policy = Policy { oversubscribed: self.oversubscribed, ..*policy };
         self.spin.store(spin_ticks(&policy), Ordering::Relaxed);
@@ -160,7 +181,7 @@ impl Door {
     /// ```
     #[inline]
     pub fn begin(&self) -> Wait<'_> {
-        Wait { door: self, started: None, yields: 0, phase: Phase::Spin, turn: Turn::default() }
+        Wait { door: self, started: None, looks: 0, yields: 0, phase: Phase::Spin, turn: Turn::default() }
     }
 
     /// Wakes the sleeping threads of this process: a sibling has completed something.
@@ -185,6 +206,8 @@ enum Phase {
 pub struct Wait<'d> {
     door: &'d Door,
     started: Option<u64>,
+    /// Looks so far, if they are counted.
+    looks: u32,
     yields: u32,
     phase: Phase,
     turn: Turn,
@@ -213,13 +236,25 @@ impl Wait<'_> {
     pub fn spin(&mut self) -> bool {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
-        if self.phase != Phase::Spin || now.wrapping_sub(started) >= self.door.spin.load(Ordering::Relaxed) {
+        if self.phase != Phase::Spin || !self.is_spinning(now, started) {
             return false;
         }
         while clock::ticks().wrapping_sub(now) < self.door.gap {
             std::hint::spin_loop();
         }
         true
+    }
+
+    /// Whether the wait goes on spinning; a look is counted.
+    #[inline]
+    fn is_spinning(&mut self, now: u64, started: u64) -> bool {
+        match self.door.looks {
+            None => now.wrapping_sub(started) < self.door.spin.load(Ordering::Relaxed),
+            Some(looks) => {
+                self.looks = self.looks.saturating_add(1);
+                self.looks <= looks.spinning
+            }
+        }
     }
 
     /// Begins anew, because something came that was not yet what this wait is for: whoever is given a long message piece
@@ -230,7 +265,7 @@ impl Wait<'_> {
         if self.door.oversubscribed {
             return false;
         }
-        (self.started, self.phase) = (None, Phase::Spin);
+        (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
         true
     }
 
@@ -251,7 +286,7 @@ impl Wait<'_> {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
         if self.phase == Phase::Spin {
-            if now.wrapping_sub(started) < door.spin.load(Ordering::Relaxed) {
+            if self.is_spinning(now, started) {
                 while clock::ticks().wrapping_sub(now) < door.gap {
                     std::hint::spin_loop();
                 }
@@ -260,7 +295,9 @@ impl Wait<'_> {
             self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
         }
         if self.phase == Phase::Yield {
-            let over = if door.oversubscribed {
+            let over = if let Some(looks) = door.looks {
+                self.yields >= looks.yields
+            } else if door.oversubscribed {
                 self.yields >= door.yields.load(Ordering::Relaxed)
             } else {
                 now.wrapping_sub(started) >= door.until_sleep.load(Ordering::Relaxed)
@@ -282,7 +319,7 @@ impl Wait<'_> {
 
 impl Door {
     fn yield_once(&self, now: u64) {
-        std::thread::yield_now();
+        self.pause.pass();
         if clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed) {
             self.strangers.met_one();
         }
@@ -449,6 +486,44 @@ mod tests {
         }
         assert_eq!(door.slept().0, 1);
         assert!(door.slept().1 > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wait_may_count_its_looks() {
+        let boot = crate::segment::Boot {
+            job_id: 1,
+            rank: 0,
+            size: 1,
+            base: 0,
+            local_rank: 0,
+            local_size: 1,
+            app: 0,
+            oversubscribed: true,
+            asymmetric: false,
+            sockets: false,
+            node: None,
+            config: crate::segment::SegmentConfig::default(),
+        };
+        let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+        for (spinning, yields) in [(10_000, 3), (0, 1), (7, 0)] {
+            for pause in [Pause::Yield, Pause::Select] {
+                // With a slow yield it would sleep sooner.
+                let policy = Policy {
+                    looks: Some(Looks { spinning, yields }),
+                    pause,
+                    slow_yield_ns: u64::MAX >> 24,
+                    ..Policy::new(true)
+                };
+                let door = Door::new(segment.clone(), policy);
+                let started = std::time::Instant::now();
+                let mut wait = door.begin();
+                let looks = (0..).find(|_| matches!(wait.next(), Next::Sleep(_)));
+                assert_eq!(looks, Some(spinning + yields));
+                if pause == Pause::Select {
+                    assert!(started.elapsed() >= Duration::from_micros(10) * yields);
+                }
+            }
+        }
     }
 
     #[test]

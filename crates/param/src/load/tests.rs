@@ -101,9 +101,9 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
             && e.contains("did you mean 'single_copy'"),
         "{e}"
     );
-    let e = first_error(&[("OXMPI_MCA_rpi_ssi_sysv_short", "8192")], None);
+    let e = first_error(&[("OXMPI_MCA_rpi_ssi_gm_port", "8192")], None);
     assert!(
-        e.contains("no parameter 'rpi_ssi_sysv_short' (this transport of the guide is not there yet"),
+        e.contains("no parameter 'rpi_ssi_gm_port' (this transport of the guide is not there yet"),
         "{e}"
     );
     let e = first_error(&[("OXMPI_MCA_rpi", "gm")], None);

@@ -22,7 +22,7 @@ struct Fixed {
     unavailable: fn(&Job) -> Option<String>,
 }
 
-const TRANSPORTS: [Fixed; 3] = [
+const TRANSPORTS: [Fixed; 5] = [
     Fixed {
         transport: Transport::Shm,
         lowest: ThreadLevel::Single,
@@ -36,6 +36,20 @@ const TRANSPORTS: [Fixed; 3] = [
         highest: ThreadLevel::Multiple,
         priority: Params::rpi_tcp_priority,
         unavailable: |job| job.no_sockets.clone(),
+    },
+    Fixed {
+        transport: Transport::Usysv,
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        priority: Params::rpi_usysv_priority,
+        unavailable: |_| None,
+    },
+    Fixed {
+        transport: Transport::Sysv,
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        priority: Params::rpi_sysv_priority,
+        unavailable: |_| None,
     },
     Fixed {
         transport: Transport::Crtcp,
@@ -54,14 +68,17 @@ const SOCKET_BUFFERS: usize = 1 << 20;
 const TUNED_PRIORITY: u32 = 30;
 
 impl Transport {
-    /// All, in the order of the guide's table of transports.
-    pub const ALL: [Transport; 3] = [Transport::Shm, Transport::Tcp, Transport::Crtcp];
+    /// All, in the order of the words of `rpi`.
+    pub const ALL: [Transport; 5] =
+        [Transport::Shm, Transport::Tcp, Transport::Usysv, Transport::Sysv, Transport::Crtcp];
 
     /// The name that the parameter `rpi` has for it.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Shm => "shm",
             Transport::Tcp => "tcp",
+            Transport::Usysv => "usysv",
+            Transport::Sysv => "sysv",
             Transport::Crtcp => "crtcp",
         }
     }
@@ -169,10 +186,16 @@ mod tests {
         assert_eq!(with("rpi", "crtcp").rpi(), Transport::Crtcp);
         assert_eq!(with("rpi_tcp_priority", "60").rpi(), Transport::Shm, "the first of equals");
         assert_eq!(with("rpi_tcp_priority", "61").rpi(), Transport::Tcp);
-        assert_eq!(with("rpi_shm_priority", "19").rpi(), Transport::Crtcp);
+        assert_eq!(with("rpi_shm_priority", "39").rpi(), Transport::Usysv);
+        let fewer = with("rpi_shm_priority", "19").with("rpi_usysv_priority", "19").unwrap();
+        assert_eq!(fewer.rpi(), Transport::Sysv);
+        let fewer = fewer.with("rpi_sysv_priority", "0").unwrap();
+        assert_eq!(fewer.rpi(), Transport::Crtcp);
+        assert_eq!(fewer.with("rpi_crtcp_priority", "0").unwrap().rpi(), Transport::Tcp);
+        assert_eq!(with("rpi_usysv_priority", "61").rpi(), Transport::Usysv);
         assert_eq!(
-            with("rpi_shm_priority", "24").with("rpi_tcp_priority", "26").unwrap().rpi(),
-            Transport::Tcp
+            (with("rpi", "usysv").rpi(), with("rpi", "sysv").rpi()),
+            (Transport::Usysv, Transport::Sysv)
         );
         assert_eq!(with("rpi_tcp_priority", "61").with("rpi", "shm").unwrap().rpi(), Transport::Shm);
     }

@@ -109,19 +109,22 @@ pub(super) struct Ask {
     btl: Option<(Left, String)>,
 }
 
-/// What a list of Open MPI's transports leaves.
+/// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves it
+/// out leaves all of it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     shared_memory: bool,
     sockets: bool,
+    /// It says what is left out.
+    all_but: bool,
 }
 
 impl Left {
-    /// Whether it leaves a transport. Those that only the guide knows are on no list: they must be asked for by name, and need
-    /// what they are made of.
+    /// Whether it leaves a transport. Those that only the guide knows are on no list: they need what they are made of.
     fn has(self, transport: Transport, is_asked_for: bool) -> bool {
         match transport {
             Transport::Shm => self.shared_memory,
+            Transport::Usysv | Transport::Sysv => self.shared_memory && (self.all_but || is_asked_for),
             Transport::Tcp => self.sockets,
             Transport::Crtcp => self.sockets && is_asked_for,
         }
@@ -230,7 +233,8 @@ impl Ask {
                 false => format!("{remedy}: write 'self,{}'", btl.value),
             }));
         }
-        let left = Left { shared_memory: btl.has_shared_memory(), sockets: btl.has(&["tcp"]) };
+        let left =
+            Left { shared_memory: btl.has_shared_memory(), sockets: btl.has(&["tcp"]), all_but: btl.all_but };
         if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left.has(*asked, true)) {
             return Err(SelectError::Contradiction {
                 asked: asked.name(),

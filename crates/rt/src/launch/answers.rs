@@ -12,6 +12,7 @@ use crate::client::{NOWHERE, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
 use crate::ports::{Going, PortName, Ticket};
+use crate::postboxes::shape_text;
 use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
 /// How often each rank has been started, this time included.
@@ -165,6 +166,7 @@ impl Launcher<'_> {
                 self.answer(rank, &reply, None);
             }
             Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
+            Request::Postboxes => self.give_postboxes(rank),
             Request::Nodes { from } => {
                 let last = self.members.last_key_value().map_or(0, |(number, _)| *number);
                 let node = |number| self.members.get(&number).map_or(NOWHERE, |member| member.node);
@@ -241,6 +243,19 @@ impl Launcher<'_> {
             None => Reply::Refused { rank: wanted, reason: "there is no alarm for it".into() },
         };
         self.answer(rank, &reply, alarm.as_ref().map(AsFd::as_fd));
+    }
+
+    fn give_postboxes(&mut self, rank: u32) {
+        match self.rank(rank).and_then(|rank| rank.postboxes.clone()) {
+            Some(file) => {
+                let reply = Reply::Postboxes { shape: shape_text(&file.shape) };
+                self.answer(rank, &reply, Some(file.fd.as_fd()));
+            }
+            None => {
+                let reason = "its job has no shared segment with postboxes".into();
+                self.answer(rank, &Reply::Refused { rank, reason }, None);
+            }
+        }
     }
 
     fn give_listener(&mut self, rank: u32) {

@@ -1,5 +1,6 @@
 //! Starting the ranks: segments first, then one process after the other.
 
+use std::collections::{BTreeMap, btree_map};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use crate::client::{
 };
 use crate::interfaces;
 use crate::lost::LAUNCHER_VARIABLE;
+use crate::postboxes::{PostboxFile, postbox_sizes};
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
 /// descriptor table that every process has.
@@ -57,6 +59,8 @@ pub(super) struct Rank {
     pub(super) control: OwnedFd,
     /// Whether the launcher has started it; the process of a singleton it has not.
     pub(super) is_child: bool,
+    /// What it shares with the others of its job on its node, over usysv and sysv.
+    pub(super) postboxes: Option<Arc<PostboxFile>>,
 }
 
 /// The reading ends of a rank's standard output and error, while they are open.
@@ -143,7 +147,7 @@ pub(super) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let guard = Guard::start_for(pidfd.as_fd(), &segment);
     let process = Process { pid, pidfd };
-    let rank = Rank { process, segment, segment_fd, control, is_child: false };
+    let rank = Rank { process, segment, segment_fd, control, is_child: false, postboxes: None };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
         ranks: vec![rank],
@@ -195,6 +199,7 @@ impl Crew<'_> {
     ) -> Result<Recruits, LaunchError> {
         // All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
         let segments = self.make_segments()?;
+        let postboxes = self.make_postboxes()?;
         let plugs = if self.boot.sockets { plugs(self.launch, self.boot.size)? } else { Vec::new() };
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
         let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
@@ -203,7 +208,8 @@ impl Crew<'_> {
             let cpus = binding.mask(rank);
             let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
-                Ok((one, outputs)) => {
+                Ok((mut one, outputs)) => {
+                    one.postboxes = postboxes.get(&self.place(rank).node).cloned();
                     // The guard can only be missing if somebody killed it; then the job runs unguarded.
                     let _ = guard.watch(one.process.pid);
                     recruits.ranks.push(one);
@@ -225,6 +231,18 @@ impl Crew<'_> {
             return Place { node, ..Place::of(rank, size, 1) };
         }
         Place::of(rank, size, nodes_of(&self.launch.params, size))
+    }
+
+    /// One segment for the ranks of each node, if the transport has them.
+    fn make_postboxes(&self) -> Result<BTreeMap<Option<u32>, Arc<PostboxFile>>, LaunchError> {
+        let mut made = BTreeMap::new();
+        for Place { node, local_size, .. } in (0..self.boot.size).map(|rank| self.place(rank)) {
+            let sizes = postbox_sizes(&self.launch.params, self.launch.transport, local_size);
+            if let (Some((shape, _)), btree_map::Entry::Vacant(entry)) = (sizes, made.entry(node)) {
+                entry.insert(Arc::new(PostboxFile::create(shape).map_err(LaunchError::Postboxes)?));
+            }
+        }
+        Ok(made)
     }
 
     fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
@@ -353,7 +371,7 @@ fn start_one(
     }
     let process = result.map_err(|error| LaunchError::Run { program: app.path.clone(), error })?;
     Ok((
-        Rank { process, segment: made.mapped, segment_fd: made.fd, control, is_child: true },
+        Rank { process, segment: made.mapped, segment_fd: made.fd, control, is_child: true, postboxes: None },
         [Some(out), Some(err)],
     ))
 }
@@ -420,6 +438,7 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 /// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are
 /// to be set: those from before, but a rank that may have a socket to each other one gets room for them.
 pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
+    let nodes = if launch.transport.has_postboxes() { u64::from(nodes_of(&launch.params, size)) } else { 0 };
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
     let over_sockets = has_sockets(launch, size);
@@ -428,7 +447,7 @@ pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
-    let needed = (ranks * each + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    let needed = (ranks * each + nodes + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
         if needed > hard {
             return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });

@@ -1,0 +1,318 @@
+//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job on one node.
+//!
+//! They share one segment (`oxmpi_os::postbox`), in which each pair has a postbox in each direction. What S is, the most bytes
+//! of data in a postbox, the parameter of the module for short messages says.
+//!
+//! Rules (beside those of the postboxes)
+//!
+//! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes of data and goes in one
+//!    packet or two. Data that find no room are copied, and leave when the receiver has emptied the postbox ([`Sent::Later`]).
+//! 2. A longer message is announced with its first S bytes. When the receiver has asked for it the rest goes in pieces of at most
+//!    `max_alloc` bytes through the pool, from which the receiver copies.
+//! 3. If the pool has no room, or nobody gets its lock, a piece of at most S bytes goes through the postbox.
+//! 4. Who posts rings the receiver's bell. Who empties a postbox rings its sender's if that waits.
+//! 5. A sender that finds the postbox full looks at it `write_looks` times, then pauses once, and does not pause again before it
+//!    has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for likewise.
+
+mod incoming;
+mod outgoing;
+
+use self::incoming::In;
+use self::outgoing::Out;
+use crate::{Counts, Fabric, Message, Sent, Sink, Unreachable};
+use oxmpi_os::door::Bell;
+use oxmpi_os::pause::Pause;
+use oxmpi_os::postbox::PostboxArea;
+use oxmpi_os::segment::{RankState, Segment};
+use oxmpi_wire::Frame;
+use std::sync::Arc;
+
+/// How a process uses the postboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most bytes that one piece of a long message takes of the pool.
+    pub max_alloc: usize,
+    /// How often a sender looks at what it waits for before it pauses.
+    pub write_looks: u32,
+    /// How it pauses.
+    pub pause: Pause,
+    /// Who waits for the lock of the pool sleeps (sysv), instead of looking again (usysv).
+    pub sleeps: bool,
+}
+
+/// A peer, as shared memory knows it: its segment, and what wakes it.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) bell: Bell,
+}
+
+/// The way of one process to the others of its job on its node.
+#[derive(Debug)]
+pub struct Postboxes {
+    /// The numbers of these processes, in the order of their places.
+    members: Vec<u32>,
+    /// The own place.
+    place: u32,
+    area: PostboxArea,
+    settings: Settings,
+    /// By place; none is at the own.
+    peers: Vec<Option<Peer>>,
+    /// Places of those to whom data that were copied have not left yet.
+    unfinished: Vec<usize>,
+    /// Tokens of messages that have left since the last look.
+    gone: Vec<u64>,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+struct Peer {
+    number: u32,
+    out: Out,
+    incoming: In,
+    neighbour: Option<Neighbour>,
+    /// It is to be rung as soon as contact is made.
+    is_to_be_rung: bool,
+    is_dead: bool,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    pooled_pieces: u64,
+    boxed_pieces: u64,
+    pauses: u64,
+}
+
+impl Postboxes {
+    /// The way of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their numbers
+    /// rise.
+    ///
+    /// # Errors
+    /// A text for a person, if `area` is not for these.
+    pub fn new(
+        me: u32,
+        members: Vec<u32>,
+        area: PostboxArea,
+        settings: Settings,
+    ) -> Result<Postboxes, String> {
+        let place = members.iter().position(|member| *member == me);
+        let ranks = area.shape().ranks;
+        let (Some(place), true) = (place, members.len() == ranks as usize && members.is_sorted()) else {
+            return Err(format!(
+                "the shared segment is for {ranks} processes, and those of process {me}'s node are {members:?}"
+            ));
+        };
+        let own = place as u32;
+        let peer = |(at, number): (u32, &u32)| {
+            (at != own).then(|| Peer {
+                number: *number,
+                out: Out::new(area.sender(own, at)),
+                incoming: In::new(area.receiver(at, own)),
+                neighbour: None,
+                is_to_be_rung: false,
+                is_dead: false,
+            })
+        };
+        let peers = (0..).zip(&members).map(peer).collect();
+        let (unfinished, gone, tally) = (Vec::new(), Vec::new(), Tally::default());
+        Ok(Postboxes { place: own, members, area, settings, peers, unfinished, gone, tally })
+    }
+
+    /// Whether they are the way to this process.
+    #[inline]
+    pub(crate) fn reach(&self, peer: u32) -> bool {
+        self.place_of(peer).is_some_and(|at| at != self.place as usize)
+    }
+
+    #[inline]
+    fn place_of(&self, peer: u32) -> Option<usize> {
+        let first = *self.members.first()?;
+        let at = peer.wrapping_sub(first) as usize;
+        // Mostly their numbers follow each other.
+        if self.members.get(at) == Some(&peer) { Some(at) } else { self.members.binary_search(&peer).ok() }
+    }
+
+    #[inline]
+    fn peer_mut(&mut self, number: u32) -> Option<&mut Peer> {
+        let at = self.place_of(number)?;
+        self.peers.get_mut(at)?.as_mut()
+    }
+
+    /// Whether contact with this process is still to be made ([`Postboxes::meet`]) before anything is sent to it.
+    #[inline]
+    pub(crate) fn is_strange(&self, peer: u32) -> bool {
+        let at = self.place_of(peer);
+        at.and_then(|at| self.peers[at].as_ref()).is_some_and(|peer| peer.neighbour.is_none())
+    }
+
+    /// Makes contact.
+    pub(crate) fn meet(&mut self, number: u32, neighbour: Neighbour) {
+        let Some(peer) = self.peer_mut(number) else { return };
+        if std::mem::take(&mut peer.is_to_be_rung) {
+            neighbour.bell.ring();
+        }
+        peer.neighbour = Some(neighbour);
+    }
+
+    /// A process that waits to be rung, and with which contact is still to be made.
+    pub(crate) fn waiting_stranger(&mut self) -> Option<u32> {
+        let waits = |peer: &&Peer| peer.is_to_be_rung && peer.neighbour.is_none();
+        self.peers.iter().flatten().find(waits).map(|peer| peer.number)
+    }
+
+    /// No contact can be made with a process: it is not rung.
+    pub(crate) fn give_up_ringing(&mut self, number: u32) {
+        if let Some(peer) = self.peer_mut(number) {
+            peer.is_to_be_rung = false;
+        }
+    }
+
+    /// Gives up what a peer has left, *which must be known to be dead*: the lock of the pool, if it held that, and what it has
+    /// not taken.
+    pub(crate) fn bury(&mut self, number: u32) {
+        let Some(at) = self.place_of(number) else { return };
+        self.area.break_lock(at as u32);
+        let Some(Some(peer)) = self.peers.get_mut(at) else { return };
+        peer.is_dead = true;
+        let Peer { out, .. } = peer;
+        self.gone.extend(out.give_up());
+        self.unfinished.retain(|other| *other != at);
+    }
+
+    /// Sends what was copied, as far as there is room.
+    fn finish(&mut self) {
+        let Postboxes { unfinished, peers, gone, .. } = self;
+        unfinished.retain(|at| {
+            let Some(Some(peer)) = peers.get_mut(*at) else { return false };
+            let left = peer.out.flush();
+            if left.has_posted {
+                peer.ring();
+            }
+            gone.extend(left.token);
+            if left.is_unfinished && peer.is_over() {
+                gone.extend(peer.out.drop_rest());
+                return false;
+            }
+            left.is_unfinished
+        });
+    }
+
+    /// Whether all that was taken to be sent lies in postboxes.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+}
+
+impl Peer {
+    fn ring(&mut self) {
+        match &self.neighbour {
+            Some(neighbour) => neighbour.bell.ring(),
+            None => self.is_to_be_rung = true,
+        }
+    }
+
+    /// To a program that is over goes nothing but late notices, which nobody takes out of a full postbox.
+    fn is_over(&self) -> bool {
+        let is_over = |neighbour: &Neighbour| neighbour.segment.status().state() == RankState::Finalized;
+        self.is_dead || self.neighbour.as_ref().is_some_and(is_over)
+    }
+}
+
+fn unknown(peer: u32) -> Unreachable {
+    Unreachable { peer, why: "it has no postbox in the shared segment of this node".into() }
+}
+
+impl Fabric for Postboxes {
+    #[inline]
+    fn eager_limit(&mut self, _to: u32) -> usize {
+        2 * self.area.shape().short as usize
+    }
+
+    fn announced_limit(&mut self, _to: u32) -> usize {
+        self.area.shape().short as usize
+    }
+
+    fn piece_limit(&mut self, to: u32) -> usize {
+        let (short, most) = (self.area.shape().short as usize, self.settings.max_alloc);
+        let shuns_pool = self.peer_mut(to).is_none_or(|peer| peer.out.shuns_pool);
+        match if shuns_pool { 0 } else { self.area.room(most) } {
+            // What the postbox takes as well is no reason to go through a pool that is nearly full.
+            room if room < most.min(short) => short,
+            0 => short,
+            room => room,
+        }
+    }
+
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        let Some(at) = self.place_of(to) else { return Err(unknown(to)) };
+        let (me, place) = (self.members[self.place as usize], self.place);
+        let Postboxes { peers, area, settings, tally, gone, unfinished, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(at) else { return Err(unknown(to)) };
+        let left = peer.out.flush();
+        gone.extend(left.token);
+        let mut has_posted = left.has_posted;
+        let sent = if left.is_unfinished || !peer.out.wait(settings, tally) {
+            Sent::Full
+        } else {
+            let sent = match message.frame {
+                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, tally),
+                _ => peer.out.send(me, message),
+            };
+            has_posted |= sent != Sent::Full;
+            sent
+        };
+        if sent == Sent::Later && !unfinished.contains(&at) {
+            unfinished.push(at);
+        }
+        if has_posted {
+            peer.ring();
+        }
+        Ok(if sent == Sent::Full && peer.is_over() { Sent::Done } else { sent })
+    }
+
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let mut any = false;
+        for peer in self.peers.iter_mut().flatten() {
+            let Peer { number, incoming, .. } = peer;
+            let seen = incoming.poll(*number, &self.area, sink);
+            any |= seen.any;
+            if seen.sender_waits {
+                peer.ring();
+            }
+        }
+        if !self.unfinished.is_empty() {
+            self.finish();
+        }
+        for token in self.gone.drain(..) {
+            any = true;
+            sink.sent(token);
+        }
+        any
+    }
+
+    fn counts(&mut self) -> Counts {
+        let Tally { pooled_pieces, boxed_pieces, pauses } = self.tally;
+        Counts {
+            postbox_bytes: self.area.shape().bytes(),
+            postbox_pool_bytes: self.area.shape().pool,
+            postbox_pool_used: self.area.taken(),
+            pooled_pieces,
+            boxed_pieces,
+            pauses,
+            ..Counts::default()
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        self.is_finished()
+    }
+
+    fn rest(&mut self) -> bool {
+        self.is_finished()
+    }
+
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        self.peer_mut(peer).is_some_and(|peer| peer.out.want_room())
+    }
+}

@@ -1,0 +1,70 @@
+//! What comes from one peer by its postbox.
+
+use crate::{Sink, dispatch};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_os::postbox::{Packet, PostboxArea, PostboxReceiver};
+use oxmpi_wire::Frame;
+
+/// Packets taken from one postbox before the others get their turn: its sender may be posting all the time.
+const BURST: usize = 4;
+
+/// The receiving side of a postbox.
+#[derive(Debug)]
+pub(super) struct In {
+    receiver: PostboxReceiver,
+    /// How much of the data of the last frame has come.
+    at: usize,
+}
+
+/// What one look has shown.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) any: bool,
+    /// The sender wants to be rung.
+    pub(super) sender_waits: bool,
+}
+
+impl In {
+    pub(super) fn new(receiver: PostboxReceiver) -> In {
+        In { receiver, at: 0 }
+    }
+
+    /// Hands up what lies in the postbox of process `from`.
+    #[inline]
+    pub(super) fn poll<S: Sink>(&mut self, from: u32, area: &PostboxArea, sink: &mut S) -> Seen {
+        let mut seen = Seen::default();
+        for _ in 0..BURST {
+            let Some(packet) = self.receiver.peek() else { break };
+            seen.any = true;
+            match packet {
+                Packet::Frame { frame, total, first } => {
+                    self.at = first.len();
+                    hand_up(from, &frame, total, first, sink);
+                    seen.sender_waits |= self.receiver.release();
+                }
+                Packet::More(part) => {
+                    let at = self.at;
+                    self.at += part.len();
+                    sink.more(from, at, part);
+                    seen.sender_waits |= self.receiver.release();
+                }
+                Packet::Pooled { frame, row } => {
+                    // The sender may fill the next row while this one is copied.
+                    seen.sender_waits |= self.receiver.release();
+                    let data = area.row(&row);
+                    hand_up(from, &frame, data.len(), data, sink);
+                    area.free_row(row);
+                }
+                Packet::Nonsense => seen.sender_waits |= self.receiver.release(),
+            }
+        }
+        seen
+    }
+}
+
+fn hand_up<S: Sink>(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut S) {
+    if let Ok(got) = Frame::decode(frame) {
+        // Frames of other paths mean nothing here.
+        let _ = dispatch(from, &got, total, first, sink);
+    }
+}

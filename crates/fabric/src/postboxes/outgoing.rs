@@ -1,0 +1,186 @@
+//! What goes to one peer by its postbox.
+
+use super::{Settings, Tally};
+use crate::{Message, Sent};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::postbox::{PoolLock, PostboxArea, PostboxSender};
+use oxmpi_wire::MAX_FRAME_LEN;
+use std::time::Duration;
+
+/// How often a sender that looks for the lock of the pool pauses before it does without.
+const PAUSES_FOR_LOCK: u32 = 100;
+/// How long one sleeps for it before it does without.
+const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
+
+/// The sending side of a postbox.
+#[derive(Debug)]
+pub(super) struct Out {
+    sender: PostboxSender,
+    /// Data of an eager message that have not left yet.
+    rest: Option<Rest>,
+    /// It has paused since something was posted (rule 5 of the module).
+    has_paused: bool,
+    /// The next piece goes without the pool: there was no room, or its lock was not to be had.
+    pub(super) shuns_pool: bool,
+}
+
+/// The data of a message behind its first packet.
+#[derive(Debug)]
+struct Rest {
+    data: Vec<u8>,
+    at: usize,
+    token: u64,
+}
+
+/// What became of the data that waited.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) has_posted: bool,
+    pub(super) is_unfinished: bool,
+    /// All of them have left; this is their message's.
+    pub(super) token: Option<u64>,
+}
+
+impl Out {
+    pub(super) fn new(sender: PostboxSender) -> Out {
+        Out { sender, rest: None, has_paused: false, shuns_pool: false }
+    }
+
+    /// Whether the postbox is empty, perhaps after some looks and a pause.
+    #[inline]
+    pub(super) fn wait(&mut self, settings: &Settings, tally: &mut Tally) -> bool {
+        if self.sender.is_empty() {
+            return true;
+        }
+        if self.has_paused || settings.write_looks == 0 {
+            return false;
+        }
+        for _ in 0..settings.write_looks {
+            if self.sender.is_empty() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        self.has_paused = true;
+        tally.pauses += 1;
+        settings.pause.pass();
+        self.sender.is_empty()
+    }
+
+    /// Posts what waits, as far as there is room; if not all of it can leave the receiver will ring.
+    #[inline]
+    pub(super) fn flush(&mut self) -> Left {
+        let mut left = Left::default();
+        let Some(rest) = &mut self.rest else { return left };
+        let short = self.sender.short();
+        loop {
+            if !self.sender.is_empty() && self.sender.want_room() {
+                left.is_unfinished = true;
+                return left;
+            }
+            let len = short.min(rest.data.len() - rest.at);
+            let from = Bytes::from(&rest.data[rest.at..rest.at + len]);
+            self.sender.post_more(len, |into| from.copy_to(into));
+            (self.has_paused, left.has_posted) = (false, true);
+            rest.at += len;
+            if rest.at == rest.data.len() {
+                left.token = Some(rest.token);
+                self.rest = None;
+                return left;
+            }
+        }
+    }
+
+    /// Posts a frame and its data in an empty postbox; data that find no room are copied.
+    pub(super) fn send(&mut self, me: u32, message: &Message<'_>) -> Sent {
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = message.frame.encode(message.sequence, me, &mut frame);
+        let total = message.body.len();
+        let posted = self.sender.post(&frame[..len], total, |into| message.body.fill(0, into));
+        self.has_paused = false;
+        if posted == total {
+            return Sent::Done;
+        }
+        let mut data = vec![0; total - posted];
+        message.body.fill(posted, BytesMut::from(&mut data[..]));
+        self.rest = Some(Rest { data, at: 0, token: message.token });
+        // It will ring when it has the first packet, or has it already: then the next look posts more.
+        self.sender.want_room();
+        Sent::Later
+    }
+
+    /// Posts a piece of an announced message in an empty postbox: through the pool, or else if it is short enough.
+    pub(super) fn send_piece(
+        &mut self,
+        me: u32,
+        message: &Message<'_>,
+        (area, place): (&PostboxArea, u32),
+        settings: &Settings,
+        tally: &mut Tally,
+    ) -> Sent {
+        let mut frame = [0; MAX_FRAME_LEN];
+        let frame_len = message.frame.encode(0, me, &mut frame);
+        let len = message.body.len();
+        let row = if self.shuns_pool || len > settings.max_alloc {
+            None
+        } else {
+            lock(area, place, settings, tally).and_then(|lock| lock.allocate(len))
+        };
+        if let Some(mut row) = row {
+            message.body.fill(0, area.row_mut(&mut row));
+            self.sender.post_pooled(&frame[..frame_len], row);
+            tally.pooled_pieces += 1;
+        } else if len <= self.sender.short() {
+            self.sender.post(&frame[..frame_len], len, |into| message.body.fill(0, into));
+            tally.boxed_pieces += 1;
+            self.shuns_pool = false;
+        } else {
+            self.shuns_pool = true;
+            return Sent::Full;
+        }
+        self.has_paused = false;
+        Sent::Done
+    }
+
+    /// Has the receiver ring when it has emptied the postbox. `false`: it is empty.
+    pub(super) fn want_room(&self) -> bool {
+        self.sender.want_room()
+    }
+
+    /// The receiver is dead: takes back what it has left. Returns the message that has not left.
+    pub(super) fn give_up(&mut self) -> Option<u64> {
+        self.sender.take_back();
+        self.drop_rest()
+    }
+
+    /// Nobody takes the data that wait. Returns the message whose they are.
+    pub(super) fn drop_rest(&mut self) -> Option<u64> {
+        self.rest.take().map(|rest| rest.token)
+    }
+}
+
+/// The lock of the pool, unless others have it for too long.
+fn lock<'a>(
+    area: &'a PostboxArea,
+    place: u32,
+    settings: &Settings,
+    tally: &mut Tally,
+) -> Option<PoolLock<'a>> {
+    if settings.sleeps {
+        return area.lock(place, SLEEP_FOR_LOCK);
+    }
+    for _ in 0..PAUSES_FOR_LOCK {
+        let mut looks = 1;
+        for _ in 0..settings.write_looks.max(1) {
+            if let Some(lock) = area.try_lock(place) {
+                return Some(lock);
+            }
+            // Back off: a little longer each time.
+            (0..looks).for_each(|_| std::hint::spin_loop());
+            looks = (looks * 2).min(64);
+        }
+        tally.pauses += 1;
+        settings.pause.pass();
+    }
+    None
+}
