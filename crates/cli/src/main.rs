@@ -18,6 +18,7 @@ mod mpirun;
 mod ompi_info;
 mod pages;
 mod prefix;
+mod relay;
 mod wrapper;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::exit;
 
+use oxmpi_rt::launch::RELAY_WORD;
 use wrapper::Language;
 
 const HELP: &str = "\
@@ -80,6 +82,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["completions", ..] => return pages::completions(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
+        [RELAY_WORD] => return relay::main(),
         [wrong, ..] => {
             let known = [
                 "info",

@@ -185,10 +185,13 @@ fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
     let mut job = Job { ranks: Some(ranks), ..Job::default() };
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
-    job.no_sockets = match chosen {
-        Transport::Tcp => launch::network(params).err().map(|error| error.to_string()),
-        Transport::Shm => None,
-    };
+    let no_network = || launch::network(params).err().map(|error| error.to_string());
+    match chosen {
+        Transport::Tcp => job.no_sockets = no_network(),
+        // Daemons of one node need no network.
+        Transport::Lamd if params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
+        Transport::Shm | Transport::Lamd => {}
+    }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }
 

@@ -20,7 +20,7 @@
 use crate::Process;
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Nodes, Ways};
+use oxmpi_fabric::ways::{Far, Nodes, Ways};
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
@@ -245,9 +245,9 @@ fn process(
                 shm.with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok()));
             let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
             let nodes = Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec()));
-            Ways::of_nodes(shm, tcp, nodes)
+            Ways::of_nodes(shm, tcp.into(), nodes)
         }
-        (_, tcp, _) => Ways::new(shm, tcp),
+        (_, tcp, _) => Ways::new(shm, tcp.map(Far::from)),
     };
     let node = options.node(rank).map_or(0, u64::from);
     let process = Process::new(rank, size, ways, Some(door)).on_node(node);

@@ -16,11 +16,12 @@
 //!    Until the last part has come nothing else with a body comes from the same peer.
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 //!
-//! Modules: [`shm`] for processes of one node, [`tcp`] for sockets, [`ways`] for a process that may have both, [`sim`]
-//! for a virtual network with a seed.
+//! Modules: [`shm`] for processes of one node, [`tcp`] for sockets, [`lamd`] for messages through daemons, [`ways`]
+//! for a process that may have several, [`sim`] for a virtual network with a seed.
 #![forbid(unsafe_code)]
 
 mod counts;
+pub mod lamd;
 pub mod shm;
 pub mod sim;
 pub mod tcp;

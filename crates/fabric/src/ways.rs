@@ -1,14 +1,16 @@
-//! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others.
+//! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others;
+//! in place of sockets the daemons.
 //!
 //! One type has both, so that there is one library. A peer that is reached over sockets is never granted a ring, so the fast
 //! ways may ask shared memory alone: it says no, as to a cold peer. They are the same instructions as without sockets.
 
+mod choice;
 mod far;
 
+pub use self::choice::Far;
 use self::far::Sockets;
 pub use self::far::{AskNodes, Nodes};
 use crate::shm::{self, Shm};
-use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -63,16 +65,16 @@ impl std::fmt::Debug for Obituaries {
 }
 
 impl Ways {
-    /// The ways of a process: sockets if it has them, else shared memory.
-    pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
-        let looks_are_short = tcp.is_none();
-        let sockets = tcp.map(|tcp| Box::new(Sockets::new(tcp, None)));
+    /// The ways of a process: sockets or its daemon if it has them, else shared memory.
+    pub fn new(shm: Shm, far: Option<Far>) -> Ways {
+        let looks_are_short = far.is_none();
+        let sockets = far.map(|far| Box::new(Sockets::new(far, None)));
         Ways { shm, sockets, obituaries: None, looks_are_short }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
-    pub fn of_nodes(shm: Shm, tcp: Tcp, nodes: Nodes) -> Ways {
-        let sockets = Some(Box::new(Sockets::new(tcp, Some(nodes))));
+    pub fn of_nodes(shm: Shm, far: Far, nodes: Nodes) -> Ways {
+        let sockets = Some(Box::new(Sockets::new(far, Some(nodes))));
         Ways { shm, sockets, obituaries: None, looks_are_short: false }
     }
 
@@ -87,7 +89,7 @@ impl Ways {
 
     /// The sockets, if they are the way to this peer.
     #[inline]
-    fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
+    fn far(&mut self, peer: u32) -> Option<&mut Far> {
         self.sockets.as_mut()?.to(peer)
     }
 
@@ -143,6 +145,7 @@ impl Ways {
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
+                self.far(*peer).into_iter().for_each(|far| far.await_end(*peer, sink));
                 match self.far(*peer) {
                     None => self.shm.bury(*peer),
                     Some(tcp) => tcp.bury(*peer),
@@ -157,7 +160,7 @@ impl Ways {
     pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         if let Some(sockets) = &mut self.sockets {
-            sockets.tcp.set_eager_limit(tcp_eager_limit);
+            sockets.far.set_eager_limit(tcp_eager_limit);
         }
     }
 }
@@ -213,7 +216,7 @@ impl Fabric for Ways {
     #[inline]
     fn release(&mut self, token: u64) {
         if let Some(sockets) = &mut self.sockets {
-            sockets.tcp.release(token);
+            sockets.far.release(token);
         }
     }
 
@@ -382,12 +385,12 @@ impl Fabric for Ways {
 
     fn leave(&mut self) -> bool {
         let near = !self.has_near() || self.shm.leave();
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.leave()) && near
+        self.sockets.as_mut().is_none_or(|sockets| sockets.far.leave()) && near
     }
 
     fn rest(&mut self) -> bool {
         let near = !self.has_near() || self.shm.rest();
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.rest()) && near
+        self.sockets.as_mut().is_none_or(|sockets| sockets.far.rest()) && near
     }
 
     fn counts(&mut self) -> Counts {
@@ -399,14 +402,14 @@ impl Fabric for Ways {
 
     fn watch_connections(&mut self, watch: bool) {
         if let Some(sockets) = &mut self.sockets {
-            sockets.tcp.watch_connections(watch);
+            sockets.far.watch_connections(watch);
         }
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
         match &mut self.sockets {
             None => self.shm.take_connections(),
-            Some(sockets) => sockets.tcp.take_connections(),
+            Some(sockets) => sockets.far.take_connections(),
         }
     }
 

@@ -11,7 +11,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
 pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
-    let guide = ["usysv", "sysv", "crtcp", "lamd", "gm", "ib"];
+    let guide = ["usysv", "sysv", "crtcp", "gm", "ib"];
     let is_of_guide = guide.iter().any(|module| module.eq_ignore_ascii_case(value));
     (name == "rpi" && is_of_guide).then_some(NO_MODULE)
 }
@@ -21,7 +21,6 @@ const FAMILIES: &[(&str, &str)] = &[
     ("rpi_usysv", NO_MODULE),
     ("rpi_sysv", NO_MODULE),
     ("rpi_crtcp", NO_MODULE),
-    ("rpi_lamd", NO_MODULE),
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
     (
@@ -68,7 +67,7 @@ const FAMILIES: &[(&str, &str)] = &[
 ];
 
 const NO_MODULE: &str =
-    "this transport of the guide is not there yet; '--mca rpi shm' and '--mca rpi tcp' are";
+    "this transport of the guide is not there yet; '--mca rpi shm', '--mca rpi tcp' and '--mca rpi lamd' are";
 const SHARED_MEMORY: &str =
     "it is Open MPI's; parameters of shared memory start with 'shm_' here ('oxmpi info --params')";
 const TRANSPORT: &str = "it is Open MPI's; parameters of transports start with 'shm_' and 'rpi_tcp_' here ('oxmpi info --params')";

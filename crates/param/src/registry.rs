@@ -202,6 +202,8 @@ pub enum Transport {
     Shm,
     /// Sockets.
     Tcp,
+    /// A daemon on each node.
+    Lamd,
 }
 
 /// A value for every parameter, and where it comes from.
@@ -548,9 +550,10 @@ parameters! {
                sleeps.",
     }
     rpi: by_hand {
-        unit: Unit::Choice(&["shm", "tcp"]), default: 0, limits: 0..=1, power_of_two: false,
+        unit: Unit::Choice(&["shm", "tcp", "lamd"]), default: 0, limits: 0..=2, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets.",
+        help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets, 'lamd' goes through a daemon \
+               on each node, so that messages arrive while programs compute.",
     }
     rpi_shm_priority: u32 {
         unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
@@ -573,6 +576,12 @@ parameters! {
         unit: Unit::Count, default: 20, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
         help: "The priority of sockets when no transport is asked for (rpi): the highest one that can run is used.",
+    }
+    rpi_lamd_priority: u32 {
+        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of messages through the daemons when no transport is asked for (rpi): the highest one that can \
+               run is used.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,
@@ -755,6 +764,7 @@ mod tests {
         assert_eq!(params.single_copy(), SingleCopy::Off);
         assert!(params.mpi_param_check() && params.mpi_ft_enable());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
+        assert_eq!(params.rpi_lamd_priority(), 100);
         assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert!(params.mpi_show_select());
@@ -767,6 +777,7 @@ mod tests {
     fn the_defaults_of_the_guide_hold() {
         let params = Params::default();
         assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Shm, 20));
+        assert_eq!(params.rpi_lamd_priority(), 10);
         assert_eq!((params.rpi_tcp_short(), params.rpi_tcp_sockbuf()), (65535, -1));
         assert_eq!((params.btl_tcp_if_include(), params.btl_tcp_if_exclude()), ("", ""));
     }

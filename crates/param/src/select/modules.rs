@@ -11,6 +11,8 @@ pub struct Job {
     pub ranks: Option<u32>,
     /// Why it cannot have sockets, if it cannot.
     pub no_sockets: Option<String>,
+    /// Why its messages cannot go through daemons, if they cannot.
+    pub no_daemons: Option<String>,
 }
 
 /// A transport's row: what does not depend on the job.
@@ -22,7 +24,7 @@ struct Fixed {
     unavailable: fn(&Job) -> Option<String>,
 }
 
-const TRANSPORTS: [Fixed; 2] = [
+const TRANSPORTS: [Fixed; 3] = [
     Fixed {
         transport: Transport::Shm,
         lowest: ThreadLevel::Single,
@@ -37,20 +39,28 @@ const TRANSPORTS: [Fixed; 2] = [
         priority: Params::rpi_tcp_priority,
         unavailable: |job| job.no_sockets.clone(),
     },
+    Fixed {
+        transport: Transport::Lamd,
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        priority: Params::rpi_lamd_priority,
+        unavailable: |job| job.no_daemons.clone(),
+    },
 ];
 
 /// The priority of collectives as plans over messages.
 const TUNED_PRIORITY: u32 = 30;
 
 impl Transport {
-    /// All, in the order of the guide's table of transports.
-    pub const ALL: [Transport; 2] = [Transport::Shm, Transport::Tcp];
+    /// All, in the order in which the parameter `rpi` names them.
+    pub const ALL: [Transport; 3] = [Transport::Shm, Transport::Tcp, Transport::Lamd];
 
     /// The name that the parameter `rpi` has for it.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Shm => "shm",
             Transport::Tcp => "tcp",
+            Transport::Lamd => "lamd",
         }
     }
 }
@@ -124,6 +134,8 @@ mod tests {
         let with = |name, value| Params::default().with(name, value).unwrap();
         assert_eq!(Params::default().rpi(), Transport::Shm);
         assert_eq!(with("rpi", "tcp").rpi(), Transport::Tcp);
+        assert_eq!(with("rpi", "lamd").rpi(), Transport::Lamd);
+        assert_eq!(with("rpi_ssi_lamd_priority", "61").rpi(), Transport::Lamd);
         assert_eq!(with("rpi_tcp_priority", "60").rpi(), Transport::Shm, "the first of equals");
         assert_eq!(with("rpi_tcp_priority", "61").rpi(), Transport::Tcp);
         assert_eq!(with("rpi_shm_priority", "19").rpi(), Transport::Tcp);

@@ -106,7 +106,7 @@ const MTL: &[Known] = &[
 pub(super) struct Ask {
     rpi: Option<(Transport, Source)>,
     /// Whether a list leaves each transport, and who says so.
-    btl: Option<([bool; 2], String)>,
+    btl: Option<([bool; Transport::ALL.len()], String)>,
 }
 
 /// A list of modules: `a,b`, or `^a,b` for all but these.
@@ -211,7 +211,8 @@ impl Ask {
                 false => format!("{remedy}: write 'self,{}'", btl.value),
             }));
         }
-        let left = [btl.has_shared_memory(), btl.has(&["tcp"])];
+        // The daemons are none of Open MPI's: a list that names what may be used leaves them out.
+        let left = [btl.has_shared_memory(), btl.has(&["tcp"]), btl.has(&["lamd"])];
         if let Some((asked, from)) = rpi.as_ref().filter(|(asked, _)| !left[*asked as usize]) {
             return Err(SelectError::Contradiction {
                 asked: asked.name(),
@@ -220,7 +221,7 @@ impl Ask {
                 list_from: btl.from.to_string(),
             });
         }
-        if left == [false, false] {
+        if left[..2] == [false, false] && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None });

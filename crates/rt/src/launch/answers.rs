@@ -165,6 +165,7 @@ impl Launcher<'_> {
                 self.answer(rank, &reply, None);
             }
             Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
+            Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
                 let last = self.members.last_key_value().map_or(0, |(number, _)| *number);
                 let node = |number| self.members.get(&number).map_or(NOWHERE, |member| member.node);

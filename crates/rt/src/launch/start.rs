@@ -242,9 +242,10 @@ impl Crew<'_> {
     }
 }
 
-/// Whether ranks get sockets: it is asked for, or they are spread over nodes.
+/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on those to
+/// their daemons.
 fn has_sockets(launch: &Launch, size: u32) -> bool {
-    launch.transport == Transport::Tcp || nodes_of(&launch.params, size) > 1
+    launch.transport != Transport::Shm || nodes_of(&launch.params, size) > 1
 }
 
 /// The nodes over which so many ranks are spread.
@@ -293,22 +294,38 @@ pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
     Ok(chosen.clone())
 }
 
-/// Sockets that listen, for `size` ranks.
+/// Sockets that listen, for `size` ranks; for ranks with daemons their alarms alone.
 fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+    let listeners = match launch.transport {
+        Transport::Lamd => Vec::new(),
+        _ => listeners(launch, size, Some(socket_buffers(&launch.params)))?,
+    };
+    let mut listeners = listeners.into_iter();
+    let plug = |_| {
+        let (listener, address) = listeners.next().unzip();
+        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
+        Ok(Plug { alarm, listener, address: address.unwrap_or_default() })
+    };
+    (0..size).map(plug).collect()
+}
+
+/// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
+pub(super) fn listeners(
+    launch: &Launch,
+    count: u32,
+    buffers: Option<usize>,
+) -> Result<Vec<(Listener, String)>, LaunchError> {
     let chosen = network(&launch.params)?;
     let told = launch.hostmap.told(&host::name(), chosen.address);
     // Where it is this host's own; else something between the hosts translates it.
     let own = if net::is_own(told) { told } else { chosen.address };
-    let buffers = socket_buffers(&launch.params);
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
-    let plug = |_| {
-        let listener = Listener::bind(own, Some(buffers)).map_err(listen)?;
+    let one = |_| {
+        let listener = Listener::bind(own, buffers).map_err(listen)?;
         let port = listener.address().map_err(listen)?.port();
-        let address = format!("{}%{}", SocketAddr::new(told, port), chosen.name);
-        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
-        Ok(Plug { alarm, listener: Some(listener), address })
+        Ok((listener, format!("{}%{}", SocketAddr::new(told, port), chosen.name)))
     };
-    (0..size).map(plug).collect()
+    (0..count).map(one).collect()
 }
 
 fn start_one(
