@@ -16,7 +16,7 @@ mod parcels;
 
 use self::far::Far;
 use self::parcels::{Load, Parcel, Queue};
-use crate::tcp::Address;
+use crate::tcp::{Address, Settings};
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
@@ -76,6 +76,8 @@ pub struct Relay {
     /// Files that are kept open.
     files: usize,
     most_files: usize,
+    /// How long it tries to reach another relay.
+    patience: Duration,
     packet: Vec<u8>,
 }
 
@@ -104,8 +106,15 @@ impl Relay {
             far: None,
             files: 0,
             most_files,
+            patience: Settings::default().patience,
             packet: vec![0; MAX_PACKET],
         })
+    }
+
+    /// The same, which tries so long to reach another relay before it gives up (10 s unless told).
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Relay {
+        Relay { patience, ..self }
     }
 
     /// Passes messages on until the launcher closes the control socket.
@@ -172,7 +181,8 @@ impl Relay {
                 self.node = node;
                 if let Some(fd) = fd {
                     let listener = Listener::from_fd(fd).map_err(kernel)?;
-                    let far = Far::new((job, node, nodes), secret, listener).map_err(kernel)?;
+                    let far =
+                        Far::new((job, node, nodes), secret, listener, self.patience).map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);
                 }

@@ -20,6 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Where relays can be reached, by node.
 type Addresses = Arc<Mutex<HashMap<u32, Vec<Address>>>>;
@@ -52,6 +53,7 @@ impl Far {
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
         listener: Listener,
+        patience: Duration,
     ) -> io::Result<Far> {
         let poller = Arc::new(Poller::new()?);
         let own = Identity { job, rank: node, size: nodes, incarnation: 1 };
@@ -66,7 +68,7 @@ impl Far {
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(text.replace("rank ", "the daemon of node "));
         };
-        let settings = Settings { buffers: None, ..Settings::default() };
+        let settings = Settings { buffers: None, patience, ..Settings::default() };
         let tcp = Tcp::new(
             own,
             Secret(secret),
