@@ -10,6 +10,7 @@ mod support;
 use chaos::Chaos;
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::lamd::relay::{Relay, RelayError};
+use oxmpi_fabric::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
 use oxmpi_fabric::{Body, Fabric, Message, Sent};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::Bytes;
@@ -323,6 +324,80 @@ fn strangers_at_the_sockets_between_relays_disturb_nobody() {
         }
         exchange(&world, 0, 2, 30);
         assert!(world.end().iter().all(Result::is_ok));
+    });
+}
+
+/// A relay alone, to which somebody who knows the secret connects as the relay of node 1, and sends this.
+fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Result<(), RelayError> {
+    let (ours, theirs) = parcel::pair().unwrap();
+    let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());
+    let listen = || Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap();
+    let listener = listen();
+    let socket = listener.address().unwrap();
+    let begin = Order::Begin { job: 7, node: 0, nodes: 2, secret: [9; 32] }.encode();
+    parcel::send(&ours, &[Bytes::from(&begin[..])], Some(listener.as_fd())).unwrap();
+    say(&ours, &Order::Places { first: 0, count: 2, node: 0 }, None);
+    let poller = Arc::new(Poller::new().unwrap());
+    let own = Identity { job: 7, rank: 1, size: 2, incarnation: 1 };
+    let found = Whereabouts::At(vec![Address { socket, interface: "lo".into() }]);
+    let mut tcp = Tcp::new(
+        own,
+        Secret([9; 32]),
+        Settings { patience: Duration::from_millis(1), ..Settings::default() },
+        (listen(), poller.clone()),
+        Box::new(move |_| Ok(found.clone())),
+        Box::new(|_| ()),
+    )
+    .unwrap();
+    let (mut sink, mut left, start) = (Anything, messages, Instant::now());
+    while !relay.is_finished() && !(left.is_empty() && tcp.leave()) {
+        if let [(frame, body), rest @ ..] = left {
+            let body = Body::Bytes(Bytes::from(&body[..]));
+            match tcp.send(0, &Message { sequence: 0, frame: *frame, body, token: 0 }) {
+                Ok(Sent::Full) => {}
+                Ok(_) => left = rest,
+                Err(_) => break,
+            }
+        }
+        tcp.poll(&mut sink);
+        poller.wait(Some(Duration::from_millis(1)));
+        assert!(start.elapsed() < LIMIT);
+    }
+    drop(ours);
+    relay.join().unwrap()
+}
+
+#[test]
+fn a_relay_ends_with_a_reason_when_another_sends_what_none_sends() {
+    let data = |offset, body: &[u8]| (Frame::Data { receiver: 1, offset }, body.to_vec());
+    let whole = packet(5, 5, 1, b"body");
+    assert!(said_by_another(&[data(0, &whole), data(0, &whole)]).is_ok());
+    for (wrong, why) in [
+        ((Frame::Fin { request: 1 }, Vec::new()), "it sends what no daemon sends"),
+        (data(7, b"a part of nothing"), "it sends what no daemon sends"),
+        (data(0, b"no packet"), "are no packet"),
+        (data(0, &[0x6c; 80]), "are no packet"),
+        ((Frame::Data { receiver: 1 << 40, offset: 0 }, whole.clone()), "it sends what no daemon sends"),
+    ] {
+        let RelayError(text) = said_by_another(&[data(0, &whole), wrong]).unwrap_err();
+        assert!(text.starts_with("the daemon of node 1: ") && text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn nothing_that_another_sends_breaks_a_relay() {
+    fuzz(|random| {
+        let messages: Vec<_> = (0..5)
+            .map(|_| {
+                let mut body = packet(5, 5, 1, b"body");
+                let at = random.below(body.len() as u64) as usize;
+                body[at] = random.draw() as u8;
+                body.truncate(1 + random.below(body.len() as u64) as usize);
+                (Frame::Data { receiver: random.below(3), offset: random.below(2) * random.below(9) }, body)
+            })
+            .collect();
+        // Whether there is a reason to end depends on the bytes.
+        let _ = said_by_another(&messages);
     });
 }
 

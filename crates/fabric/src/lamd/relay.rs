@@ -294,24 +294,20 @@ impl Relay {
 
     /// Sends a parcel on its way.
     fn route(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
-        let place = |relay: &Relay| relay.places.get(to as usize).copied().filter(|node| *node != NOWHERE);
-        let node = match place(self) {
-            Some(node) => Some(node),
-            None => {
+        let place = self.places.get(to as usize).copied().unwrap_or(NOWHERE);
+        match &mut self.far {
+            _ if place == NOWHERE => {
+                self.unplaced.entry(to).or_default().push(parcel);
                 // Who knows that number has it from the launcher, who has told it here before.
                 self.obey()?;
-                place(self)
             }
-        };
-        match (node, &mut self.far) {
-            (None, _) => self.unplaced.entry(to).or_default().push(parcel),
-            (Some(node), _) if node == self.node => self.arrive(to, parcel)?,
-            (Some(node), Some(far)) => {
+            _ if place == self.node => self.arrive(to, parcel)?,
+            Some(far) => {
                 let parcel = parcel.to_keep(&mut self.files, self.most_files).map_err(unreadable)?;
-                far.send(node, to, parcel, &mut self.files)?;
+                far.send(place, to, parcel, &mut self.files)?;
             }
-            (Some(node), None) => {
-                return Err(RelayError(format!("process {to} is on node {node}, to which there is no way")));
+            None => {
+                return Err(RelayError(format!("process {to} is on node {place}, to which there is no way")));
             }
         }
         Ok(())

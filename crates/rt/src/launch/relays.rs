@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
 
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
@@ -31,6 +32,9 @@ pub(super) const RELAY_ENDED: u64 = 21;
 pub const RELAY_WORD: &str = "relay";
 /// The number that its socket to the launcher has in a relay.
 pub const RELAY_CONTROL: i32 = 63;
+
+/// How long to wait for room for an order.
+const ROOM: Duration = Duration::from_secs(1);
 
 /// The relay of one node.
 struct Relay {
@@ -91,9 +95,17 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Tells it something. One that does not listen has ended, or will be found by those who wait for it.
+    /// Tells it something. It always listens, so that there is room soon; one that does not is as good as dead.
     fn tell(&self, order: &Order, socket: Option<&OwnedFd>) -> std::io::Result<()> {
-        parcel::send(&self.control, &[Bytes::from(&order.encode()[..])], socket.map(AsFd::as_fd))
+        let order = order.encode();
+        let send = || parcel::send(&self.control, &[Bytes::from(&order[..])], socket.map(AsFd::as_fd));
+        match send() {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && self.runs => {
+                parcel::wait_for_room(&self.control, ROOM);
+                send()
+            }
+            told => told,
+        }
     }
 }
 

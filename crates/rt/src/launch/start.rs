@@ -40,6 +40,8 @@ const PLUGS_PER_RANK: u64 = 2;
 const FILES_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a rank whose input it reads, beside those: both ends of a pipe at first.
 const FEEDS_PER_RANK: u64 = 2;
+/// Descriptors that the launcher keeps for a daemon: its socket and its process; and what it will listen on, at first.
+const FDS_PER_DAEMON: u64 = 3;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
 /// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
@@ -438,7 +440,8 @@ pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
-    let needed = (ranks * each + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    let nodes = if launch.transport == Transport::Lamd { nodes_of(&launch.params, size).into() } else { 0 };
+    let needed = (ranks * each + nodes * FDS_PER_DAEMON + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
         if needed > hard {
             return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });
