@@ -49,12 +49,13 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 /// Sends the pieces as one packet, and a file with it: all or nothing.
 ///
 /// # Errors
-/// `WouldBlock` if there is no room; else what sendmsg(2) says, such as `BrokenPipe`. [`is_full`] tells what passes.
-///
-/// # Panics
-/// If there are more than four pieces.
+/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else what sendmsg(2) says, such as
+/// `BrokenPipe`. [`is_full`] tells what passes.
 pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    assert!(pieces.len() <= MAX_PIECES);
+    if pieces.len() > MAX_PIECES {
+        let text = format!("a packet of {} pieces: it has at most {MAX_PIECES}", pieces.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
     let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
     for (vector, piece) in vectors.iter_mut().zip(pieces) {
         *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };

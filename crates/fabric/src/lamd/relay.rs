@@ -303,7 +303,7 @@ impl Relay {
             }
             _ if place == self.node => self.arrive(to, parcel)?,
             Some(far) => {
-                let parcel = parcel.to_keep(&mut self.files, self.most_files).map_err(unreadable)?;
+                let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
                 far.send(place, to, parcel, &mut self.files)?;
             }
             None => {
@@ -328,7 +328,7 @@ impl Relay {
         if member.is_deaf || member.has_ended {
             return Ok(());
         }
-        let parcel = parcel.to_keep(&mut self.files, self.most_files).map_err(unreadable)?;
+        let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
         member.queue.push(parcel);
         self.flush(to);
         Ok(())

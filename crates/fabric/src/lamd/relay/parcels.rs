@@ -52,7 +52,7 @@ impl Parcel {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(super) fn to_keep(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
+    pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
         if let Load::File(file) = &self.load {
             if *files < most {
                 *files += 1;
