@@ -50,7 +50,7 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else what sendmsg(2) says, such as
-/// `BrokenPipe`. [`is_full`] tells what passes.
+/// `BrokenPipe`, or `ConnectionReset` if the other side has ended with packets unread. [`is_full`] tells what passes.
 pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     if pieces.len() > MAX_PIECES {
         let text = format!("a packet of {} pieces: it has at most {MAX_PIECES}", pieces.len());
@@ -200,6 +200,7 @@ mod tests {
         }
         wait_for_room(&a, Duration::from_secs(5));
         send(&a, &[Bytes::from(b"again")], None).unwrap();
+        assert_eq!(receive(&b, &mut bytes).unwrap().0, 5);
         drop(b);
         assert_eq!(send(&a, &[Bytes::from(b"x")], None).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

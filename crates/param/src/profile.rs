@@ -238,7 +238,7 @@ mod tests {
             ("--mca rpi 'tcp", "file set:1:11: the value starts with a quote"),
             (
                 "--mca rpi tpc",
-                "file set:1:11: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)",
+                "file set:1:11: parameter 'rpi': 'tpc' is not one of shm, tcp, lamd (did you mean 'tcp'?)",
             ),
             ("--mca rip tcp", "file set:1:7: there is no parameter 'rip' (did you mean 'rpi'?)"),
             ("rpi tcp", "file set:1:1: the line is not of the form"),

@@ -106,7 +106,10 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
         "{e}"
     );
     let e = first_error(&[("OXMPI_MCA_rpi", "gm")], None);
-    assert!(e.contains("'gm' is not one of shm, tcp (this transport of the guide is not there yet"), "{e}");
+    assert!(
+        e.contains("'gm' is not one of shm, tcp, lamd (this transport of the guide is not there yet"),
+        "{e}"
+    );
     let dir = Scratch::new("errors");
     let path = dir.write(".oxmpi/mca-params.conf", "wait_spin_us = 2\n\nrpi = tpc\nnonsense\n");
     let found = Found::gather([dir.home()], None);
@@ -114,7 +117,9 @@ fn errors_name_source_value_what_is_accepted_and_the_nearest_name() {
     assert_eq!(
         all,
         [
-            format!("file {path}:3:7: parameter 'rpi': 'tpc' is not one of shm, tcp (did you mean 'tcp'?)"),
+            format!(
+                "file {path}:3:7: parameter 'rpi': 'tpc' is not one of shm, tcp, lamd (did you mean 'tcp'?)"
+            ),
             format!("file {path}:4:1: the line is not of the form 'NAME = VALUE'"),
         ]
     );
