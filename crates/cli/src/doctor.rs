@@ -125,7 +125,8 @@ fn all() -> Vec<Finding> {
             .iter()
             .map(|error| problem("parameters", error.to_string(), "correct it, or leave it out")),
     );
-    let job = Job { ranks: None, no_sockets: network(&given.params).err().map(|error| error.to_string()) };
+    let no_sockets = network(&given.params).err().map(|error| error.to_string());
+    let job = Job { no_sockets, ..Job::default() };
     found.push(match given.params.select(&job, ThreadLevel::Single) {
         Ok(chosen) => good("selection", format!("messages go by rpi {}", chosen.rpi)),
         Err(error) => {

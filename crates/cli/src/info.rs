@@ -128,7 +128,8 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 /// The modules that a job of several processes would use.
 fn selected(params: &Params) -> Result<Decision, SelectError> {
     let no_sockets = network(params).err().map(|error| error.to_string());
-    params.select(&Job { ranks: None, no_sockets }, ThreadLevel::Single)
+    let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
+    params.select(&Job { no_daemons, no_sockets, ..Job::default() }, ThreadLevel::Single)
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {

@@ -20,6 +20,7 @@ mod ompi_info;
 mod pages;
 mod prefix;
 mod quiesce;
+mod relay;
 mod words;
 mod wrapper;
 
@@ -28,6 +29,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::exit;
 
+use oxmpi_rt::launch::RELAY_WORD;
 use wrapper::Language;
 
 const HELP: &str = "\
@@ -88,6 +90,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["quiesce", ..] => return quiesce::main(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
+        [RELAY_WORD] => return relay::main(),
         [wrong, ..] => {
             let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();

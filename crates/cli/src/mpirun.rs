@@ -185,10 +185,13 @@ fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
     let mut job = Job { ranks: Some(ranks), ..Job::default() };
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
-    job.no_sockets = match chosen {
-        chosen if chosen.is_over_sockets() => launch::network(params).err().map(|error| error.to_string()),
-        _ => None,
-    };
+    let no_network = || launch::network(params).err().map(|error| error.to_string());
+    match chosen {
+        Transport::Tcp | Transport::Crtcp => job.no_sockets = no_network(),
+        // Daemons of one node need no network.
+        Transport::Lamd if params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
+        _ => {}
+    }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }
 

@@ -184,7 +184,7 @@ mod tests {
             offered(&["mpirun", "-n", "4", "--mca", "rpi_tcp_s"]),
             ["rpi_tcp_short", "rpi_tcp_sockbuf"]
         );
-        assert_eq!(offered(&["mpirun", "--mca", "rpi", ""]), ["shm", "tcp"]);
+        assert_eq!(offered(&["mpirun", "--mca", "rpi", ""]), ["shm", "tcp", "lamd"]);
         assert_eq!(offered(&["mpirun", "--bind-to", "h"]), ["hwthread"]);
         // Behind the program all words are the program's.
         assert_eq!(offered(&["mpirun", "-n", "4", "program", "--tag"]), [""]);

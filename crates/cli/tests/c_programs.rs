@@ -3,7 +3,9 @@
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
 //! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
 //! memory and over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as
-//! well, which have shared memory within and sockets between them, and some over the guide's postboxes. Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
+//! well, which have shared memory within and sockets between them, some over the guide's postboxes, and some with daemons (rpi
+//! lamd). Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and
+//! names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod support;
@@ -17,6 +19,10 @@ const NOT_RUN: &[&str] = &["abi_assert.c"];
 
 /// The way of those that run on virtual nodes.
 const NODES: &str = "nodes";
+/// The way of those whose messages go through the daemons of two virtual nodes, at one number of ranks.
+const DAEMONS: &str = "lamd";
+/// The highest such number.
+const RANKS_WITH_DAEMONS: u32 = 4;
 
 fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
     let mut command = Command::new(installed("mpicc"));
@@ -29,6 +35,7 @@ fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
     let output = Command::new(installed("mpirun"))
         .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca"])
         .args(if way == NODES { ["mpi_virtual_nodes", "2"] } else { ["rpi", way] })
+        .args(if way == DAEMONS { &["--mca", "mpi_virtual_nodes", "2"][..] } else { &[] })
         .arg(program)
         .output()
         .map_err(|e| format!("mpirun: {e}"))?;
@@ -65,7 +72,10 @@ fn is_not_over(source: &str, way: &str) -> bool {
 fn says_ok(name: &str, way: &str) {
     let path = root().join("tests/c").join(name).with_extension("c");
     let source = std::fs::read_to_string(&path).unwrap();
-    let sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
+    let mut sizes = ranks(&source).expect("the first line is not of the form '// ranks: 1 2 4'");
+    if way == DAEMONS {
+        sizes = sizes.into_iter().filter(|size| *size <= RANKS_WITH_DAEMONS).max().into_iter().collect();
+    }
     assert!(!sizes.is_empty(), "the first line names no number of ranks");
     if is_not_over(&source, way) {
         return;
@@ -147,6 +157,19 @@ macro_rules! programs_over_postboxes {
     };
 }
 
+macro_rules! programs_with_daemons {
+    ($($name:ident)*) => {
+        mod program_with_daemons {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::DAEMONS);
+                }
+            )*
+        }
+    };
+}
+
 programs_over_postboxes! {
     coll_basic
     p2p_bsend
@@ -161,6 +184,44 @@ programs_over_postboxes! {
     postboxes
     thread_multiple
     win_put_get
+}
+
+programs_with_daemons! {
+    coll_basic
+    coll_inter_reduce
+    coll_nonblocking
+    coll_order
+    coll_types
+    comm_create_group
+    comm_disconnect
+    comm_idup
+    file_shared
+    forked_child
+    idle
+    intercomm_merge
+    neighbor_w
+    p2p_basic
+    p2p_bsend
+    p2p_derived
+    p2p_flood
+    p2p_large
+    p2p_mprobe_threads
+    p2p_order
+    p2p_persistent
+    p2p_probe
+    p2p_truncate
+    p2p_waits
+    p2p_wildcards
+    partitioned_threads
+    persistent_threads
+    ports
+    requests_freed
+    session_cycles
+    spawn
+    virtual_nodes
+    win_accumulate
+    win_lock
+    win_pscw
 }
 
 programs_on_nodes! {

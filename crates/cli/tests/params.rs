@@ -136,7 +136,10 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
     assert_eq!(json(&out)["parameters"][0]["value"], 3);
     assert_eq!(json(&out)["errors"].as_array().unwrap().len(), 2);
     assert!(
-        err.contains(&format!("file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp", home.file())),
+        err.contains(&format!(
+            "file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp, lamd",
+            home.file()
+        )),
         "{err}"
     );
     assert!(err.contains("OXMPI_MCA_rip: there is no parameter 'rip' (did you mean 'rpi'?)"), "{err}");
@@ -370,7 +373,9 @@ fn a_program_alone_reads_the_files_itself() {
     let system = prefix.join("etc/oxmpi-mca-params.conf");
     std::fs::write(&system, "wait_spin_us = 2\nrpi = carrier_pigeon\n").unwrap();
     let (code, _, err) = alone();
-    let wanted =
-        format!("file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp", system.display());
+    let wanted = format!(
+        "file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp, lamd",
+        system.display()
+    );
     assert!(code != 0 && err.contains(&wanted), "{code} {err}");
 }

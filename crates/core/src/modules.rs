@@ -23,10 +23,15 @@ impl Modules {
     pub(crate) fn new(params: &Params, client: &Arc<Client>) -> Result<Modules, SelectError> {
         let boot = client.segment().boot();
         // Those who have spawned this job count: there must be a way to them.
-        let mut job = Job { ranks: Some(boot.base.saturating_add(boot.size)), no_sockets: None };
+        let ranks = Some(boot.base.saturating_add(boot.size));
+        let mut job = Job { ranks, ..Job::default() };
         let found = params.select(&job, ThreadLevel::Single)?;
         if found.transport().is_over_sockets() && !boot.sockets && !client.is_singleton() {
             job.no_sockets = Some("mpirun has found no network for sockets".into());
+        }
+        if found.transport() == Transport::Lamd && !boot.sockets && !client.is_singleton() {
+            job.no_daemons =
+                Some("its mpirun was started by a process of its own, and has no daemons".into());
         }
         let is_told = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);
         Ok(Modules { params: params.clone(), job, client: client.clone(), is_told })

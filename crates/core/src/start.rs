@@ -5,10 +5,11 @@ use crate::dynamic::spawn::Parents;
 use crate::modules::Modules;
 use crate::{Communicator, Process};
 use oxmpi_abi::constants as abi;
+use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Coordinator, Nodes, Ways};
+use oxmpi_fabric::ways::{Coordinator, Far, Nodes, Ways};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Looks, Policy};
 use oxmpi_os::heap::Heap;
@@ -105,24 +106,24 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     // Registers for asymmetric barriers, before any peer's segment is mapped.
     let mut door = Door::new(own.clone(), policy(&params, boot.oversubscribed, boot.local_size));
     own.advertise();
-    let tcp = if boot.sockets && !client.is_singleton() {
+    let far = if boot.sockets && !client.is_singleton() {
         let alarm = client.alarm(boot.rank).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Poller::with_alarm(alarm).map_err(|e| StartError::Sockets(e.to_string()))?;
         let poller = Arc::new(poller);
         door = door.with_descriptors(poller.clone());
-        Some(sockets(&params, &client, poller).map_err(StartError::Sockets)?)
+        Some(far(&params, &client, poller).map_err(StartError::Sockets)?)
     } else {
         None
     };
     let directory = client.clone();
     let open: Open = Box::new(move |peer| opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
-    let mut fabric = match (boot.node, tcp) {
-        (Some(node), Some(tcp)) if !params.rpi().is_over_sockets() => {
-            Ways::of_nodes(with_alarms(shm, &client), tcp, nodes(node, &client))
+    let mut fabric = match (boot.node, far) {
+        (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
+            Ways::of_nodes(with_alarms(shm, &client), far, nodes(node, &client))
         }
-        (Some(node), tcp) => Ways::new(shm, tcp).knowing(nodes(node, &client)),
-        (None, tcp) => Ways::new(shm, tcp),
+        (Some(node), far) => Ways::new(shm, far).knowing(nodes(node, &client)),
+        (None, far) => Ways::new(shm, far),
     };
     let transport = modules.transport();
     if transport.can_quiesce() {
@@ -304,6 +305,18 @@ fn read_rules(path: &str) -> std::result::Result<Vec<u8>, String> {
         Ok(None) => Err("there is no such file".to_string()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The way to those to whom shared memory is not.
+fn far(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::result::Result<Far, String> {
+    if params.rpi() != Transport::Lamd {
+        return sockets(params, client, poller).map(Far::from);
+    }
+    let socket = client.relay().map_err(|e| e.to_string())?;
+    let teller = client.clone();
+    let tell: tcp::Tell = Box::new(move |text| teller.say(text));
+    let lamd = Lamd::new(client.segment().boot().rank, socket, poller, tell);
+    lamd.map(Far::from).map_err(|e| e.to_string())
 }
 
 /// The way over sockets, of a job whose launcher has made some.

@@ -17,11 +17,14 @@
 //! });
 //! ```
 
+mod daemons;
+
+use self::daemons::Daemons;
 use crate::Process;
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::shm::{Open, Settings, Shm};
 use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Nodes, Ways};
+use oxmpi_fabric::ways::{Far, Nodes, Ways};
 use oxmpi_os::cpus;
 use oxmpi_os::door::{Door, Policy};
 use oxmpi_os::heap::Heap;
@@ -51,6 +54,8 @@ pub struct Options {
     pub sockets: Option<Sockets>,
     /// If only ranks of different nodes do: how many ranks a node has.
     pub ranks_of_a_node: Option<u32>,
+    /// If they talk through daemons instead, of which each of those nodes has one; `sockets` then say nothing else.
+    pub daemons: bool,
 }
 
 impl Options {
@@ -92,6 +97,8 @@ struct Plugs {
     addresses: Vec<SocketAddr>,
     secret: [u8; 32],
     alarms: Vec<OwnedFd>,
+    /// Of a world with daemons.
+    daemons: Option<Daemons>,
     /// Which ranks have ended.
     left: Vec<AtomicBool>,
 }
@@ -103,6 +110,7 @@ impl Plugs {
             addresses: Vec::new(),
             secret: [0; 32],
             alarms: Vec::new(),
+            daemons: None,
             left: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
         };
         fill_random(&mut plugs.secret)?;
@@ -189,7 +197,12 @@ pub fn world_shared<R: Send>(
         .collect();
     let directory = Arc::new(ThreadDirectory::new(segments));
     let plugs = options.sockets.as_ref().map(|sockets| {
-        Arc::new(Plugs::new(ranks, sockets).unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
+        let made = Plugs::new(ranks, sockets).and_then(|mut plugs| {
+            let node = |rank| options.node(rank).unwrap_or(0);
+            plugs.daemons = options.daemons.then(|| Daemons::new(ranks, node, plugs.secret)).transpose()?;
+            Ok(plugs)
+        });
+        Arc::new(made.unwrap_or_else(|e| panic!("no sockets for the ranks: {e}")))
     });
     let areas: Vec<_> = (0..ranks).map(|rank| shared_area(rank, ranks, &options)).collect();
     let (options, program, areas) = (&options, &program, &areas[..]);
@@ -242,31 +255,34 @@ fn process(
     own.advertise();
     let mut door = Door::new(own.clone(), Policy::new(own.boot().oversubscribed));
     let alarms = plugs.clone();
-    let tcp = plugs.zip(options.sockets.as_ref()).map(|(plugs, sockets)| {
+    let far = plugs.zip(options.sockets.as_ref()).map(|(plugs, sockets)| {
         let alarm = plugs.alarms[rank as usize].try_clone().and_then(Poller::with_alarm);
         let poller = Arc::new(alarm.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
-        let tcp = plugs.tcp(own.boot(), &sockets.settings, poller.clone());
-        (tcp.unwrap_or_else(|e| panic!("rank {rank}: {e}")), poller)
+        let far = match &plugs.daemons {
+            Some(daemons) => daemons.lamd(rank, poller.clone()).map(Far::from),
+            None => plugs.tcp(own.boot(), &sockets.settings, poller.clone()).map(Far::from),
+        };
+        (far.unwrap_or_else(|e| panic!("rank {rank}: {e}")), poller)
     });
-    let tcp = match tcp {
-        Some((tcp, poller)) => {
+    let far = match far {
+        Some((far, poller)) => {
             door = door.with_descriptors(poller);
-            Some(tcp)
+            Some(far)
         }
         None => None,
     };
-    let shares_memory = tcp.is_none();
+    let shares_memory = far.is_none();
     let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
     let shm = Shm::new(own.clone(), door.kind(), options.settings.clone(), open);
-    let mut ways = match (options.node(rank), tcp, alarms) {
-        (Some(node), Some(tcp), Some(plugs)) => {
+    let mut ways = match (options.node(rank), far, alarms) {
+        (Some(node), Some(far), Some(plugs)) if !options.daemons => {
             let shm =
                 shm.with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok()));
             let nodes: Vec<_> = (0..size).filter_map(|rank| options.node(rank)).collect();
             let nodes = Nodes::new(node, Box::new(move |from| nodes[from as usize..].to_vec()));
-            Ways::of_nodes(shm, tcp, nodes)
+            Ways::of_nodes(shm, far, nodes)
         }
-        (_, tcp, _) => Ways::new(shm, tcp),
+        (_, far, _) => Ways::new(shm, far),
     };
     if let Some((_, _, settings)) = options.postboxes {
         let members = options.of_node(rank, size);

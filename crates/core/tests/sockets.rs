@@ -1,5 +1,5 @@
 //! Ranks as values over real sockets: messages of all lengths and modes, collectives, threads; and the same while
-//! connections are killed at random.
+//! connections are killed at random; and through daemons, which have sockets too.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../fabric/tests/support/chaos.rs"]
@@ -29,6 +29,11 @@ fn sockets(eager_limit: usize) -> Options {
 /// Nodes of two ranks, which have shared memory within and sockets between them.
 fn nodes(eager_limit: usize) -> Options {
     Options { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
+}
+
+/// One daemon for all, or one for each two ranks.
+fn daemons(ranks_of_a_node: Option<u32>) -> Options {
+    Options { daemons: true, ranks_of_a_node, ..sockets(0) }
 }
 
 fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
@@ -84,6 +89,33 @@ fn messages_of_all_lengths_arrive_eagerly_or_announced() {
     ping_pong(sockets(4 << 20), 1);
 }
 
+#[test]
+fn messages_of_all_lengths_arrive_through_daemons() {
+    ping_pong(daemons(None), 2);
+    ping_pong(daemons(Some(1)), 1);
+}
+
+#[test]
+fn a_long_message_arrives_through_daemons_while_its_sender_does_something_else() {
+    for nodes in [None, Some(1)] {
+        let (arrived, arrival) = std::sync::mpsc::channel();
+        let (arrived, arrival) = (Mutex::new(arrived), Mutex::new(arrival));
+        world_with(2, daemons(nodes), |p| {
+            let (comm, len) = (p.world().clone(), 8 << 20);
+            if comm.rank() == 1 {
+                let (got, ..) = receive(p, &comm, len, 0, 1);
+                assert!(got == pattern(0, 0, len));
+                return arrived.lock().unwrap().send(()).unwrap();
+            }
+            let buffer = Owned::new(pattern(0, 0, len));
+            let request = p.isend(&comm, Mode::Standard, buffer.buf(), 1, 1).unwrap();
+            // It does not look before the other has the whole message.
+            assert_eq!(arrival.lock().unwrap().recv_timeout(Duration::from_secs(20)), Ok(()));
+            p.wait(request).unwrap();
+        });
+    }
+}
+
 /// Sum of `len` numbers over all ranks; each is a function of its place.
 fn allreduce(p: &Process<Ways>, comm: &Communicator, len: usize) {
     let (rank, size) = (comm.rank() as u64, comm.size() as u64);
@@ -107,6 +139,10 @@ fn a_barrier_and_small_collectives_work_without_shared_memory() {
             allreduce(p, &comm, len);
         }
         assert!(p.heap().is_none(), "nobody could read it");
+    });
+    world_with(5, daemons(Some(2)), |p| {
+        let comm = p.world().clone();
+        [1, 30, 1000, 50_000].into_iter().for_each(|len| allreduce(p, &comm, len));
     });
 }
 
@@ -159,6 +195,12 @@ fn everybody_sends_to_everybody() {
 fn everybody_sends_to_everybody_near_and_far() {
     storm(nodes(65535), 5, 4);
     storm(nodes(0), 4, 2);
+}
+
+#[test]
+fn everybody_sends_to_everybody_through_daemons() {
+    storm(daemons(None), 4, 4);
+    storm(daemons(Some(2)), 5, 4);
 }
 
 #[test]
@@ -219,19 +261,20 @@ fn a_rank_that_waits_uses_no_time() {
         // utime and stime are fields 14 and 15 (proc_pid_stat(5)); the state before them is no number.
         words[10] + words[11]
     };
-    let options = sockets(65535);
-    world_with(3, options, |p| {
-        let comm = p.world().clone();
-        allreduce(p, &comm, 10);
-        if comm.rank() == 0 {
-            std::thread::sleep(Duration::from_millis(100));
-            let before = used();
-            std::thread::sleep(Duration::from_millis(500));
-            // In hundredths of a second.
-            assert!(used() - before <= 3, "{} of 50", used() - before);
-        }
-        allreduce(p, &comm, 10);
-    });
+    for options in [sockets(65535), daemons(None)] {
+        world_with(3, options, |p| {
+            let comm = p.world().clone();
+            allreduce(p, &comm, 10);
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(100));
+                let before = used();
+                std::thread::sleep(Duration::from_millis(500));
+                // In hundredths of a second.
+                assert!(used() - before <= 3, "{} of 50", used() - before);
+            }
+            allreduce(p, &comm, 10);
+        });
+    }
 }
 
 #[test]

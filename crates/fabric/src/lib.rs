@@ -17,11 +17,11 @@
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 //!
 //! Modules: [`shm`] for processes of one node, [`postboxes`] for the same in the manner of the guide, [`tcp`] for sockets,
-//! [`ways`] for a process that may have several, [`sim`]
-//! for a virtual network with a seed.
+//! [`lamd`] for messages through daemons, [`ways`] for a process that may have several, [`sim`] for a virtual network with a seed.
 #![forbid(unsafe_code)]
 
 mod counts;
+pub mod lamd;
 pub mod postboxes;
 pub mod shm;
 pub mod sim;

@@ -1,13 +1,15 @@
-//! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others.
-//! Memory is rings and inboxes, or, to the peers of the own job, postboxes.
+//! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others;
+//! in place of sockets the daemons. Memory is rings and inboxes, or, to the peers of the own job, postboxes.
 //!
 //! One type has all, so that there is one library. A peer that is reached over sockets or by a postbox is never granted a ring, so
 //! the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
 
+mod choice;
 mod far;
 mod others;
 mod quiesce;
 
+pub use self::choice::Far;
 use self::far::Sockets;
 pub use self::far::{AskNodes, Nodes};
 use self::others::{Others, Way};
@@ -15,7 +17,6 @@ use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, Step};
 use crate::postboxes::Postboxes;
 use crate::shm::{self, Shm};
-use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -70,17 +71,17 @@ impl std::fmt::Debug for Obituaries {
 }
 
 impl Ways {
-    /// The ways of a process: sockets if it has them, else shared memory.
-    pub fn new(shm: Shm, tcp: Option<Tcp>) -> Ways {
-        let looks_are_short = tcp.is_none();
-        let sockets = tcp.map(|tcp| Sockets::new(tcp, None));
+    /// The ways of a process: sockets or its daemon if it has them, else shared memory.
+    pub fn new(shm: Shm, far: Option<Far>) -> Ways {
+        let looks_are_short = far.is_none();
+        let sockets = far.map(|far| Sockets::new(far, None));
         let others = sockets.map(|sockets| Box::new(Others { sockets: Some(sockets), postboxes: None }));
         Ways { shm, others, obituaries: None, looks_are_short }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
-    pub fn of_nodes(shm: Shm, tcp: Tcp, nodes: Nodes) -> Ways {
-        let others = Others { sockets: Some(Sockets::new(tcp, Some(nodes))), postboxes: None };
+    pub fn of_nodes(shm: Shm, far: Far, nodes: Nodes) -> Ways {
+        let others = Others { sockets: Some(Sockets::new(far, Some(nodes))), postboxes: None };
         Ways { shm, others: Some(Box::new(others)), obituaries: None, looks_are_short: false }
     }
 
@@ -106,7 +107,7 @@ impl Ways {
 
     /// The sockets, if they are the way to this peer.
     #[inline]
-    fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
+    fn far(&mut self, peer: u32) -> Option<&mut Far> {
         self.others.as_mut()?.far(peer)
     }
 
@@ -174,9 +175,10 @@ impl Ways {
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
+                self.far(*peer).into_iter().for_each(|far| far.await_end(*peer, sink));
                 match self.way(*peer) {
                     Way::Shm(shm) => shm.bury(*peer),
-                    Way::Tcp(tcp) => tcp.bury(*peer),
+                    Way::Far(far) => far.bury(*peer),
                     Way::Postboxes(postboxes) => {
                         postboxes.bury(*peer);
                         self.shm.bury(*peer);
@@ -192,7 +194,7 @@ impl Ways {
     pub fn retune(&mut self, shm: shm::Settings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         if let Some(sockets) = self.sockets() {
-            sockets.tcp.set_eager_limit(tcp_eager_limit);
+            sockets.far.set_eager_limit(tcp_eager_limit);
         }
     }
 }
@@ -202,7 +204,7 @@ macro_rules! by_way {
     ($ways:ident, $peer:expr, $way:ident => $call:expr) => {
         match $ways.way($peer) {
             Way::Shm($way) => $call,
-            Way::Tcp($way) => $call,
+            Way::Far($way) => $call,
             Way::Postboxes($way) => $call,
         }
     };
@@ -251,7 +253,7 @@ impl Fabric for Ways {
     #[inline]
     fn release(&mut self, token: u64) {
         if let Some(sockets) = self.sockets() {
-            sockets.tcp.release(token);
+            sockets.far.release(token);
         }
     }
 
@@ -431,14 +433,14 @@ impl Fabric for Ways {
 
     fn watch_connections(&mut self, watch: bool) {
         if let Some(sockets) = self.sockets() {
-            sockets.tcp.watch_connections(watch);
+            sockets.far.watch_connections(watch);
         }
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
         match self.sockets() {
             None => self.shm.take_connections(),
-            Some(sockets) => sockets.tcp.take_connections(),
+            Some(sockets) => sockets.far.take_connections(),
         }
     }
 
@@ -455,7 +457,7 @@ impl Fabric for Ways {
         let survives = self.obituaries.is_some();
         match self.way(peer) {
             Way::Shm(shm) => shm.announce_waiting(peer),
-            Way::Tcp(tcp) => tcp.announce_waiting(peer),
+            Way::Far(tcp) => tcp.announce_waiting(peer),
             // Where failures are survived a peer may end, and empty its postbox no more, with a notice on the way to it.
             Way::Postboxes(postboxes) => postboxes.announce_waiting(peer) && !survives,
         }

@@ -14,7 +14,7 @@
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
-//! (sockets with names that no file has), [`file`],
+//! (sockets with names that no file has), [`parcel`] (packets with files), [`file`],
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
 //! process), [`stillness`] (whether another thread was seen asleep), [`bytes`] (views of memory that somebody else may write).
@@ -59,6 +59,8 @@ pub mod local;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod net;
+#[cfg(not(loom))]
+pub mod parcel;
 #[cfg(not(loom))]
 pub mod pause;
 #[cfg(not(loom))]

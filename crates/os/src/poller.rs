@@ -6,7 +6,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A set of descriptors (epoll(7)), which stay ready until somebody has seen to them.
@@ -83,11 +83,19 @@ impl Poller {
 
     /// What is ready now, into `ready`. The alarm is not shown, and the clock only once each time.
     pub fn look(&self, ready: &mut Vec<Ready>) {
+        self.collect(ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    }
+
+    /// As [`Poller::look`], but sleeps until something is ready.
+    pub fn await_any(&self, ready: &mut Vec<Ready>) {
+        self.collect(ready, None);
+    }
+
+    fn collect(&self, ready: &mut Vec<Ready>, time: Option<&Timespec>) {
         ready.clear();
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; AT_ONCE];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Interrupted: the caller looks again anyway. No other error is possible for a set of our own.
-        let Ok((events, _)) = epoll::wait(&self.set, &mut events, Some(&now)) else { return };
+        let Ok((events, _)) = epoll::wait(&self.set, &mut events, time) else { return };
         for event in events {
             let (name, flags) = (event.data.u64(), event.flags);
             match name {
@@ -135,6 +143,13 @@ impl Poller {
         let times = Itimerspec { it_interval: zero, it_value: value };
         let set = timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times);
         debug_assert!(set.is_ok(), "timerfd: {set:?}");
+    }
+}
+
+impl AsFd for Poller {
+    /// Readable when something is ready.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
     }
 }
 

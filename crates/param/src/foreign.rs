@@ -11,14 +11,13 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
 
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
 pub fn instead_of_value(name: &str, value: &str) -> Option<&'static str> {
-    let guide = ["lamd", "gm", "ib"];
+    let guide = ["gm", "ib"];
     let is_of_guide = guide.iter().any(|module| module.eq_ignore_ascii_case(value));
     (name == "rpi" && is_of_guide).then_some(NO_MODULE)
 }
 
 /// A name, or the beginning of names up to a `_`, and what to do. The first that fits counts.
 const FAMILIES: &[(&str, &str)] = &[
-    ("rpi_lamd", NO_MODULE),
     ("rpi_gm", NO_MODULE),
     ("rpi_ib", NO_MODULE),
     (

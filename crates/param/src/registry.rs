@@ -208,6 +208,8 @@ pub enum Transport {
     Sysv,
     /// Sockets whose connections can be given up and made again while messages stand still.
     Crtcp,
+    /// A daemon on each node.
+    Lamd,
 }
 
 impl Transport {
@@ -602,12 +604,12 @@ parameters! {
                sleeps.",
     }
     rpi: by_hand {
-        unit: Unit::Choice(&["shm", "tcp", "usysv", "sysv", "crtcp"]), default: 0, limits: 0..=4, power_of_two: false,
+        unit: Unit::Choice(&["shm", "tcp", "usysv", "sysv", "crtcp", "lamd"]), default: 0, limits: 0..=5, power_of_two: false,
         aliases: [], level: User,
         help: "The way that messages take: 'shm' is shared memory within a host, 'tcp' is sockets. 'usysv' and 'sysv' are \
                shared memory by the guide's postboxes and pool: who waits spins with usysv, and sleeps with sysv, which is \
                better with more ranks than cores. 'crtcp' is sockets whose connections can be given up and made again \
-               ('oxmpi quiesce').",
+               ('oxmpi quiesce'). 'lamd' goes through a daemon on each node, so that messages arrive while programs compute.",
     }
     rpi_shm_priority: u32 {
         unit: Unit::Count, default: 60, limits: 0..=100, power_of_two: false,
@@ -718,6 +720,12 @@ parameters! {
         unit: Unit::Count, default: 25, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
         help: "The priority of rpi crtcp when no transport is asked for (rpi): the highest one that can run is used.",
+    }
+    rpi_lamd_priority: u32 {
+        unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
+        aliases: [], level: User,
+        help: "The priority of messages through the daemons when no transport is asked for (rpi): the highest one that can \
+               run is used.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,
@@ -900,6 +908,7 @@ mod tests {
         assert_eq!(params.single_copy(), SingleCopy::Off);
         assert!(params.mpi_param_check() && params.mpi_ft_enable());
         assert_eq!((params.rpi_shm_priority(), params.rpi_tcp_priority()), (100, 100));
+        assert_eq!(params.rpi_lamd_priority(), 100);
         assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
         assert!(params.mpi_show_select());
@@ -912,6 +921,7 @@ mod tests {
     fn the_defaults_of_the_guide_hold() {
         let params = Params::default();
         assert_eq!((params.rpi(), params.rpi_tcp_priority()), (Transport::Shm, 20));
+        assert_eq!(params.rpi_lamd_priority(), 10);
         assert_eq!((params.rpi_tcp_short(), params.rpi_tcp_sockbuf()), (65535, -1));
         assert_eq!((params.btl_tcp_if_include(), params.btl_tcp_if_exclude()), ("", ""));
     }

@@ -262,6 +262,18 @@ impl Client {
         self.tell(&Request::Quiesced { step }, "");
     }
 
+    /// Asks the launcher for this rank's socket to the daemon of its node.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn relay(&self) -> Result<OwnedFd, DirectoryError> {
+        let rank = self.segment.boot().rank;
+        match self.ask(rank, &Request::Relay)? {
+            (Reply::Relay, Some(socket)) => Ok(socket),
+            (other, _) => Err(unexpected(rank, other)),
+        }
+    }
+
     /// Asks the launcher where a rank can be reached over sockets. `None`: it has finalised.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 //! | 2-5 | rank, or another number: the code of an abort, which death |
 //! | 6- | text in UTF-8, or nothing |
 //!
-//! The answers [`Reply::Segment`], [`Reply::Listener`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
+//! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
 //! so do some requests: what is longer than a message is a file of its own.
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
@@ -135,6 +135,9 @@ pub enum Request {
         /// The process.
         rank: u32,
     },
+    /// Give me my socket to the daemon of my node, in a job whose messages go through daemons. Answered by [`Reply::Relay`] or a
+    /// refusal.
+    Relay,
     /// On which nodes are the processes, from this number on? Answered by [`Reply::Given`], a number for each.
     Nodes {
         /// The first.
@@ -184,6 +187,8 @@ pub enum Reply {
         /// The secret of the job, in hexadecimal digits.
         secret: String,
     },
+    /// The descriptor that comes with this message is the rank's socket to the daemon of its node.
+    Relay,
     /// The rank can be reached at these addresses.
     Addresses {
         /// The peer.
@@ -286,6 +291,7 @@ mod kind {
     pub(super) const NODES: u8 = 25;
     pub(super) const QUIESCED: u8 = 26;
     pub(super) const POSTBOXES: u8 = 40;
+    pub(super) const RELAY: u8 = 41;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -296,6 +302,7 @@ mod kind {
     pub(super) const DIED: u8 = 72;
     pub(super) const ALARM_HERE: u8 = 73;
     pub(super) const POSTBOXES_HERE: u8 = 90;
+    pub(super) const RELAY_HERE: u8 = 100;
 }
 
 impl Request {
@@ -330,6 +337,7 @@ impl Request {
             Request::Nodes { from } => encode(kind::NODES, *from, ""),
             Request::Quiesced { step } => encode(kind::QUIESCED, *step, ""),
             Request::Postboxes => encode(kind::POSTBOXES, 0, ""),
+            Request::Relay => encode(kind::RELAY, 0, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -360,6 +368,7 @@ impl Request {
             _ if number != 0 => Err(DecodeError::Kind { kind }),
             kind::POSTBOXES => no_text(kind, text).map(|()| Request::Postboxes),
             kind::REACH => no_text(kind, text).map(|()| Request::Reach),
+            kind::RELAY => no_text(kind, text).map(|()| Request::Relay),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -391,6 +400,7 @@ impl Reply {
             Reply::Given => encode(kind::GIVEN, 0, ""),
             Reply::Death { process } => encode(kind::DIED, *process, ""),
             Reply::Alarm { rank } => encode(kind::ALARM_HERE, *rank, ""),
+            Reply::Relay => encode(kind::RELAY_HERE, 0, ""),
         }
     }
 
@@ -411,6 +421,7 @@ impl Reply {
             kind::GIVEN if number == 0 => no_text(kind, text).map(|()| Reply::Given),
             kind::DIED => no_text(kind, text).map(|()| Reply::Death { process: number }),
             kind::ALARM_HERE => no_text(kind, text).map(|()| Reply::Alarm { rank: number }),
+            kind::RELAY_HERE if number == 0 => no_text(kind, text).map(|()| Reply::Relay),
             _ => Err(DecodeError::Kind { kind }),
         }
     }
@@ -474,6 +485,7 @@ mod tests {
             any::<u32>().prop_map(|number| Request::Death { number }),
             any::<u32>().prop_map(|step| Request::Quiesced { step }),
             Just(Request::Listener),
+            Just(Request::Relay),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
             Just(Request::Spawn),

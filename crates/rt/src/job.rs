@@ -32,6 +32,7 @@
 //!    In turn the others are told when jobs of this launcher fail.
 //! 10. Of a job that is over, and to which nobody is bound any more, nothing is kept.
 //! 11. A hang that the watchdog reports (parameter mpi_watchdog) ends all jobs as a timeout does if mpi_watchdog_abort says so.
+//! 12. The end of a daemon through which the messages go ends all jobs, also where rule 8 holds.
 
 mod bonds;
 
@@ -165,6 +166,17 @@ pub enum Event {
         firsts: Vec<u32>,
         /// What has happened.
         text: String,
+    },
+    /// The daemon of a node has ended, through which all messages go.
+    DaemonEnded {
+        /// The node.
+        node: u32,
+        /// Its process id.
+        pid: i32,
+        /// How.
+        exit: Exit,
+        /// Why, as it has said.
+        why: Option<String>,
     },
     /// A rank has a warning.
     Say {
@@ -441,6 +453,9 @@ impl Job {
             Event::OtherExited { rank, is_well } => self.other_exited(rank, is_well, &mut out),
             Event::OtherFailed { first, code, text } => self.other_failed(&[first], code, &text, &mut out),
             Event::OtherGone { firsts, text } => self.other_gone(&firsts, &text, &mut out),
+            Event::DaemonEnded { node, pid, exit, why } => {
+                self.daemon_ended(node, pid, exit, why.as_deref(), &mut out);
+            }
             Event::Say { text } => {
                 if self.said.len() < MAX_SAID && self.said.insert(text.clone()) {
                     out.push(Action::Print(format!("mpirun: {}\n", text.trim_end())));
@@ -702,6 +717,20 @@ impl Job {
         let others = self.running_in(&worlds).len();
         out.push(Action::Print(text + &report::ending(others, TIMEOUT_CODE)));
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &first, out);
+    }
+
+    /// Messages that went through a daemon are lost, whichever these were: nobody can go on (rule 12).
+    fn daemon_ended(&mut self, node: u32, pid: i32, exit: Exit, why: Option<&str>, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        let others = self.running_in(&worlds).len();
+        if others == 0 {
+            return;
+        }
+        let code = report::shell_code(exit).max(1);
+        let report = report::daemon((node, pid, &self.host), (exit, why), others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
     }
 
     fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {

@@ -18,6 +18,7 @@ mod launcher;
 mod links;
 mod output;
 mod quiesce;
+mod relays;
 mod spawning;
 mod start;
 mod watching;
@@ -38,6 +39,7 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
+pub use self::relays::{RELAY_CONTROL, RELAY_WORD};
 pub use self::start::network;
 
 use self::binding::Binding;
@@ -212,6 +214,10 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     launcher.files = files;
     launcher.open_files = open_files;
     launcher.introduce(&binding);
+    if let Err(error) = launcher.start_relays() {
+        launcher.bury_all();
+        return Err(error);
+    }
     launcher.run_to_the_end()
 }
 

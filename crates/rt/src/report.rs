@@ -114,6 +114,31 @@ pub(crate) fn timeout(time: Duration, host: &str, running: &[(String, Glimpse)])
     out
 }
 
+/// The report on the end of a daemon (node, pid, host), and how it ended and why, if it has said that.
+pub(crate) fn daemon(
+    (node, pid, host): (u32, i32, &str),
+    (exit, why): (Exit, Option<&str>),
+    others: usize,
+    code: i32,
+) -> String {
+    let how = match (why, exit) {
+        (Some(why), _) => format!("cannot go on: {}", why.trim_end()),
+        (None, Exit::Code(code)) => format!("exited with code {code}"),
+        (None, Exit::Signal(signal)) => {
+            let (name, words, _, _) = signal_entry(signal);
+            format!("was killed by {name} ({words})")
+        }
+        (None, Exit::Unknown) => "has ended".to_string(),
+    };
+    let mut out = format!("mpirun: the daemon of node {node} (pid {pid}, host {host}) {how}\n");
+    out.push_str(
+        "  Meaning: all messages of this job go through it (rpi lamd), and those on their way are lost.\n",
+    );
+    out.push_str("  Next:    see who killed it ('dmesg | grep -i oom' for memory); '--mca rpi tcp' needs no daemons.\n");
+    out.push_str(&ending(others, code));
+    out
+}
+
 /// What is said when the user ends the job.
 pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     format!(

@@ -17,5 +17,6 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+pub mod relay;
 
 pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};

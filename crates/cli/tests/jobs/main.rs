@@ -6,6 +6,7 @@
 
 mod components;
 mod crowd;
+mod daemons;
 mod deaths;
 mod errors;
 mod forced;

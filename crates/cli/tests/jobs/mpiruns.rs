@@ -189,6 +189,7 @@ fn a_port_that_is_none_is_told() {
     words[2] = "0123456789abcdef";
     wrong("shm", &words.join(":"), "the mpirun that it belonged to has ended");
     wrong("tcp", &port, "use sockets (rpi tcp)");
+    wrong("lamd", &port, "go through its daemons (rpi lamd)");
     kill(server.child.id() as i32);
     assert_eq!(server.end().code, -9);
     wrong("shm", &port, "its mpirun has ended");

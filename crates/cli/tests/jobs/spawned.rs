@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::harness::{Job, Outcome, Programs, SOON, compile, kill};
 
-const WAYS: [&str; 2] = ["shm", "tcp"];
+const WAYS: [&str; 3] = ["shm", "tcp", "lamd"];
 
 fn run(programs: &Programs, way: &str, mode: &str, manner: &str) -> Outcome {
     programs.run(2, &["--mca", "rpi", way], "spawner", &[mode, manner])

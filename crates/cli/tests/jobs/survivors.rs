@@ -63,6 +63,13 @@ fn survivors_shrink_and_go_on_over_postboxes() {
 }
 
 #[test]
+fn survivors_shrink_and_go_on_with_daemons() {
+    let p = compile(&["jobs/ulfm_kill"]);
+    survive(&p, 4, &["--mca", "rpi", "lamd"], 1..11);
+    survive(&p, 5, &["--mca", "rpi", "lamd", "--mca", "mpi_virtual_nodes", "2"], 1..11);
+}
+
+#[test]
 fn survivors_shrink_and_go_on_on_several_nodes() {
     let p = compile(&["jobs/ulfm_kill"]);
     survive(&p, 4, &["--mca", "mpi_virtual_nodes", "2"], 1..11);

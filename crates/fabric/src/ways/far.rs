@@ -1,8 +1,8 @@
-//! The sockets of a process, and which peers they are the way to.
+//! The sockets of a process (or the one to its daemon), and which peers they are the way to.
 
+use super::Far;
 use super::quiesce::Quiescing;
 use crate::shm::Shm;
-use crate::tcp::Tcp;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Traffic, Unreachable};
 use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{ContextId, Envelope, Frame};
@@ -62,7 +62,7 @@ impl Nodes {
 /// The sockets of a process.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    pub(super) tcp: Tcp,
+    pub(super) far: Far,
     /// Of a job on several nodes. `None`: the sockets are the way to all peers.
     nodes: Option<Nodes>,
     /// Of a job on several nodes of which the sockets are the way to all peers.
@@ -81,9 +81,9 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Sockets {
-    pub(super) fn new(tcp: Tcp, nodes: Option<Nodes>) -> Sockets {
+    pub(super) fn new(far: Far, nodes: Option<Nodes>) -> Sockets {
         let (sent, received) = (Traffic::default(), Traffic::default());
-        Sockets { tcp, nodes, beside: None, quiescing: None, looks: 0, sent, received }
+        Sockets { far, nodes, beside: None, quiescing: None, looks: 0, sent, received }
     }
 
     /// They stay the way to all peers, wherever these are.
@@ -109,12 +109,12 @@ impl Sockets {
 
     /// Them, if they are the way to this peer.
     #[inline]
-    pub(super) fn to(&mut self, peer: u32) -> Option<&mut Tcp> {
-        self.reaches(peer).then_some(&mut self.tcp)
+    pub(super) fn to(&mut self, peer: u32) -> Option<&mut Far> {
+        self.reaches(peer).then_some(&mut self.far)
     }
 
     pub(super) fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let sent = self.tcp.send(to, message)?;
+        let sent = self.far.send(to, message)?;
         if self.nodes.is_some() && sent != Sent::Full {
             match message.frame {
                 Frame::Eager { .. } | Frame::EagerSync { .. } => self.sent.add(message.body.len() as u64),
@@ -147,28 +147,28 @@ impl Sockets {
 
     /// Takes in what has come.
     pub(super) fn take_in<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
-        let Sockets { tcp, received, nodes, .. } = self;
+        let Sockets { far, received, nodes, .. } = self;
         match (nodes, except) {
-            (Some(_), _) => tcp.poll(&mut Counting { sink, received }),
-            (None, None) => tcp.poll(sink),
-            (None, Some(peer)) => tcp.poll_except(peer, sink),
+            (Some(_), _) => far.poll(&mut Counting { sink, received }),
+            (None, None) => far.poll(sink),
+            (None, Some(peer)) => far.poll_except(peer, sink),
         }
     }
 
     /// What they say of themselves, and shared memory if that is used as well.
     pub(super) fn counts(&mut self, shm: &mut Shm) -> Counts {
-        let tcp = self.tcp.counts();
+        let far = self.far.counts();
         if self.nodes.is_none() {
             // The inbox, rings and pool are there, and nobody uses them.
-            return tcp;
+            return far;
         }
         Counts {
             ways: InUse::Both,
             far_sent: self.sent,
             far_received: self.received,
-            connections: tcp.connections,
-            connections_made: tcp.connections_made,
-            connections_remade: tcp.connections_remade,
+            connections: far.connections,
+            connections_made: far.connections_made,
+            connections_remade: far.connections_remade,
             ..shm.counts()
         }
     }

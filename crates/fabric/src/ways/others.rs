@@ -1,15 +1,15 @@
 //! The ways of a process beside its rings and inbox: sockets, postboxes, or both; and which peers they are the way to.
 
+use super::choice::Far;
 use super::far::Sockets;
 use crate::postboxes::Postboxes;
 use crate::shm::Shm;
-use crate::tcp::Tcp;
 use crate::{Counts, Fabric, Message, Sent, Sink, Unreachable};
 
 /// The way to a peer.
 pub(super) enum Way<'a> {
     Shm(&'a mut Shm),
-    Tcp(&'a mut Tcp),
+    Far(&'a mut Far),
     Postboxes(&'a mut Postboxes),
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Others {
 impl Others {
     /// The sockets, if they are the way to this peer.
     #[inline]
-    pub(super) fn far(&mut self, peer: u32) -> Option<&mut Tcp> {
+    pub(super) fn far(&mut self, peer: u32) -> Option<&mut Far> {
         self.sockets.as_mut()?.to(peer)
     }
 
@@ -34,7 +34,7 @@ impl Others {
             return Way::Postboxes(postboxes);
         }
         match self.sockets.as_mut().and_then(|sockets| sockets.to(peer)) {
-            Some(tcp) => Way::Tcp(tcp),
+            Some(far) => Way::Far(far),
             None => Way::Shm(shm),
         }
     }
@@ -98,12 +98,12 @@ impl Others {
 
     pub(super) fn leave(&mut self) -> bool {
         let near = self.postboxes.as_mut().is_none_or(Postboxes::leave);
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.leave()) && near
+        self.sockets.as_mut().is_none_or(|sockets| sockets.far.leave()) && near
     }
 
     pub(super) fn rest(&mut self) -> bool {
         let near = self.postboxes.as_mut().is_none_or(Postboxes::rest);
-        self.sockets.as_mut().is_none_or(|sockets| sockets.tcp.rest()) && near
+        self.sockets.as_mut().is_none_or(|sockets| sockets.far.rest()) && near
     }
 
     pub(super) fn counts(&mut self, shm: &mut Shm) -> Counts {

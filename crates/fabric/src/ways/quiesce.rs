@@ -9,6 +9,7 @@
 //! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
 //! taken this one. In between a process stays in the library and takes what comes: others may need that to become quiet.
 
+use super::choice::Far;
 use super::far::Sockets;
 use crate::Sink;
 use oxmpi_os::net::Listener;
@@ -89,7 +90,8 @@ impl Sockets {
     pub(super) fn stand_still<S: Sink>(&mut self, sink: &mut S) {
         loop {
             self.take_in(None, sink);
-            let Some(Quiescing { segment, coordinator, taken }) = &mut self.quiescing else { return };
+            let Sockets { far: Far::Tcp(tcp), quiescing: Some(quiescing), .. } = self else { return };
+            let Quiescing { segment, coordinator, taken } = quiescing;
             let asked = segment.status().quiesce_step();
             if asked == *taken {
                 if Step::of(asked) == Step::Resume {
@@ -99,16 +101,16 @@ impl Sockets {
                 continue;
             }
             match Step::of(asked) {
-                Step::Quiesce if !self.tcp.quiesce() => {
+                Step::Quiesce if !tcp.quiesce() => {
                     std::thread::sleep(LOOK);
                     continue;
                 }
                 Step::Quiesce | Step::Resume => {}
                 Step::Close => {
-                    self.tcp.give_up_connections(sink);
-                    let listens = coordinator.listener().and_then(|listener| {
-                        self.tcp.listen_anew(listener).map_err(|error| error.to_string())
-                    });
+                    tcp.give_up_connections(sink);
+                    let listens = coordinator
+                        .listener()
+                        .and_then(|listener| tcp.listen_anew(listener).map_err(|error| error.to_string()));
                     if let Err(why) = listens {
                         coordinator.fail(&format!("connections cannot be made again: {why}"));
                         return;

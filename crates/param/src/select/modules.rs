@@ -11,6 +11,8 @@ pub struct Job {
     pub ranks: Option<u32>,
     /// Why it cannot have sockets, if it cannot.
     pub no_sockets: Option<String>,
+    /// Why its messages cannot go through daemons, if they cannot.
+    pub no_daemons: Option<String>,
 }
 
 /// A transport's row: what does not depend on the job.
@@ -22,7 +24,7 @@ struct Fixed {
     unavailable: fn(&Job) -> Option<String>,
 }
 
-const TRANSPORTS: [Fixed; 5] = [
+const TRANSPORTS: [Fixed; 6] = [
     Fixed {
         transport: Transport::Shm,
         lowest: ThreadLevel::Single,
@@ -58,6 +60,13 @@ const TRANSPORTS: [Fixed; 5] = [
         priority: Params::rpi_crtcp_priority,
         unavailable: |job| job.no_sockets.clone(),
     },
+    Fixed {
+        transport: Transport::Lamd,
+        lowest: ThreadLevel::Single,
+        highest: ThreadLevel::Multiple,
+        priority: Params::rpi_lamd_priority,
+        unavailable: |job| job.no_daemons.clone(),
+    },
 ];
 
 /// Bytes that the kernel buffers for a socket at least if nothing else is asked for. With less a stream of messages waits for the
@@ -69,8 +78,14 @@ const TUNED_PRIORITY: u32 = 30;
 
 impl Transport {
     /// All, in the order of the words of `rpi`.
-    pub const ALL: [Transport; 5] =
-        [Transport::Shm, Transport::Tcp, Transport::Usysv, Transport::Sysv, Transport::Crtcp];
+    pub const ALL: [Transport; 6] = [
+        Transport::Shm,
+        Transport::Tcp,
+        Transport::Usysv,
+        Transport::Sysv,
+        Transport::Crtcp,
+        Transport::Lamd,
+    ];
 
     /// The name that the parameter `rpi` has for it.
     pub fn name(self) -> &'static str {
@@ -80,12 +95,13 @@ impl Transport {
             Transport::Usysv => "usysv",
             Transport::Sysv => "sysv",
             Transport::Crtcp => "crtcp",
+            Transport::Lamd => "lamd",
         }
     }
 
-    /// Whether messages to all peers go over sockets, those of the own host included.
+    /// Whether messages to all peers go over sockets, those of the own host included: to the peer, or to a daemon.
     pub fn is_over_sockets(self) -> bool {
-        matches!(self, Transport::Tcp | Transport::Crtcp)
+        matches!(self, Transport::Tcp | Transport::Crtcp | Transport::Lamd)
     }
 
     /// Whether its connections can be given up, and made again, while a job runs.
@@ -184,6 +200,8 @@ mod tests {
         assert_eq!(Params::default().rpi(), Transport::Shm);
         assert_eq!(with("rpi", "tcp").rpi(), Transport::Tcp);
         assert_eq!(with("rpi", "crtcp").rpi(), Transport::Crtcp);
+        assert_eq!(with("rpi", "lamd").rpi(), Transport::Lamd);
+        assert_eq!(with("rpi_ssi_lamd_priority", "61").rpi(), Transport::Lamd);
         assert_eq!(with("rpi_tcp_priority", "60").rpi(), Transport::Shm, "the first of equals");
         assert_eq!(with("rpi_tcp_priority", "61").rpi(), Transport::Tcp);
         assert_eq!(with("rpi_shm_priority", "39").rpi(), Transport::Usysv);

@@ -127,6 +127,7 @@ impl Left {
             Transport::Usysv | Transport::Sysv => self.shared_memory && (self.all_but || is_asked_for),
             Transport::Tcp => self.sockets,
             Transport::Crtcp => self.sockets && is_asked_for,
+            Transport::Lamd => self.all_but || is_asked_for,
         }
     }
 }
@@ -243,7 +244,7 @@ impl Ask {
                 list_from: btl.from.to_string(),
             });
         }
-        if !left.shared_memory && !left.sockets {
+        if !left.shared_memory && !left.sockets && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
                 return Ok(Ask { rpi, btl: None });

@@ -223,6 +223,34 @@ fn rule_7_when_a_singleton_is_gone_everything_ends() {
 }
 
 #[test]
+fn rule_11_the_end_of_a_daemon_ends_all_jobs_with_one_report() {
+    for survives in [false, true] {
+        for (exit, why, words, code) in [
+            (
+                Exit::Signal(9),
+                None,
+                "the daemon of node 1 (pid 55, host h) was killed by SIGKILL (kill)",
+                137,
+            ),
+            (Exit::Code(1), Some("no way"), "the daemon of node 1 (pid 55, host h) cannot go on: no way", 1),
+            (Exit::Code(0), None, "exited with code 0", 1),
+        ] {
+            let mut job = Job::new(2, "h").surviving(survives);
+            job.on(Event::Spawned { ranks: 1, parents: vec![0], bond: 5 });
+            let ended = Event::DaemonEnded { node: 1, pid: 55, exit, why: why.map(String::from) };
+            let actions = job.on(ended.clone());
+            assert!(printed(&actions).contains(words), "{}", printed(&actions));
+            assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![0, 1, 2]));
+            assert_eq!(job.on(ended), [], "one report");
+            job.on(exited(0, Exit::Signal(15), Stage::Initialized));
+            job.on(exited(1, Exit::Signal(15), Stage::Initialized));
+            let last = job.on(exited(2, Exit::Signal(15), Stage::Initialized));
+            assert!(last.contains(&Action::Finish(code)), "{last:?}");
+        }
+    }
+}
+
+#[test]
 fn rule_8_a_job_that_survives_deaths_is_told_of_them() {
     let cases = [
         (Exit::Signal(9), Stage::Initialized, "was killed by SIGKILL"),

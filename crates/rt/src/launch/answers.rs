@@ -167,6 +167,7 @@ impl Launcher<'_> {
             }
             Request::Alarm { rank: wanted } => self.give_alarm(rank, wanted),
             Request::Postboxes => self.give_postboxes(rank),
+            Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
                 let last = self.members.last_key_value().map_or(0, |(number, _)| *number);
                 let node = |number| self.members.get(&number).map_or(NOWHERE, |member| member.node);

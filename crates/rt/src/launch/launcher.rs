@@ -17,6 +17,7 @@ use super::input::Feed;
 use super::links::Links;
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::quiesce::Standing;
+use super::relays::{RELAY, RELAY_ENDED, Relays};
 use super::start::{Outputs, Plug, Rank, Started};
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
@@ -70,6 +71,7 @@ pub(super) struct Launcher<'a> {
     pub(super) parents: HashMap<u32, Parent>,
     /// Other launchers.
     pub(super) links: Links,
+    pub(super) relays: Relays,
     /// Names all jobs of this launcher.
     pub(super) universe: u64,
     pub(super) ports: Ports,
@@ -114,6 +116,7 @@ impl<'a> Launcher<'a> {
             guard,
             parents: HashMap::new(),
             links: Links::default(),
+            relays: Relays::default(),
             universe,
             ports: Ports::default(),
             secret,
@@ -204,7 +207,9 @@ impl<'a> Launcher<'a> {
         start::kernel("wait for the ranks", code)
     }
 
-    fn bury_all(self) {
+    pub(super) fn bury_all(mut self) {
+        // If the guard is gone it kills nobody.
+        self.relays.end(|pid| _ = self.guard.forget(pid));
         end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
     }
 
@@ -299,6 +304,8 @@ impl<'a> Launcher<'a> {
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(rank),
                 DOORS => self.welcome_others(),
+                RELAY => self.hear_relay(rank),
+                RELAY_ENDED => self.relay_ended(rank)?,
                 kind => self.output(rank, kind as usize),
             }
         }
@@ -385,6 +392,7 @@ impl<'a> Launcher<'a> {
             }
         }
         self.forget_services(rank);
+        self.tell_relay_of_end(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
         let is_well =

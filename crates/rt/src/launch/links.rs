@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
+use oxmpi_param::Transport;
 use rustix::event::epoll;
 
 use self::asking::Question;
@@ -213,6 +214,9 @@ impl Launcher<'_> {
 
     /// Connects to who listens under a name.
     fn call(&mut self, name: &str, wanted: u64, search: Option<(u32, String)>) -> Result<Peer, String> {
+        if let Some(reason) = self.why_alone() {
+            return Err(reason);
+        }
         let place = self.reach()?;
         let socket = local::connect(name).map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => "its mpirun has ended".to_string(),
@@ -242,6 +246,13 @@ impl Launcher<'_> {
             Connection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
         self.links.connections.insert(number, connection);
         Ok(number)
+    }
+
+    /// Why processes of this launcher have nothing to do with those of others, if they cannot.
+    fn why_alone(&self) -> Option<String> {
+        let reason = "messages of the one mpirun go through its daemons (rpi lamd), which reach no processes of another; start both \
+                      with '--mca rpi tcp'";
+        (self.launch.transport == Transport::Lamd).then(|| reason.to_string())
     }
 
     fn uses_sockets(&self) -> bool {
@@ -354,7 +365,9 @@ impl Launcher<'_> {
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
         connection.universe = Some(hello.universe);
         let sockets = self.uses_sockets();
-        let reason = if hello.sockets != sockets {
+        let reason = if let Some(reason) = self.why_alone() {
+            Some(reason)
+        } else if hello.sockets != sockets {
             let way = |sockets| if sockets { "sockets (rpi tcp)" } else { "shared memory" };
             Some(format!(
                 "processes of the one mpirun use {}, those of the other {}; start both with the same rpi",

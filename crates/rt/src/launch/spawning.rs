@@ -125,6 +125,7 @@ impl Launcher<'_> {
                 self.tell(Event::Say { text: format!("rank {name} cannot be listened to: {error}") });
                 unwatched.push(base + number);
             }
+            self.tell_places(base + number, 1);
         }
         unwatched
     }

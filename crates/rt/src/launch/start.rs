@@ -14,7 +14,7 @@ use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::spawn::{GUARD_VARIABLE, Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass, host};
-use oxmpi_param::Params;
+use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
@@ -42,6 +42,8 @@ const PLUGS_PER_RANK: u64 = 2;
 const FILES_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a rank whose input it reads, beside those: both ends of a pipe at first.
 const FEEDS_PER_RANK: u64 = 2;
+/// Descriptors that the launcher keeps for a daemon: its socket and its process; and what it will listen on, at first.
+const FDS_PER_DAEMON: u64 = 3;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
 /// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
@@ -260,7 +262,8 @@ impl Crew<'_> {
     }
 }
 
-/// Whether ranks get sockets: it is asked for, or they are spread over nodes.
+/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on those to
+/// their daemons.
 fn has_sockets(launch: &Launch, size: u32) -> bool {
     launch.transport.is_over_sockets() || nodes_of(&launch.params, size) > 1
 }
@@ -311,22 +314,38 @@ pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
     Ok(chosen.clone())
 }
 
-/// Sockets that listen, for `size` ranks.
+/// Sockets that listen, for `size` ranks; for ranks with daemons their alarms alone.
 pub(super) fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+    let listeners = match launch.transport {
+        Transport::Lamd => Vec::new(),
+        _ => listeners(launch, size, Some(socket_buffers(&launch.params)))?,
+    };
+    let mut listeners = listeners.into_iter();
+    let plug = |_| {
+        let (listener, address) = listeners.next().unzip();
+        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
+        Ok(Plug { alarm, listener, address: address.unwrap_or_default() })
+    };
+    (0..size).map(plug).collect()
+}
+
+/// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
+pub(super) fn listeners(
+    launch: &Launch,
+    count: u32,
+    buffers: Option<usize>,
+) -> Result<Vec<(Listener, String)>, LaunchError> {
     let chosen = network(&launch.params)?;
     let told = launch.hostmap.told(&host::name(), chosen.address);
     // Where it is this host's own; else something between the hosts translates it.
     let own = if net::is_own(told) { told } else { chosen.address };
-    let buffers = socket_buffers(&launch.params);
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
-    let plug = |_| {
-        let listener = Listener::bind(own, Some(buffers)).map_err(listen)?;
+    let one = |_| {
+        let listener = Listener::bind(own, buffers).map_err(listen)?;
         let port = listener.address().map_err(listen)?.port();
-        let address = format!("{}%{}", SocketAddr::new(told, port), chosen.name);
-        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
-        Ok(Plug { alarm, listener: Some(listener), address })
+        Ok((listener, format!("{}%{}", SocketAddr::new(told, port), chosen.name)))
     };
-    (0..size).map(plug).collect()
+    (0..count).map(one).collect()
 }
 
 fn start_one(
@@ -447,7 +466,8 @@ pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
-    let needed = (ranks * each + nodes + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    let relays = if launch.transport == Transport::Lamd { nodes_of(&launch.params, size).into() } else { 0 };
+    let needed = (ranks * each + nodes + relays * FDS_PER_DAEMON + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
         if needed > hard {
             return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });

@@ -1,0 +1,309 @@
+//! Messages through the daemons: the way of the components guide's module `lamd` ("The lamd Module (Daemon-Based
+//! Communication)").
+//!
+//! Each node has a *relay* ([`relay`]), a daemon of the launcher's, and each process one socket to the relay of its node. All
+//! messages go to the relay, from there, if the receiver is on another node, to the relay there, and then to the receiver. Relays
+//! always read: what cannot be delivered yet they keep. So a message arrives whatever the programs of its sender and receiver
+//! do meanwhile.
+//!
+//! Rules
+//! 1. Every message leaves with its data, however long it is: nothing waits until the receiver's program looks. Data of up
+//!    to [`INLINE`] bytes lie in the packet; longer ones in a file without a name (memfd_create(2)), of which the descriptor goes
+//!    with the packet, so that the receiver of the same node reads what the sender has written, and no relay copies it.
+//! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, also if this process has ended by
+//!    then. If the socket is full the process waits a moment, because the relay is reading. So there is nothing to be seen to when
+//!    a process ends or rests.
+//! 3. A relay delivers the messages of one process to another in the order in which they were sent.
+//! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
+//!    is asked, and answers behind all that ([`Lamd::await_end`]).
+//! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
+//!    is one report, whoever notices first.
+
+pub mod relay;
+
+use crate::tcp::Tell;
+use crate::{Body, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable, dispatch};
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::parcel;
+use oxmpi_os::poller::Poller;
+use oxmpi_wire::MAX_FRAME_LEN;
+use oxmpi_wire::relay::{INLINE, MAX_PACKET, Packet, PacketHeader, PacketKind};
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name of the socket in the poller.
+const SOCKET: u64 = 1 << 32;
+/// Packets that are received in one look.
+const READS: usize = 64;
+/// Bytes of a file that are read or written at a time: few enough to stay in a cache.
+const PART: usize = 256 << 10;
+/// How long to wait for room in the socket before the caller is told that there is none.
+const ROOM: Duration = Duration::from_secs(1);
+/// How long to wait when the kernel has no memory or descriptors to send.
+const STARVED: Duration = Duration::from_millis(10);
+/// The longest piece of an announced message, bytes.
+const PIECE: usize = 1 << 20;
+
+/// The way of one process through its relay.
+pub struct Lamd {
+    own: u32,
+    socket: OwnedFd,
+    poller: Arc<Poller>,
+    tell: Tell,
+    packet: Vec<u8>,
+    /// A part of a long body.
+    part: Vec<u8>,
+    /// An event tells of room in the socket.
+    wants_room: bool,
+    /// The clock is set.
+    is_starved: bool,
+    /// The relay has ended.
+    is_cut: bool,
+    /// Processes that have ended, and of which everything has come.
+    ended: HashSet<u32>,
+    /// Processes to which nothing is sent any more.
+    lost: HashSet<u32>,
+}
+
+impl fmt::Debug for Lamd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lamd").field("own", &self.own).field("is_cut", &self.is_cut).finish_non_exhaustive()
+    }
+}
+
+impl Lamd {
+    /// The way of process `own` through the relay at the other end of `socket` ([`parcel::pair`]). The caller sleeps on `poller`.
+    ///
+    /// # Errors
+    /// If the socket cannot be added to the poller.
+    pub fn new(own: u32, socket: OwnedFd, poller: Arc<Poller>, tell: Tell) -> io::Result<Lamd> {
+        parcel::set_nonblocking(&socket)?;
+        poller.add(&socket, SOCKET, false)?;
+        Ok(Lamd {
+            own,
+            socket,
+            poller,
+            tell,
+            packet: vec![0; MAX_PACKET],
+            part: Vec::new(),
+            wants_room: false,
+            is_starved: false,
+            is_cut: false,
+            ended: HashSet::new(),
+            lost: HashSet::new(),
+        })
+    }
+
+    /// The relay is gone (rule 5).
+    fn cut(&mut self) {
+        if !std::mem::replace(&mut self.is_cut, true) {
+            self.poller.remove(&self.socket);
+        }
+    }
+
+    /// Sends a packet, waiting for room for some time.
+    fn post(&mut self, pieces: &[Bytes<'_>], file: Option<&OwnedFd>) -> Sent {
+        let mut is_patient = true;
+        while !self.is_cut {
+            let Err(error) = parcel::send(&self.socket, pieces, file.map(|file| file.as_fd())) else {
+                return Sent::Done;
+            };
+            if error.kind() == io::ErrorKind::WouldBlock {
+                if std::mem::take(&mut is_patient) {
+                    parcel::wait_for_room(&self.socket, ROOM);
+                    continue;
+                }
+                self.wants_room = true;
+                // It fails only if the descriptor is not there, and it is.
+                let _ = self.poller.change(&self.socket, SOCKET, true);
+                break;
+            }
+            self.refused(&error);
+            break;
+        }
+        Sent::Full
+    }
+
+    /// Something was not sent, for another reason than that the socket is full.
+    fn refused(&mut self, error: &io::Error) {
+        if parcel::is_full(error) {
+            self.is_starved = true;
+            self.poller.set_clock(Some(STARVED));
+        } else if parcel::is_bad_address(error) {
+            let own = self.own;
+            self.give_up(&format!("rank {own} cannot send: the buffer of a message is not readable memory"));
+        } else {
+            self.cut();
+        }
+    }
+
+    /// Nothing sensible can be done: as if the program had read there itself.
+    fn give_up(&self, text: &str) -> ! {
+        (self.tell)(text);
+        std::process::abort();
+    }
+
+    /// Writes a long body into a file.
+    fn pack(&mut self, body: &Body<'_>) -> io::Result<OwnedFd> {
+        let file = parcel::new_file()?;
+        if let Body::Bytes(bytes) = body {
+            parcel::write_all(&file, *bytes, 0)?;
+            return Ok(file);
+        }
+        self.part.resize(PART, 0);
+        let mut at = 0;
+        while at < body.len() {
+            let part = &mut self.part[..PART.min(body.len() - at)];
+            body.fill(at, BytesMut::from(&mut *part));
+            parcel::write_all(&file, Bytes::from(&*part), at as u64)?;
+            at += part.len();
+        }
+        Ok(file)
+    }
+
+    /// Hands up a packet.
+    fn take<S: Sink>(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut S) {
+        let packet = match Packet::read(&self.packet[..bytes], None) {
+            Ok(packet) => packet,
+            Err(error) => {
+                self.give_up(&format!("rank {}: the daemon says what makes no sense: {error}", self.own))
+            }
+        };
+        let (Packet { kind, peer, length, body, .. }, got) = (packet, packet.got);
+        match (kind, got, file) {
+            (PacketKind::Message, Some(got), _) => {
+                dispatch(peer, &got, body.len(), Bytes::from(body), sink);
+            }
+            (PacketKind::File, Some(got), Some(file)) => {
+                self.part.resize(PART, 0);
+                let mut at = 0;
+                while at < length {
+                    let part = &mut self.part[..(length - at).min(PART as u64) as usize];
+                    if let Err(error) = parcel::read_all(&file, part, at) {
+                        let own = self.own;
+                        self.give_up(&format!(
+                            "rank {own} cannot read a message from process {peer}: {error}"
+                        ));
+                    }
+                    if at == 0 {
+                        dispatch(peer, &got, length as usize, Bytes::from(&*part), sink);
+                    } else {
+                        sink.more(peer, at as usize, Bytes::from(&*part));
+                    }
+                    at += part.len() as u64;
+                }
+            }
+            (PacketKind::Answer, ..) => _ = self.ended.insert(peer),
+            _ => self.give_up(&format!(
+                "rank {}: the daemon has sent {packet:?} without what belongs to it",
+                self.own
+            )),
+        }
+    }
+
+    /// Takes in all that a process has sent, of which the launcher says that it has died (rule 4).
+    pub(crate) fn await_end<S: Sink>(&mut self, peer: u32, sink: &mut S) {
+        if self.ended.contains(&peer) {
+            return;
+        }
+        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
+        while !self.is_cut && self.post(&[Bytes::from(&question)], None) != Sent::Done {}
+        while !self.is_cut && !self.ended.contains(&peer) {
+            if !self.poll(sink) {
+                self.poller.wait(Some(ROOM));
+            }
+        }
+    }
+
+    /// A peer is known to be dead: nothing is sent to it any more.
+    pub(crate) fn bury(&mut self, peer: u32) {
+        self.lost.insert(peer);
+    }
+}
+
+impl Fabric for Lamd {
+    /// Rule 1. What a process sends to itself goes nowhere, and may as well wait.
+    fn eager_limit(&mut self, to: u32) -> usize {
+        if to == self.own { INLINE } else { usize::MAX }
+    }
+
+    fn piece_limit(&mut self, _to: u32) -> usize {
+        PIECE
+    }
+
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        if !self.lost.is_empty() && self.lost.contains(&to) {
+            return Err(Unreachable { peer: to, why: "its process has ended".into() });
+        }
+        if self.is_cut {
+            return Ok(Sent::Full);
+        }
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = message.frame.encode(message.sequence, self.own, &mut frame);
+        let (body, length) = (&message.body, message.body.len());
+        let kind = if length <= INLINE { PacketKind::Message } else { PacketKind::File };
+        let header = PacketHeader { kind, frame: len as u8, peer: to, length: length as u64 }.encode();
+        let (header, frame) = (Bytes::from(&header), Bytes::from(&frame[..len]));
+        Ok(match (kind, body) {
+            (PacketKind::File, body) => match self.pack(body) {
+                Ok(file) => self.post(&[header, frame], Some(&file)),
+                Err(error) => {
+                    self.refused(&error);
+                    Sent::Full
+                }
+            },
+            (_, Body::Bytes(bytes)) => self.post(&[header, frame, *bytes], None),
+            (_, body) => {
+                let mut part = std::mem::take(&mut self.part);
+                part.resize(PART, 0);
+                body.fill(0, BytesMut::from(&mut part[..length]));
+                let sent = self.post(&[header, frame, Bytes::from(&part[..length])], None);
+                self.part = part;
+                sent
+            }
+        })
+    }
+
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        if std::mem::take(&mut self.is_starved) {
+            self.poller.set_clock(None);
+        }
+        if std::mem::take(&mut self.wants_room) && !self.is_cut {
+            // Who still waits will say so again.
+            let _ = self.poller.change(&self.socket, SOCKET, false);
+        }
+        let mut any = false;
+        for _ in 0..READS {
+            if self.is_cut {
+                break;
+            }
+            match parcel::receive(&self.socket, &mut self.packet) {
+                Ok((0, _)) => self.cut(),
+                Ok((bytes, file)) => {
+                    any = true;
+                    self.take(bytes, file, sink);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // No descriptors are left for what comes with the packet, or the like.
+                Err(error) => {
+                    self.give_up(&format!("rank {} cannot receive from the daemon: {error}", self.own))
+                }
+            }
+        }
+        any
+    }
+
+    fn counts(&mut self) -> Counts {
+        let connections = u64::from(!self.is_cut);
+        Counts { ways: InUse::Sockets, connections, connections_made: 1, ..Counts::default() }
+    }
+
+    fn announce_waiting(&mut self, _peer: u32) -> bool {
+        // Room in the socket is an event, or the clock rings.
+        true
+    }
+}

@@ -1,0 +1,430 @@
+//! The relay of a node: a daemon that passes on the messages of its processes, to each other and to the relays of other nodes.
+//!
+//! It is told by the launcher, over a control socket, which processes there are and where ([`Order`]); it ends with that socket.
+//!
+//! Rules
+//! 1. It reads from everybody at any time, and never waits to write: what a receiver does not take stays in a queue of that
+//!    receiver, and nobody else waits for it.
+//! 2. What one process sends to another passes in order, through one queue on each node.
+//! 3. Bytes of a process that are no packet end that process's part alone; the launcher is told.
+//! 4. A message for a process of which the launcher has not said yet where it is, or that has not come for its socket yet, waits.
+//!    One for a process that has ended is dropped.
+//! 5. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
+
+mod far;
+mod parcels;
+
+use self::far::Far;
+use self::parcels::{Load, Parcel, Queue};
+use crate::tcp::{Address, Settings};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_os::net::Listener;
+use oxmpi_os::parcel;
+use oxmpi_os::poller::{CLOCK, Poller, Ready};
+use oxmpi_wire::relay::{MAX_ORDER, MAX_PACKET, Notice, Order, Packet, PacketHeader, PacketKind, readdress};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The names of descriptors in the poller: what it is, and which.
+const CONTROL: u64 = 1 << 32;
+const PROCESS: u64 = 2 << 32;
+const RELAYS: u64 = 3 << 32;
+
+/// Packets that are taken from a process before others get their turn.
+const READS: usize = 64;
+/// Numbers of processes are below this.
+const MOST_PROCESSES: u32 = 1 << 24;
+/// The node of those of whom it is not known.
+const NOWHERE: u32 = u32::MAX;
+/// How long to wait when the kernel has no memory or descriptors to send.
+const STARVED: Duration = Duration::from_millis(10);
+
+/// A process of this node.
+#[derive(Debug, Default)]
+struct Member {
+    socket: Option<OwnedFd>,
+    queue: Queue,
+    /// An event tells of room in the socket.
+    wants_room: bool,
+    /// It takes nothing any more.
+    is_deaf: bool,
+    /// It has ended, and everything that it has sent was passed on.
+    has_ended: bool,
+    /// Who wants to know when that is so.
+    askers: Vec<u32>,
+}
+
+/// Why a relay ends before the launcher wants it to; for a person.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RelayError(pub String);
+
+/// The relay of a node.
+#[derive(Debug)]
+pub struct Relay {
+    node: u32,
+    control: OwnedFd,
+    poller: Poller,
+    members: HashMap<u32, Member>,
+    /// On which node each process is.
+    places: Vec<u32>,
+    /// Messages for processes of which that is not known.
+    unplaced: HashMap<u32, Vec<Parcel>>,
+    far: Option<Far>,
+    /// Files that are kept open.
+    files: usize,
+    most_files: usize,
+    /// How long it tries to reach another relay.
+    patience: Duration,
+    packet: Vec<u8>,
+}
+
+/// What is left to do after a look at the launcher's orders.
+enum Launcher {
+    Stays,
+    Gone,
+}
+
+impl Relay {
+    /// A relay that takes orders from `control` ([`parcel::pair`]), and keeps `most_files` files open at most.
+    ///
+    /// # Errors
+    /// If the kernel gives no descriptors.
+    pub fn new(control: OwnedFd, most_files: usize) -> io::Result<Relay> {
+        parcel::set_nonblocking(&control)?;
+        let poller = Poller::new()?;
+        poller.add(&control, CONTROL, false)?;
+        Ok(Relay {
+            node: 0,
+            control,
+            poller,
+            members: HashMap::new(),
+            places: Vec::new(),
+            unplaced: HashMap::new(),
+            far: None,
+            files: 0,
+            most_files,
+            patience: Settings::default().patience,
+            packet: vec![0; MAX_PACKET],
+        })
+    }
+
+    /// The same, which tries so long to reach another relay before it gives up (10 s unless told).
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Relay {
+        Relay { patience, ..self }
+    }
+
+    /// Passes messages on until the launcher closes the control socket.
+    ///
+    /// # Errors
+    /// Why it cannot go on. The launcher was told.
+    pub fn run(mut self) -> Result<(), RelayError> {
+        let ended = self.serve();
+        if let Err(RelayError(text)) = &ended {
+            let notice = Notice::Lost { text: text.clone() }.encode();
+            // A launcher that does not read it sees the end.
+            let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
+        }
+        ended
+    }
+
+    fn serve(&mut self) -> Result<(), RelayError> {
+        let mut ready = Vec::new();
+        loop {
+            self.poller.await_any(&mut ready);
+            for Ready { name, readable, writable } in ready.drain(..) {
+                let number = name as u32;
+                match name & !u64::from(u32::MAX) {
+                    CONTROL => {
+                        if let Launcher::Gone = self.obey()? {
+                            return Ok(());
+                        }
+                    }
+                    PROCESS => {
+                        if writable {
+                            self.flush(number);
+                        }
+                        if readable {
+                            self.hear(number, READS)?;
+                        }
+                    }
+                    RELAYS => self.hear_relays()?,
+                    _ if name == CLOCK => self.flush_all()?,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Does what the launcher has said by now.
+    fn obey(&mut self) -> Result<Launcher, RelayError> {
+        let mut bytes = [0; MAX_ORDER];
+        loop {
+            let (n, fd) = match parcel::receive(&self.control, &mut bytes) {
+                Ok((0, _)) => return Ok(Launcher::Gone),
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Launcher::Stays),
+                Err(error) => return Err(RelayError(format!("it cannot hear mpirun: {error}"))),
+            };
+            let order = Order::decode(&bytes[..n]).map_err(|error| RelayError(error.to_string()))?;
+            self.carry_out(order, fd)?;
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, fd: Option<OwnedFd>) -> Result<(), RelayError> {
+        let kernel = |error: io::Error| RelayError(format!("the kernel refuses: {error}"));
+        match order {
+            Order::Begin { job, node, nodes, secret } => {
+                self.node = node;
+                if let Some(fd) = fd {
+                    let listener = Listener::from_fd(fd).map_err(kernel)?;
+                    let far =
+                        Far::new((job, node, nodes), secret, listener, self.patience).map_err(kernel)?;
+                    self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
+                    self.far = Some(far);
+                }
+            }
+            Order::Process { number } => {
+                let Some(socket) = fd else {
+                    return Err(RelayError(format!("no socket came for process {number}")));
+                };
+                parcel::set_nonblocking(&socket).map_err(kernel)?;
+                self.poller.add(&socket, PROCESS | u64::from(number), false).map_err(kernel)?;
+                self.members.entry(number).or_default().socket = Some(socket);
+                self.flush(number);
+            }
+            Order::Ended { number } => {
+                // All that it has sent; its socket may be open still, in a process that it has started.
+                while self.hear(number, READS)? {}
+                self.part(number)?;
+            }
+            Order::Relay { node, addresses } => {
+                let parsed: Result<Vec<Address>, _> = addresses.split_whitespace().map(str::parse).collect();
+                let addresses =
+                    parsed.map_err(|why| RelayError(format!("the daemon of node {node}: {why}")))?;
+                if let Some(far) = &self.far {
+                    far.tell_address(node, addresses);
+                }
+            }
+            Order::Places { first, count, node } => {
+                let end = first.saturating_add(count);
+                if end > MOST_PROCESSES {
+                    return Err(RelayError(format!("process {end} is one too many")));
+                }
+                if self.places.len() < end as usize {
+                    self.places.resize(end as usize, NOWHERE);
+                }
+                self.places[first as usize..end as usize].fill(node);
+                let placed: Vec<u32> =
+                    self.unplaced.keys().copied().filter(|number| (first..end).contains(number)).collect();
+                for number in placed {
+                    for parcel in self.unplaced.remove(&number).unwrap_or_default() {
+                        self.route(number, parcel)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes packets of a process, so many at most. Whether there may be more.
+    fn hear(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
+        for _ in 0..most {
+            let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref()) else {
+                return Ok(false);
+            };
+            match parcel::receive(socket, &mut self.packet) {
+                Ok((0, _)) => {
+                    self.part(number)?;
+                    return Ok(false);
+                }
+                Ok((bytes, file)) => {
+                    if let Err(why) = self.pass_on(number, bytes, file)? {
+                        self.silence(number, why);
+                        return Ok(false);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => {
+                    self.silence(number, error.to_string());
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes a packet on that process `from` has sent. The inner error says what is wrong with it (rule 3).
+    fn pass_on(
+        &mut self,
+        from: u32,
+        bytes: usize,
+        file: Option<OwnedFd>,
+    ) -> Result<Result<(), String>, RelayError> {
+        let packet = match Packet::read(&self.packet[..bytes], Some(from)) {
+            Ok(packet) => packet,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let (to, kind, length) = (packet.peer, packet.kind, packet.length);
+        let load = match (kind, file) {
+            (PacketKind::Answer, _) => return Ok(Err("an answer that nobody has asked for".into())),
+            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => Load::File(file),
+            (PacketKind::File, _) => return Ok(Err(format!("a message of {length} bytes without its file"))),
+            _ => Load::None,
+        };
+        readdress(&mut self.packet[..bytes], from);
+        if self.is_here(to)
+            && kind != PacketKind::Question
+            && let Some(Member { socket: Some(socket), queue, is_deaf: false, .. }) = self.members.get(&to)
+            && queue.is_empty()
+            && parcel::send(socket, &[Bytes::from(&self.packet[..bytes])], load.file()).is_ok()
+        {
+            return Ok(Ok(()));
+        }
+        let parcel = Parcel { packet: self.packet[..bytes].to_vec(), length, load };
+        self.route(to, parcel).map(Ok)
+    }
+
+    fn is_here(&self, number: u32) -> bool {
+        self.places.get(number as usize) == Some(&self.node)
+    }
+
+    /// Sends a parcel on its way.
+    fn route(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
+        let place = self.places.get(to as usize).copied().unwrap_or(NOWHERE);
+        match &mut self.far {
+            _ if place == NOWHERE => {
+                self.unplaced.entry(to).or_default().push(parcel);
+                // Who knows that number has it from the launcher, who has told it here before.
+                self.obey()?;
+            }
+            _ if place == self.node => self.arrive(to, parcel)?,
+            Some(far) => {
+                let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
+                far.send(place, to, parcel, &mut self.files)?;
+            }
+            None => {
+                return Err(RelayError(format!("process {to} is on node {place}, to which there is no way")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A parcel is on the node of its receiver.
+    fn arrive(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
+        if parcel.is_question() {
+            let asker = parcel.peer();
+            let member = self.members.entry(to).or_default();
+            if !member.has_ended {
+                member.askers.push(asker);
+                return Ok(());
+            }
+            return self.tell_end(asker, to);
+        }
+        let member = self.members.entry(to).or_default();
+        if member.is_deaf || member.has_ended {
+            return Ok(());
+        }
+        let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
+        member.queue.push(parcel);
+        self.flush(to);
+        Ok(())
+    }
+
+    /// Writes what waits for a process, as far as there is room.
+    fn flush(&mut self, number: u32) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        let Some(socket) = &member.socket else { return };
+        let mut wants_room = false;
+        while let Some(parcel) = member.queue.front() {
+            match parcel.send(socket) {
+                Ok(()) => member.queue.pop(&mut self.files),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wants_room = true;
+                    break;
+                }
+                Err(error) if parcel::is_full(&error) => {
+                    self.poller.set_clock(Some(STARVED));
+                    break;
+                }
+                // It is gone, or going; what it has sent is still read.
+                Err(_) => {
+                    member.is_deaf = true;
+                    member.queue.clear(&mut self.files);
+                }
+            }
+        }
+        if wants_room != std::mem::replace(&mut member.wants_room, wants_room) {
+            // It fails only if the descriptor is not there, and it is.
+            let _ = self.poller.change(socket, PROCESS | u64::from(number), wants_room);
+        }
+    }
+
+    fn flush_all(&mut self) -> Result<(), RelayError> {
+        let waiting: Vec<u32> = self
+            .members
+            .iter()
+            .filter(|(_, member)| !member.queue.is_empty())
+            .map(|(number, _)| *number)
+            .collect();
+        waiting.into_iter().for_each(|number| self.flush(number));
+        match &mut self.far {
+            Some(far) => far.flush(&mut self.files),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what other relays have sent.
+    fn hear_relays(&mut self) -> Result<(), RelayError> {
+        let Some(far) = &mut self.far else { return Ok(()) };
+        let came = far.hear(&mut self.files)?;
+        for (to, parcel) in came {
+            self.arrive(to, parcel)?;
+        }
+        Ok(())
+    }
+
+    /// A process has ended, and all that it has sent was passed on.
+    fn part(&mut self, number: u32) -> Result<(), RelayError> {
+        let member = self.members.entry(number).or_default();
+        if let Some(socket) = member.socket.take() {
+            self.poller.remove(&socket);
+        }
+        member.queue.clear(&mut self.files);
+        if std::mem::replace(&mut member.has_ended, true) {
+            return Ok(());
+        }
+        for asker in std::mem::take(&mut member.askers) {
+            self.tell_end(asker, number)?;
+        }
+        Ok(())
+    }
+
+    /// Answers a question.
+    fn tell_end(&mut self, asker: u32, number: u32) -> Result<(), RelayError> {
+        let header = PacketHeader { kind: PacketKind::Answer, frame: 0, peer: number, length: 0 };
+        let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: Load::None };
+        self.route(asker, parcel)
+    }
+
+    /// A process has sent what makes no sense: it takes no part any more, and the launcher ends its job.
+    fn silence(&mut self, number: u32, why: String) {
+        let notice = Notice::Wrong { number, text: why }.encode();
+        // A launcher that does not read it is gone.
+        let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
+        if let Some(member) = self.members.get_mut(&number) {
+            if let Some(socket) = member.socket.take() {
+                self.poller.remove(&socket);
+            }
+            member.is_deaf = true;
+            member.queue.clear(&mut self.files);
+        }
+    }
+}
+
+fn unreadable(error: io::Error) -> RelayError {
+    RelayError(format!("a long message cannot be read: {error}"))
+}

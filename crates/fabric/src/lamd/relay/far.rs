@@ -1,0 +1,306 @@
+//! The way from relay to relay: connections of [`Tcp`], which are authenticated by the secret of the job and made again when they
+//! break.
+//!
+//! A parcel goes as records, one behind the other: first its packet, then the content of its file in parts. The record of a
+//! packet is a [`Frame::Data`] at offset 0 whose receiver names the process that the packet is for; that of a part begins at the
+//! offset of the part in the file, plus 1.
+
+use super::RelayError;
+use super::parcels::{Load, Parcel};
+use crate::lamd::PART;
+use crate::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
+use crate::{Body, Fabric, Message, Sent, Sink};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_os::net::Listener;
+use oxmpi_os::parcel;
+use oxmpi_os::poller::Poller;
+use oxmpi_wire::relay::{MAX_PACKET, Packet, PacketKind};
+use oxmpi_wire::{ContextId, Envelope, Frame};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where relays can be reached, by node.
+type Addresses = Arc<Mutex<HashMap<u32, Vec<Address>>>>;
+
+/// What goes to the relay of one node.
+#[derive(Debug, Default)]
+struct Outgoing {
+    /// Receivers and parcels.
+    queue: VecDeque<(u32, Parcel)>,
+    /// How far the first has gone: 0, or 1 and the bytes of its file.
+    at: u64,
+}
+
+/// All ways to other relays.
+#[derive(Debug)]
+pub(super) struct Far {
+    tcp: Tcp,
+    poller: Arc<Poller>,
+    out: HashMap<u32, Outgoing>,
+    arrivals: Arrivals,
+    addresses: Addresses,
+    /// What the sockets have to say.
+    told: Arc<Mutex<Vec<String>>>,
+    part: Vec<u8>,
+}
+
+impl Far {
+    /// Of the relay of a node among so many of a job, to which others connect at `listener`.
+    pub(super) fn new(
+        (job, node, nodes): (u64, u32, u32),
+        secret: [u8; 32],
+        listener: Listener,
+        patience: Duration,
+    ) -> io::Result<Far> {
+        let poller = Arc::new(Poller::new()?);
+        let own = Identity { job, rank: node, size: nodes, incarnation: 1 };
+        let (addresses, told) = (Addresses::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (known, tell) = (addresses.clone(), told.clone());
+        let find = move |node: u32| {
+            let found = known.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
+            found.map(Whereabouts::At).ok_or_else(|| "its address is not known".to_string())
+        };
+        let tell = move |text: &str| {
+            tell.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(text.replace("rank ", "the daemon of node "));
+        };
+        let settings = Settings { buffers: None, patience, ..Settings::default() };
+        let tcp = Tcp::new(
+            own,
+            Secret(secret),
+            settings,
+            (listener, poller.clone()),
+            Box::new(find),
+            Box::new(tell),
+        )?;
+        let (out, arrivals, part) = (HashMap::new(), Arrivals::default(), Vec::new());
+        Ok(Far { tcp, poller, out, arrivals, addresses, told, part })
+    }
+
+    /// Ready when something has come, or there is room again.
+    pub(super) fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    pub(super) fn tell_address(&self, node: u32, addresses: Vec<Address>) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, addresses);
+    }
+
+    /// Sends a parcel to process `to` on a node, now or when there is room.
+    pub(super) fn send(
+        &mut self,
+        node: u32,
+        to: u32,
+        parcel: Parcel,
+        files: &mut usize,
+    ) -> Result<(), RelayError> {
+        self.out.entry(node).or_default().queue.push_back((to, parcel));
+        self.flush_to(node, files)
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(super) fn flush(&mut self, files: &mut usize) -> Result<(), RelayError> {
+        let waiting: Vec<u32> =
+            self.out.iter().filter(|(_, out)| !out.queue.is_empty()).map(|(node, _)| *node).collect();
+        waiting.into_iter().try_for_each(|node| self.flush_to(node, files))
+    }
+
+    fn flush_to(&mut self, node: u32, files: &mut usize) -> Result<(), RelayError> {
+        let Far { tcp, out, part, told, .. } = self;
+        let Some(out) = out.get_mut(&node) else { return Ok(()) };
+        while let Some((to, parcel)) = out.queue.front() {
+            let body = match (out.at, &parcel.load) {
+                (0, _) => &parcel.packet[..],
+                (at, Load::Content(content)) => {
+                    let from = (at - 1) as usize;
+                    &content[from..content.len().min(from + PART)]
+                }
+                (at, Load::File(file)) => {
+                    part.resize(PART, 0);
+                    let part = &mut part[..(parcel.length - (at - 1)).min(PART as u64) as usize];
+                    parcel::read_all(file, part, at - 1).map_err(super::unreadable)?;
+                    part
+                }
+                (_, Load::None) => &[],
+            };
+            let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
+            let message = Message { sequence: 0, frame, body: Body::Bytes(Bytes::from(body)), token: 0 };
+            match tcp.send(node, &message) {
+                // It was copied.
+                Ok(Sent::Done | Sent::Later) => {}
+                Ok(Sent::Full) => return Ok(()),
+                Err(error) => return Err(lost(told, node, &error.why)),
+            }
+            out.at = if out.at == 0 { 1 } else { out.at + body.len() as u64 };
+            if matches!(parcel.load, Load::None) || out.at > parcel.length {
+                parcel.release(files);
+                out.queue.pop_front();
+                out.at = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has come, for which processes of this node, and sends what waits for room.
+    pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
+        self.tcp.poll(&mut self.arrivals);
+        if let Some((node, why)) = self.arrivals.trouble.take() {
+            return Err(lost(&self.told, node, &why));
+        }
+        for text in self.told.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            eprintln!("mpirun: {text}");
+        }
+        self.flush(files)?;
+        Ok(std::mem::take(&mut self.arrivals.whole))
+    }
+}
+
+/// The relay of a node cannot be reached any more.
+fn lost(told: &Mutex<Vec<String>>, node: u32, why: &str) -> RelayError {
+    match told.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        Some(text) => RelayError(text),
+        None => RelayError(format!("the daemon of node {node}: {why}")),
+    }
+}
+
+/// What comes from one relay.
+#[derive(Debug, Default)]
+struct Coming {
+    /// Of the record that is coming: the process that it is for, where it begins, how long it is, and how much has come.
+    to: u32,
+    offset: u64,
+    total: usize,
+    have: usize,
+    /// The packet, as far as it has come.
+    packet: Vec<u8>,
+    /// Its file, how long that will be, and how long it is.
+    file: Option<(OwnedFd, u64, u64)>,
+}
+
+/// Puts together what comes in parts.
+#[derive(Debug, Default)]
+struct Arrivals {
+    of: HashMap<u32, Coming>,
+    /// Receivers and parcels.
+    whole: Vec<(u32, Parcel)>,
+    /// The node whose relay cannot be understood or reached, and why.
+    trouble: Option<(u32, String)>,
+}
+
+impl Coming {
+    /// The next part of a record. Returns the parcel if it is whole.
+    fn take(&mut self, part: Bytes<'_>) -> Result<Option<Parcel>, String> {
+        let start = self.have;
+        self.have += part.len();
+        if self.offset == 0 {
+            part.append_to(&mut self.packet);
+            return if self.have == self.total { self.open() } else { Ok(None) };
+        }
+        let Some((file, length, have)) = &mut self.file else {
+            return Err("it sends a part of nothing".into());
+        };
+        let at = self.offset - 1 + start as u64;
+        if at != *have || at + part.len() as u64 > *length {
+            return Err(format!("it sends byte {at} of a message of {length} bytes instead of byte {have}"));
+        }
+        parcel::write_all(&*file, part, at).map_err(|error| format!("a message cannot be kept: {error}"))?;
+        *have += part.len() as u64;
+        let is_whole = *have == *length;
+        Ok(if is_whole {
+            self.file.take().map(|(file, length, _)| self.parcel(length, Load::File(file)))
+        } else {
+            None
+        })
+    }
+
+    /// The packet is here.
+    fn open(&mut self) -> Result<Option<Parcel>, String> {
+        let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
+        if packet.kind != PacketKind::File {
+            let length = packet.length;
+            return Ok(Some(self.parcel(length, Load::None)));
+        }
+        let length = packet.length;
+        let file = parcel::new_file().map_err(|error| format!("a message cannot be kept: {error}"))?;
+        self.file = Some((file, length, 0));
+        Ok(None)
+    }
+
+    fn parcel(&mut self, length: u64, load: Load) -> Parcel {
+        Parcel { packet: std::mem::take(&mut self.packet), length, load }
+    }
+}
+
+impl Arrivals {
+    fn part(&mut self, from: u32, part: Bytes<'_>) {
+        let coming = self.of.entry(from).or_default();
+        match coming.take(part) {
+            Ok(None) => {}
+            Ok(Some(parcel)) => self.whole.push((coming.to, parcel)),
+            Err(why) => self.wrong(from, &why),
+        }
+    }
+
+    fn wrong(&mut self, from: u32, why: &str) {
+        self.trouble.get_or_insert_with(|| (from, why.to_string()));
+    }
+
+    fn foreign(&mut self, from: u32) {
+        self.wrong(from, "it sends what no daemon sends");
+    }
+}
+
+impl Sink for Arrivals {
+    fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
+        let coming = self.of.entry(from).or_default();
+        let is_next = (offset == 0) == coming.file.is_none();
+        let Ok(to) = u32::try_from(receiver) else { return self.foreign(from) };
+        if !is_next || total == 0 || total > MAX_PACKET.max(PART) {
+            return self.foreign(from);
+        }
+        (coming.to, coming.offset, coming.total, coming.have) = (to, offset, total, 0);
+        self.part(from, first);
+    }
+
+    fn more(&mut self, from: u32, _offset: usize, part: Bytes<'_>) {
+        self.part(from, part);
+    }
+
+    fn sent(&mut self, _token: u64) {}
+
+    fn lost(&mut self, peer: u32) {
+        self.wrong(peer, "it cannot be reached any more");
+    }
+
+    fn eager(&mut self, from: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {
+        self.foreign(from);
+    }
+
+    fn eager_sync(&mut self, from: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {
+        self.foreign(from);
+    }
+
+    fn rendezvous(&mut self, from: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {
+        self.foreign(from);
+    }
+
+    fn sync_ack(&mut self, from: u32, _: u64) {
+        self.foreign(from);
+    }
+
+    fn pull(&mut self, from: u32, _: u64, _: u64, _: u64, _: u64) {
+        self.foreign(from);
+    }
+
+    fn fin(&mut self, from: u32, _: u64) {
+        self.foreign(from);
+    }
+
+    fn learn(&mut self, from: u32, _: ContextId, _: u32) {
+        self.foreign(from);
+    }
+}

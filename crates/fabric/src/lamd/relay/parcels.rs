@@ -1,0 +1,122 @@
+//! Messages that wait in a relay.
+
+use oxmpi_os::bytes::Bytes;
+use oxmpi_os::parcel;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+/// The body of a message, if it does not lie in the packet.
+#[derive(Debug)]
+pub(super) enum Load {
+    /// It does, or there is none.
+    None,
+    /// A file that is open.
+    File(OwnedFd),
+    /// What was in one.
+    Content(Vec<u8>),
+}
+
+impl Load {
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Load::File(file) => Some(file.as_fd()),
+            Load::None | Load::Content(_) => None,
+        }
+    }
+}
+
+/// A packet that names its sender, and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) packet: Vec<u8>,
+    /// Bytes of the body, wherever it lies.
+    pub(super) length: u64,
+    pub(super) load: Load,
+}
+
+impl Parcel {
+    /// Whether it is a question about the receiver's end.
+    pub(super) fn is_question(&self) -> bool {
+        // Of a packet that was read (`PacketHeader::encode`).
+        self.packet.get(1) == Some(&3)
+    }
+
+    /// Who has sent it.
+    pub(super) fn peer(&self) -> u32 {
+        let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
+        bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// The parcel as it is kept: with its file, if there are not `most` open by now.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
+        if let Load::File(file) = &self.load {
+            if *files < most {
+                *files += 1;
+            } else {
+                let mut content = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
+                parcel::read_all(file, &mut content, 0)?;
+                self.load = Load::Content(content);
+            }
+        }
+        Ok(self)
+    }
+
+    /// It is kept no longer.
+    pub(super) fn release(&self, files: &mut usize) {
+        if matches!(self.load, Load::File(_)) {
+            *files = files.saturating_sub(1);
+        }
+    }
+
+    /// Sends it to a process.
+    ///
+    /// # Errors
+    /// As [`parcel::send`].
+    pub(super) fn send(&self, socket: &OwnedFd) -> io::Result<()> {
+        let packet = [Bytes::from(&self.packet[..])];
+        match &self.load {
+            Load::Content(content) => {
+                let file = parcel::new_file()?;
+                parcel::write_all(&file, Bytes::from(&content[..]), 0)?;
+                parcel::send(socket, &packet, Some(file.as_fd()))
+            }
+            load => parcel::send(socket, &packet, load.file()),
+        }
+    }
+}
+
+/// What waits for one receiver.
+#[derive(Debug, Default)]
+pub(super) struct Queue(VecDeque<Parcel>);
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn push(&mut self, parcel: Parcel) {
+        self.0.push_back(parcel);
+    }
+
+    pub(super) fn front(&self) -> Option<&Parcel> {
+        self.0.front()
+    }
+
+    /// The first has left.
+    pub(super) fn pop(&mut self, files: &mut usize) {
+        if let Some(parcel) = self.0.pop_front() {
+            parcel.release(files);
+        }
+    }
+
+    pub(super) fn clear(&mut self, files: &mut usize) {
+        while !self.is_empty() {
+            self.pop(files);
+        }
+        self.0 = VecDeque::new();
+    }
+}

@@ -1,0 +1,136 @@
+//! The way to the peers to which shared memory is not: sockets, or the daemons.
+
+use crate::lamd::Lamd;
+use crate::tcp::Tcp;
+use crate::{Connected, Counts, Fabric, Message, Sent, Sink, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
+
+/// The one of them that a process has.
+#[derive(Debug)]
+pub enum Far {
+    /// Sockets of its own.
+    Tcp(Box<Tcp>),
+    /// One to its node's daemon.
+    Lamd(Box<Lamd>),
+}
+
+impl From<Tcp> for Far {
+    fn from(tcp: Tcp) -> Far {
+        Far::Tcp(Box::new(tcp))
+    }
+}
+
+impl From<Lamd> for Far {
+    fn from(lamd: Lamd) -> Far {
+        Far::Lamd(Box::new(lamd))
+    }
+}
+
+impl Far {
+    /// Changes the longest eager message of sockets from now on, bytes.
+    pub(super) fn set_eager_limit(&mut self, bytes: usize) {
+        if let Far::Tcp(tcp) = self {
+            tcp.set_eager_limit(bytes);
+        }
+    }
+
+    /// Takes in all that a process has sent of which the launcher says that it has died, as far as a look at everything
+    /// does not do that.
+    pub(super) fn await_end<S: Sink>(&mut self, peer: u32, sink: &mut S) {
+        if let Far::Lamd(lamd) = self {
+            lamd.await_end(peer, sink);
+        }
+    }
+
+    /// A peer is known to be dead.
+    pub(super) fn bury(&mut self, peer: u32) {
+        match self {
+            Far::Tcp(tcp) => tcp.bury(peer),
+            Far::Lamd(lamd) => lamd.bury(peer),
+        }
+    }
+}
+
+/// Calls a function of whichever it is.
+macro_rules! whichever {
+    ($self:ident, $way:ident => $call:expr) => {
+        match $self {
+            Far::Tcp($way) => $call,
+            Far::Lamd($way) => $call,
+        }
+    };
+}
+
+/// What neither of them has of its own is left to what [`Fabric`] does by itself.
+impl Fabric for Far {
+    #[inline]
+    fn eager_limit(&mut self, to: u32) -> usize {
+        whichever!(self, way => way.eager_limit(to))
+    }
+
+    #[inline]
+    fn piece_limit(&mut self, to: u32) -> usize {
+        whichever!(self, way => way.piece_limit(to))
+    }
+
+    #[inline]
+    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+        whichever!(self, way => way.send(to, message))
+    }
+
+    #[inline]
+    fn send_piece(
+        &mut self,
+        to: u32,
+        message: &Message<'_>,
+        buffer: &UserBuf,
+        offset: usize,
+    ) -> Result<Sent, Unreachable> {
+        whichever!(self, way => way.send_piece(to, message, buffer, offset))
+    }
+
+    fn release(&mut self, token: u64) {
+        whichever!(self, way => way.release(token));
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+        whichever!(self, way => way.poll(sink))
+    }
+
+    fn attach(&mut self, peer: u32) {
+        whichever!(self, way => way.attach(peer));
+    }
+
+    fn settle(&mut self, peer: u32) -> bool {
+        whichever!(self, way => way.settle(peer))
+    }
+
+    fn detach(&mut self, peer: u32) {
+        whichever!(self, way => way.detach(peer));
+    }
+
+    fn leave(&mut self) -> bool {
+        whichever!(self, way => way.leave())
+    }
+
+    fn rest(&mut self) -> bool {
+        whichever!(self, way => way.rest())
+    }
+
+    fn counts(&mut self) -> Counts {
+        whichever!(self, way => way.counts())
+    }
+
+    fn watch_connections(&mut self, watch: bool) {
+        whichever!(self, way => way.watch_connections(watch));
+    }
+
+    fn take_connections(&mut self) -> (Vec<Connected>, u64) {
+        whichever!(self, way => way.take_connections())
+    }
+
+    fn announce_waiting(&mut self, peer: u32) -> bool {
+        whichever!(self, way => way.announce_waiting(peer))
+    }
+}

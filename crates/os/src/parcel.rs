@@ -1,0 +1,207 @@
+//! Parcels: packets of some kilobytes, perhaps with a file, over sockets that keep their boundaries (unix(7), SOCK_SEQPACKET).
+//! Nothing here waits, but [`wait_for_room`].
+//!
+//! What is too long for a packet lies in a file without a name (memfd_create(2)), of which the descriptor goes with the packet.
+
+use crate::bytes::Bytes;
+use crate::{fdpass, file};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, fstat, memfd_create};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Pieces of memory that make up a packet, at most.
+const MAX_PIECES: usize = 4;
+/// Bytes that the kernel shall keep for a socket until they are received; it takes less if net.core.wmem_max is less.
+const BUFFER: usize = 1 << 20;
+/// Room for a descriptor beside a packet.
+const CONTROL: usize = 64;
+
+/// Memory for what goes beside a packet, aligned as the kernel wants it.
+#[repr(C, align(16))]
+struct Beside([u8; CONTROL]);
+
+/// Two connected sockets, nonblocking and close-on-exec.
+///
+/// # Errors
+/// What socketpair(2) says.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    for socket in [&a, &b] {
+        // What it has by default is enough, only slower.
+        let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
+    }
+    Ok((a, b))
+}
+
+/// Makes a descriptor nonblocking that somebody else has made.
+///
+/// # Errors
+/// What fcntl(2) says.
+pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// Sends the pieces as one packet, and a file with it: all or nothing.
+///
+/// # Errors
+/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else what sendmsg(2) says, such as
+/// `BrokenPipe`, or `ConnectionReset` if the other side has ended with packets unread. [`is_full`] tells what passes.
+pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    if pieces.len() > MAX_PIECES {
+        let text = format!("a packet of {} pieces: it has at most {MAX_PIECES}", pieces.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
+    for (vector, piece) in vectors.iter_mut().zip(pieces) {
+        *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+    }
+    let mut beside = Beside([0; CONTROL]);
+    // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = vectors.as_mut_ptr();
+    message.msg_iovlen = pieces.len();
+    if let Some(file) = file {
+        message.msg_control = beside.0.as_mut_ptr().cast();
+        // SAFETY: arithmetic on sizes alone.
+        message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
+        // SAFETY: the control data are CONTROL aligned bytes, which have room for a header and one descriptor, so the first
+        // header is there, and the number is written behind it.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
+            libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(file.as_raw_fd());
+        }
+    }
+    let number = socket.as_fd().as_raw_fd();
+    loop {
+        // SAFETY: the vectors and the control data live here, and the pieces stay mapped during the call, which only reads.
+        let sent =
+            unsafe { libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether a packet was not taken for the moment only. No event tells of the end of the other reasons than `WouldBlock`.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::ETOOMANYREFS | libc::EMFILE | libc::ENFILE)
+    )
+}
+
+/// Whether the memory that was to be sent cannot be read.
+pub fn is_bad_address(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Receives a packet: its length, 0 at the end of the other side, and the file that came with it.
+///
+/// # Errors
+/// `WouldBlock` if there is none, `InvalidData` if it is longer than `bytes`; else what recvmsg(2) says.
+pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    fdpass::receive(socket, bytes)
+}
+
+/// Waits until the socket takes a packet, or its other side has ended, or so much time is over.
+pub fn wait_for_room(socket: impl AsFd, time: Duration) {
+    let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+    // Interrupted is as good as any reason to try again.
+    let _ = poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&time));
+}
+
+/// An empty file without a name.
+///
+/// # Errors
+/// What memfd_create(2) says.
+pub fn new_file() -> io::Result<OwnedFd> {
+    Ok(memfd_create("oxmpi-message", MemfdFlags::CLOEXEC)?)
+}
+
+/// Writes all bytes at a place of a file.
+///
+/// # Errors
+/// What pwrite(2) says.
+pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file::write_at(to.as_fd(), bytes.slice(done, bytes.len() - done), offset + done as u64)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => done += n,
+        }
+    }
+    Ok(())
+}
+
+/// Reads as many bytes as fit, from a place of a file on, all of which must be there.
+///
+/// # Errors
+/// `UnexpectedEof` if they are not; what pread(2) says.
+pub fn read_all(from: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < to.len() {
+        match file::read_at(from.as_fd(), (&mut to[done..]).into(), offset + done as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => done += n,
+        }
+    }
+    Ok(())
+}
+
+/// Whether a descriptor is a file of at least so many bytes.
+pub fn has_length(file: impl AsFd, length: u64) -> bool {
+    fstat(&file).is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size >= length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_comes_whole_with_its_file_or_not_at_all() {
+        let (a, b) = pair().unwrap();
+        let file = new_file().unwrap();
+        write_all(&file, Bytes::from(b"content"), 0).unwrap();
+        assert!(has_length(&file, 7) && !has_length(&file, 8));
+        send(&a, &[Bytes::from(b"one, "), Bytes::empty(), Bytes::from(b"two")], Some(file.as_fd())).unwrap();
+        drop(file);
+        let mut bytes = [0; 16];
+        let (n, file) = receive(&b, &mut bytes).unwrap();
+        assert_eq!(&bytes[..n], b"one, two");
+        let mut content = [0; 7];
+        read_all(file.unwrap(), &mut content, 0).unwrap();
+        assert_eq!(&content, b"content");
+        assert_eq!(receive(&b, &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+
+        let long = vec![1u8; 60_000];
+        let mut sent = 0;
+        let error = loop {
+            match send(&a, &[Bytes::from(&long[..])], None) {
+                Ok(()) => sent += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(is_full(&error) && sent > 0);
+        let mut bytes = vec![0; 70_000];
+        for _ in 0..sent {
+            assert_eq!(receive(&b, &mut bytes).unwrap().0, long.len());
+        }
+        wait_for_room(&a, Duration::from_secs(5));
+        send(&a, &[Bytes::from(b"again")], None).unwrap();
+        assert_eq!(receive(&b, &mut bytes).unwrap().0, 5);
+        drop(b);
+        assert_eq!(send(&a, &[Bytes::from(b"x")], None).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}

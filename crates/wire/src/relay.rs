@@ -1,0 +1,431 @@
+//! What goes between a process and the *relay* of its node, a daemon through which all messages of a job go, and between the
+//! relay and the launcher.
+//!
+//! Both travel over sockets that keep boundaries (`SOCK_SEQPACKET`), one *packet* or *order* each. Integers are little endian.
+//!
+//! A packet is a header, a frame, and a body:
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0 | mark | 0x6c: who has lost the thread finds out soon |
+//! | 1 | kind | 1 a message with its body, 2 a message whose body lies in the file beside the packet, 3 question, 4 answer |
+//! | 2 | frame | length of the frame in bytes (kinds 1 and 2) |
+//! | 3 | | zero |
+//! | 4..8 | peer | on the way to the relay the receiver, on the way from it the sender; of a question the process asked about |
+//! | 8..16 | length | of the body in bytes |
+//!
+//! The question is whether everything has been passed on that a process has sent before its end; the answer comes behind all of
+//! that, once that process has ended.
+
+use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
+
+/// Bytes of a packet's header.
+pub const PACKET_HEADER: usize = 16;
+/// The longest body that lies in its packet; a longer one lies in a file beside it.
+pub const INLINE: usize = 64 << 10;
+/// The longest packet.
+pub const MAX_PACKET: usize = PACKET_HEADER + MAX_FRAME_LEN + INLINE;
+/// The longest order or notice.
+pub const MAX_ORDER: usize = 4096;
+
+const MARK: u8 = 0x6c;
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PacketKind {
+    /// A message with its body.
+    Message,
+    /// A message whose body lies in a file.
+    File,
+    /// Tell me when everything has come that the process has sent before its end.
+    Question,
+    /// It has.
+    Answer,
+}
+
+/// The header of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketHeader {
+    /// What it is.
+    pub kind: PacketKind,
+    /// Bytes of the frame.
+    pub frame: u8,
+    /// The other process.
+    pub peer: u32,
+    /// Bytes of the body.
+    pub length: u64,
+}
+
+/// A packet that makes sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// What it is.
+    pub kind: PacketKind,
+    /// The other process.
+    pub peer: u32,
+    /// The frame, if it is a message.
+    pub got: Option<Received>,
+    /// Bytes of the whole body.
+    pub length: u64,
+    /// The body, if it lies in the packet.
+    pub body: &'a [u8],
+}
+
+/// Bytes that are no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PacketError {
+    /// The header is not one, or the rest does not fit it.
+    #[error("{bytes} bytes beginning with {start:#018x} are no packet")]
+    Shape {
+        /// How many came.
+        bytes: usize,
+        /// The first eight.
+        start: u64,
+    },
+    /// The frame is none.
+    #[error("{0}")]
+    Frame(#[from] WireError),
+    /// The frame belongs to another path, or names another sender.
+    #[error(
+        "a frame of process {source_named} came from process {from}, or it belongs to another way: {frame:?}"
+    )]
+    Foreign {
+        /// Who has sent it.
+        from: u32,
+        /// Whom it names.
+        source_named: u32,
+        /// The frame.
+        frame: Frame,
+    },
+}
+
+impl PacketHeader {
+    /// The header as bytes.
+    pub fn encode(&self) -> [u8; PACKET_HEADER] {
+        let mut out = [0; PACKET_HEADER];
+        out[0] = MARK;
+        out[1] = match self.kind {
+            PacketKind::Message => 1,
+            PacketKind::File => 2,
+            PacketKind::Question => 3,
+            PacketKind::Answer => 4,
+        };
+        out[2] = self.frame;
+        out[4..8].copy_from_slice(&self.peer.to_le_bytes());
+        out[8..16].copy_from_slice(&self.length.to_le_bytes());
+        out
+    }
+}
+
+/// A packet that goes on names the sender instead of the receiver.
+pub fn readdress(packet: &mut [u8], peer: u32) {
+    if let Some(place) = packet.get_mut(4..8) {
+        place.copy_from_slice(&peer.to_le_bytes());
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet. `from` is the process that must have made its frame; `None`: it names that itself.
+    ///
+    /// # Errors
+    /// Anything that no process of the job sends.
+    pub fn read(bytes: &'a [u8], from: Option<u32>) -> Result<Packet<'a>, PacketError> {
+        let start = bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let wrong = PacketError::Shape { bytes: bytes.len(), start };
+        let Some((head, rest)) = bytes.split_first_chunk::<PACKET_HEADER>() else { return Err(wrong) };
+        let kind = match head[1] {
+            1 => PacketKind::Message,
+            2 => PacketKind::File,
+            3 => PacketKind::Question,
+            4 => PacketKind::Answer,
+            _ => return Err(wrong),
+        };
+        let frame_len = usize::from(head[2]);
+        let peer = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let mut length = [0; 8];
+        length.copy_from_slice(&head[8..]);
+        let length = u64::from_le_bytes(length);
+        if head[0] != MARK || head[3] != 0 {
+            return Err(wrong);
+        }
+        if matches!(kind, PacketKind::Question | PacketKind::Answer) {
+            let is_plain = frame_len == 0 && length == 0 && rest.is_empty();
+            return if is_plain {
+                Ok(Packet { kind, peer, got: None, length, body: &[] })
+            } else {
+                Err(wrong)
+            };
+        }
+        if !(HEADER_LEN..=MAX_FRAME_LEN).contains(&frame_len) || rest.len() < frame_len {
+            return Err(wrong);
+        }
+        let (frame, body) = rest.split_at(frame_len);
+        let fits = match kind {
+            PacketKind::File => body.is_empty() && length > 0,
+            _ => body.len() as u64 == length && body.len() <= INLINE,
+        };
+        if !fits {
+            return Err(wrong);
+        }
+        let got = Frame::decode(frame)?;
+        if got.body_at != frame_len {
+            return Err(wrong);
+        }
+        let is_foreign = matches!(got.frame, Frame::RingGrant { .. } | Frame::RingOpen { .. });
+        if is_foreign || from.is_some_and(|from| from != got.source) {
+            let from = from.unwrap_or(peer);
+            return Err(PacketError::Foreign { from, source_named: got.source, frame: got.frame });
+        }
+        Ok(Packet { kind, peer, got: Some(got), length, body })
+    }
+}
+
+/// What the launcher says to a relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The first: who you are. If there are several nodes, the descriptor beside it is the socket to listen on.
+    Begin {
+        /// Names the job.
+        job: u64,
+        /// The node.
+        node: u32,
+        /// How many nodes there are.
+        nodes: u32,
+        /// What only relays and processes of this launcher know.
+        secret: [u8; 32],
+    },
+    /// The descriptor beside this is the socket of a process of your node.
+    Process {
+        /// Its number.
+        number: u32,
+    },
+    /// A process of your node has ended.
+    Ended {
+        /// Its number.
+        number: u32,
+    },
+    /// Where the relay of another node can be reached.
+    Relay {
+        /// The node.
+        node: u32,
+        /// Addresses, separated by blanks.
+        addresses: String,
+    },
+    /// These processes are on this node.
+    Places {
+        /// The number of the first.
+        first: u32,
+        /// How many there are.
+        count: u32,
+        /// The node.
+        node: u32,
+    },
+}
+
+/// What a relay says to the launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A process has sent what makes no sense: it can take no part any more.
+    Wrong {
+        /// Its number.
+        number: u32,
+        /// What is wrong, for a person.
+        text: String,
+    },
+    /// The relay cannot go on, and ends.
+    Lost {
+        /// Why, for a person.
+        text: String,
+    },
+}
+
+/// An order or notice that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{length} bytes of kind {kind} are nothing that a launcher and a relay of this version say to each other"
+)]
+pub struct OrderError {
+    /// The kind that it claims to be.
+    pub kind: u8,
+    /// How many bytes came.
+    pub length: usize,
+}
+
+mod kind {
+    pub(super) const BEGIN: u8 = 1;
+    pub(super) const PROCESS: u8 = 2;
+    pub(super) const ENDED: u8 = 3;
+    pub(super) const RELAY: u8 = 4;
+    pub(super) const PLACES: u8 = 5;
+    pub(super) const WRONG: u8 = 65;
+    pub(super) const LOST: u8 = 66;
+}
+
+/// Version 1, the kind, three numbers, a text or bytes.
+fn said(kind: u8, numbers: [u32; 3], rest: &[u8]) -> Vec<u8> {
+    let mut out = vec![1, kind];
+    numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
+    out.extend(rest);
+    out
+}
+
+/// What [`said`] has made.
+fn heard(bytes: &[u8]) -> Option<(u8, [u32; 3], &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<14>()?;
+    let mut numbers = head[2..].as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+    let mut next = || numbers.next().unwrap_or_default();
+    (head[0] == 1 && bytes.len() <= MAX_ORDER).then(|| (head[1], [next(), next(), next()], rest))
+}
+
+/// As much of a text as fits.
+fn cut(text: &str) -> &[u8] {
+    let mut end = text.len().min(MAX_ORDER - 64);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text.as_bytes()[..end]
+}
+
+fn text_of(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+fn wrong(bytes: &[u8]) -> OrderError {
+    OrderError { kind: bytes.get(1).copied().unwrap_or_default(), length: bytes.len() }
+}
+
+impl Order {
+    /// The order as bytes, at most [`MAX_ORDER`].
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Order::Begin { job, node, nodes, secret } => {
+                let rest = [&job.to_le_bytes()[..], secret].concat();
+                said(kind::BEGIN, [*node, *nodes, 0], &rest)
+            }
+            Order::Process { number } => said(kind::PROCESS, [*number, 0, 0], &[]),
+            Order::Ended { number } => said(kind::ENDED, [*number, 0, 0], &[]),
+            Order::Relay { node, addresses } => said(kind::RELAY, [*node, 0, 0], cut(addresses)),
+            Order::Places { first, count, node } => said(kind::PLACES, [*first, *count, *node], &[]),
+        }
+    }
+
+    /// Reads an order.
+    ///
+    /// # Errors
+    /// Anything that [`Order::encode`] cannot have made.
+    pub fn decode(bytes: &[u8]) -> Result<Order, OrderError> {
+        let order = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
+            (kind::BEGIN, [node, nodes, 0]) => {
+                let (job, secret) = rest.split_first_chunk::<8>()?;
+                let job = u64::from_le_bytes(*job);
+                Some(Order::Begin { job, node, nodes, secret: secret.try_into().ok()? })
+            }
+            (kind::PROCESS, [number, 0, 0]) if rest.is_empty() => Some(Order::Process { number }),
+            (kind::ENDED, [number, 0, 0]) if rest.is_empty() => Some(Order::Ended { number }),
+            (kind::RELAY, [node, 0, 0]) => Some(Order::Relay { node, addresses: text_of(rest)? }),
+            (kind::PLACES, [first, count, node]) if rest.is_empty() => {
+                Some(Order::Places { first, count, node })
+            }
+            _ => None,
+        });
+        order.ok_or_else(|| wrong(bytes))
+    }
+}
+
+impl Notice {
+    /// The notice as bytes, at most [`MAX_ORDER`]; a longer text is cut.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Notice::Wrong { number, text } => said(kind::WRONG, [*number, 0, 0], cut(text)),
+            Notice::Lost { text } => said(kind::LOST, [0; 3], cut(text)),
+        }
+    }
+
+    /// Reads a notice.
+    ///
+    /// # Errors
+    /// Anything that [`Notice::encode`] cannot have made.
+    pub fn decode(bytes: &[u8]) -> Result<Notice, OrderError> {
+        let notice = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
+            (kind::WRONG, [number, 0, 0]) => Some(Notice::Wrong { number, text: text_of(rest)? }),
+            (kind::LOST, [0, 0, 0]) => Some(Notice::Lost { text: text_of(rest)? }),
+            _ => None,
+        });
+        notice.ok_or_else(|| wrong(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Envelope};
+    use proptest::prelude::*;
+
+    fn packet(kind: PacketKind, peer: u32, source: u32, body: &[u8], length: u64) -> Vec<u8> {
+        let envelope = Envelope { context: Context::Local(3), tag: 5 };
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = Frame::Eager { envelope }.encode(9, source, &mut frame);
+        let header = PacketHeader { kind, frame: len as u8, peer, length };
+        [&header.encode()[..], &frame[..len], body].concat()
+    }
+
+    #[test]
+    fn a_packet_is_read_as_it_was_made() {
+        let bytes = packet(PacketKind::Message, 7, 2, b"body", 4);
+        let got = Packet::read(&bytes, Some(2)).unwrap();
+        assert_eq!((got.kind, got.peer, got.length, got.body), (PacketKind::Message, 7, 4, &b"body"[..]));
+        assert_eq!(got.got.unwrap().sequence, 9);
+        let mut bytes = packet(PacketKind::File, 7, 2, b"", 1 << 40);
+        readdress(&mut bytes, 2);
+        let got = Packet::read(&bytes, None).unwrap();
+        assert_eq!((got.kind, got.peer, got.length), (PacketKind::File, 2, 1 << 40));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_refused() {
+        let is_shape = |bytes: &[u8]| matches!(Packet::read(bytes, Some(2)), Err(PacketError::Shape { .. }));
+        assert!(is_shape(b"") && is_shape(&[0; 40]));
+        assert!(is_shape(&packet(PacketKind::Message, 7, 2, b"body", 5)), "the length is wrong");
+        assert!(is_shape(&packet(PacketKind::File, 7, 2, b"", 0)), "an empty file");
+        assert!(is_shape(&packet(PacketKind::Question, 7, 2, b"", 0)), "a question with a frame");
+        let foreign = packet(PacketKind::Message, 7, 3, b"", 0);
+        assert!(matches!(Packet::read(&foreign, Some(2)), Err(PacketError::Foreign { from: 2, .. })));
+    }
+
+    #[test]
+    fn orders_and_notices_survive_their_bytes() {
+        for order in [
+            Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32] },
+            Order::Process { number: 4 },
+            Order::Ended { number: 5 },
+            Order::Relay { node: 1, addresses: "127.0.0.1:5%lo".into() },
+            Order::Places { first: 3, count: 4, node: 1 },
+        ] {
+            assert_eq!(Order::decode(&order.encode()), Ok(order));
+        }
+        let long = "ä".repeat(3000);
+        let Ok(Notice::Wrong { number: 3, text }) =
+            Notice::decode(&Notice::Wrong { number: 3, text: long.clone() }.encode())
+        else {
+            panic!("no notice")
+        };
+        assert!(long.starts_with(&text) && text.len() > 3000);
+        let lost = Notice::Lost { text: "why".into() };
+        assert_eq!(Notice::decode(&lost.encode()), Ok(lost));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), start in 0u8..6) {
+            let mut bytes = bytes;
+            if bytes.len() > 3 {
+                (bytes[0], bytes[1], bytes[3]) = (MARK, start, 0);
+            }
+            let _ = Packet::read(&bytes, Some(1));
+            if let Some(first) = bytes.first_mut() {
+                *first = 1;
+            }
+            let _ = (Order::decode(&bytes), Notice::decode(&bytes));
+        }
+    }
+}
