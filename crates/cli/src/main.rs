@@ -80,6 +80,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["completions", ..] => return pages::completions(&args[1..]),
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
+        ["agent"] => return mpirun::agent(),
         [wrong, ..] => {
             let known = [
                 "info",

@@ -9,9 +9,9 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::binding::Binding;
 use super::input::Inputs;
-use super::launcher::Launcher;
+use super::launcher::{Launcher, Member};
 use super::links::MAX_NUMBER;
-use super::start::{Crew, Recruits};
+use super::start::{Crew, Place, Recruits};
 use super::{App, LaunchError, MAX_RANKS, Stdin, Wanted, end};
 use crate::client::{is_oversubscribed, segment_config};
 use crate::job::{Event, Exit};
@@ -73,8 +73,8 @@ impl Launcher<'_> {
 
     fn recruit(&mut self, apps: &[App], base: u32, size: u32) -> Result<Recruits, String> {
         let told = |error: LaunchError| error.to_string();
-        let first = self.rank(0).map(|rank| *rank.segment.boot()).ok_or("the first process is gone")?;
-        let running = self.members.values().filter(|member| member.running).count() as u32;
+        let here = |member: &&Member| member.running && member.host.is_none();
+        let running = self.members.values().filter(here).count() as u32;
         let oversubscribed = is_oversubscribed(running + size);
         let boot = Boot {
             rank: base,
@@ -86,7 +86,7 @@ impl Launcher<'_> {
             oversubscribed,
             config: segment_config(&self.launch.params, oversubscribed),
             // Barriers, the way and the job's number are the same for all processes of a launcher.
-            ..first
+            ..self.boot
         };
         if self.open_files.is_none() {
             let before = getrlimit(Resource::Nofile);
@@ -98,9 +98,14 @@ impl Launcher<'_> {
             }
         }
         let (inputs, _) =
-            Inputs::open(Stdin::None, size, false).map_err(|e| io::Error::from(e).to_string())?;
-        let crew = Crew { launch: self.launch, apps, boot };
-        crew.start(&self.guard, self.signals, &inputs, &Binding::none(), self.open_files).map_err(told)
+            Inputs::open(Stdin::None, size, false, Vec::new()).map_err(|e| io::Error::from(e).to_string())?;
+        // They are all on this host.
+        let mut places = Place::all(&vec![0; size as usize]);
+        places.iter_mut().for_each(|place| place.node = self.node);
+        let crew = Crew { launch: self.launch, apps, boot, places, here: (0..size).collect() };
+        let prepared = crew.prepare().map_err(told)?;
+        crew.start(prepared, &self.guard, self.signals, &inputs, &Binding::none(), self.open_files)
+            .map_err(told)
     }
 
     /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
@@ -159,6 +164,7 @@ fn app(
         path,
         args: [name].into_iter().chain(command.arguments.iter().cloned()).collect(),
         inherited: like.inherited.clone(),
+        inherits_chosen: like.inherits_chosen,
         env: like.env.iter().chain(&command.env).cloned().collect(),
         directory: Some(directory),
     })
