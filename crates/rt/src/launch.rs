@@ -33,6 +33,7 @@ pub(crate) mod parts {
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -224,6 +225,17 @@ pub enum LaunchError {
         /// The directory.
         directory: PathBuf,
         /// Why.
+        error: io::Error,
+    },
+    /// Processes of a host do not reach each other over sockets.
+    #[error(
+        "the ranks of one host cannot reach each other over sockets: connecting to its own address {address} fails: {error}; bring \
+         the loopback interface up ('ip link set lo up'), or use shared memory ('--mca rpi shm')"
+    )]
+    NoLoopback {
+        /// The address.
+        address: IpAddr,
+        /// What connect(2) says.
         error: io::Error,
     },
     /// An agent is told what makes no sense to it.

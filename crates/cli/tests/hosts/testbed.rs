@@ -63,7 +63,8 @@ fn why_not() -> Option<String> {
         return Some("only root may make network namespaces".into());
     }
     for program in ["ip", "unshare", "ssh", "ssh-keygen", "sshd"] {
-        let there = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|directory| Path::new(directory).join(program));
+        let there =
+            ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|directory| Path::new(directory).join(program));
         if !there.iter().any(|path| path.exists()) {
             return Some(format!("'{program}' is missing"));
         }
@@ -237,6 +238,14 @@ impl Testbed {
         run(&format!("ip -n {} link set lo down", machine.namespace()));
     }
 
+    /// Gives a host one more address, before its own.
+    pub(crate) fn put_address_first(&self, machine: Machine, address: &str) {
+        let name = machine.namespace();
+        run(&format!("ip -n {name} address flush dev eth0"));
+        run(&format!("ip -n {name} address add {address}/24 dev eth0"));
+        run(&format!("ip -n {name} address add {}/24 dev eth0", machine.address));
+    }
+
     /// Compiles `tests/c/NAME.c` for all hosts.
     pub(crate) fn compile(&self, name: &str) -> String {
         let source = super::support::root().join("tests/c").join(name).with_extension("c");
@@ -253,7 +262,12 @@ impl Testbed {
     fn compile_file(&self, source: &Path) -> String {
         let program = self.directory.join(source.file_stem().unwrap());
         let mut mpicc = Command::new(super::support::installed("mpicc"));
-        mpicc.args(["-O1", "-Wall", "-Wno-unused"]).arg(source).arg("-o").arg(&program).args(["-lm", "-pthread"]);
+        mpicc
+            .args(["-O1", "-Wall", "-Wno-unused"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .args(["-lm", "-pthread"]);
         let output = mpicc.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program.to_str().unwrap().to_string()

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use oxmpi_os::cpus;
 use oxmpi_os::spawn::{Guard, Signals};
-use oxmpi_param::{Params, Transport};
+use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
@@ -140,6 +140,7 @@ impl<'a> Agent<'a> {
                 Err(error) => break Err(LaunchError::Kernel("wait for the ranks", error.into())),
             }
         };
+        self.head.flush();
         if let Some(guard) = self.guard.take() {
             end::reap(self.members.values().map(|member| &member.rank), guard);
         }
@@ -153,6 +154,7 @@ impl<'a> Agent<'a> {
             self.next_alive = now + ALIVE;
             self.post(&FromAgent::Alive);
         }
+        self.head.flush();
         self.await_room()?;
         let left = self.next_alive.saturating_duration_since(now);
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -409,7 +411,7 @@ fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
     Ok(Launch {
         apps: order.apps.iter().map(app).collect(),
         env: order.env.clone(),
-        transport: if order.sockets { Transport::Tcp } else { Transport::Shm },
+        transport: params.rpi(),
         hostmap: Hostmap::of_pairs(order.hostmap.iter().filter_map(address)),
         params,
         tag_output: false,

@@ -179,12 +179,12 @@ impl Far {
                 );
                 return Err(host_error(late, text));
             }
+            awaited.iter_mut().for_each(|far| far.stream.flush());
             wait(&awaited, signals, left)?;
             if let Some(number) = interrupted(signals) {
                 return Err(LaunchError::Interrupted(number));
             }
             for far in &mut awaited {
-                far.stream.flush();
                 far.read_errors();
                 far.read(stage)?;
             }

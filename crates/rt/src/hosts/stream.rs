@@ -82,10 +82,9 @@ impl Stream {
         Ok(message::next(self.came())?.map(|len| self.take(len)))
     }
 
-    /// Sends bytes, now or when there is room.
+    /// Sends bytes, with the next [`Stream::flush`] or when there is room.
     pub(crate) fn post(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
-        self.flush();
     }
 
     /// Writes as much as there is room for. Of a stream that is broken the end is read.

@@ -13,6 +13,7 @@ use super::output::{Came, Lines, Sink, read_some};
 use super::start::{Rank, app_of};
 use crate::blob;
 use crate::control::{Reply, Request};
+use crate::hosts::agent::WINDOW;
 use crate::hosts::head::{Far, SILENCE};
 use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
 use crate::job::{Event, Glimpse};
@@ -348,10 +349,11 @@ impl Launcher<'_> {
         let mut silent = Vec::new();
         for (at, far) in self.far.iter_mut().enumerate() {
             let Some(far) = far else { continue };
-            if far.owed > 0 && !full {
+            if far.owed > WINDOW / 4 && !full {
                 let bytes = std::mem::take(&mut far.owed);
                 far.post(&ToAgent::Taken { bytes });
             }
+            far.stream.flush();
             if far.is_behind != far.stream.is_behind() {
                 far.is_behind = !far.is_behind;
                 let name = epoll::EventData::new_u64(FAR << 32 | at as u64);

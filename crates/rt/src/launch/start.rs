@@ -257,10 +257,18 @@ impl Crew<'_> {
         let segments = self.make_segments()?;
         let is_one_host = self.places.len() == self.here.len();
         let plugs = match self.boot.sockets {
-            true => plugs(self.launch, self.here.len(), is_one_host)?,
+            true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
             false => Vec::new(),
         };
         Ok(Prepared { segments, plugs })
+    }
+
+    /// Whether ranks of this host use sockets to each other.
+    fn has_near_sockets(&self) -> bool {
+        let mut nodes = self.here.iter().map(|rank| self.places[*rank as usize].node);
+        let first = nodes.next();
+        let is_all = self.launch.transport == Transport::Tcp && self.here.len() > 1;
+        is_all || nodes.any(|node| Some(node) != first)
     }
 
     /// Starts the ranks. If one fails, those before it are killed, and nothing is left of them.
@@ -409,7 +417,12 @@ fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, L
 }
 
 /// Sockets that listen, for `count` ranks.
-fn plugs(launch: &Launch, count: usize, is_one_host: bool) -> Result<Vec<Plug>, LaunchError> {
+fn plugs(
+    launch: &Launch,
+    count: usize,
+    is_one_host: bool,
+    has_near_sockets: bool,
+) -> Result<Vec<Plug>, LaunchError> {
     let mut chosen = networks(&launch.params, is_one_host)?;
     if is_one_host {
         chosen.truncate(1);
@@ -420,6 +433,9 @@ fn plugs(launch: &Launch, count: usize, is_one_host: bool) -> Result<Vec<Plug>, 
     // Where it is this host's own; else something between the hosts translates it.
     let own = told.iter().map(|(told, network)| if net::is_own(*told) { *told } else { network.address });
     let own: Vec<IpAddr> = own.collect();
+    if has_near_sockets && let Some(address) = own.first() {
+        net::reach_own(*address).map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
+    }
     // One socket that listens at all addresses of a kind, if it shall listen at several.
     let at = match own[..] {
         [address] => address,
