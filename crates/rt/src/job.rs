@@ -31,7 +31,7 @@
 //!    connected with them. A launcher that is gone has taken with it all its processes of which it has not said that they ended.
 //!    In turn the others are told when jobs of this launcher fail.
 //! 10. When the agent of another host is lost, the processes there are dead: that fails what they are connected with, and is one
-//!    report; or, if rule 8 holds, they are survived.
+//!     report; or, if rule 8 holds, they are survived.
 //! 11. Of a job that is over, and to which nobody is bound any more, nothing is kept.
 
 mod bonds;

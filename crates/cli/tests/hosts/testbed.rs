@@ -85,6 +85,7 @@ fn run(words: &str) {
 
 impl Testbed {
     fn new() -> Testbed {
+        sweep();
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
@@ -271,6 +272,24 @@ impl Testbed {
         let output = mpicc.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program.to_str().unwrap().to_string()
+    }
+}
+
+/// Removes what tests have left that were killed.
+fn sweep() {
+    let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let Some(pid) = name.strip_prefix("oxmpi-").map(|rest| rest.trim_end_matches(char::is_alphabetic))
+        else {
+            continue;
+        };
+        if pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists() {
+            pids(name).into_iter().for_each(kill);
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+            let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{pid}"));
+            let _ = fs::remove_dir_all(left);
+        }
     }
 }
 

@@ -211,12 +211,15 @@ impl Far {
             }
             self.has_greeted = true;
         }
-        let is_over = match stage {
+        let has_come = match stage {
             Stage::Greeting => true,
             Stage::Ready => !self.addresses.is_empty(),
             Stage::Started => !self.pids.is_empty(),
         };
-        while !is_over {
+        if has_come {
+            return Ok(true);
+        }
+        loop {
             let message = match self.next() {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(false),
@@ -225,11 +228,11 @@ impl Far {
             match message {
                 FromAgent::Ready { addresses } if stage == Stage::Ready => {
                     self.addresses = addresses;
-                    break;
+                    return Ok(true);
                 }
                 FromAgent::Started { pids } if stage == Stage::Started => {
                     self.pids = pids;
-                    break;
+                    return Ok(true);
                 }
                 FromAgent::Failed { is_program, text } => {
                     return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
@@ -242,7 +245,6 @@ impl Far {
                 }
             }
         }
-        Ok(true)
     }
 
     /// The next message that has come.

@@ -18,8 +18,6 @@ use crate::hosts::head::{Far, SILENCE};
 use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
 use crate::job::{Event, Glimpse};
 
-/// Messages that are taken from a stream before others get their turn.
-const BURST: usize = 64;
 /// Bytes of standard input that may be under way to a process.
 const INPUT_WINDOW: u64 = 256 << 10;
 /// How long the answers to a look are awaited.
@@ -126,16 +124,15 @@ impl Launcher<'_> {
             Err(error) => Some(Some(error)),
         };
         far.heard = Instant::now();
-        // After the end all that came counts.
-        self.hear_far(at, if ended.is_some() { usize::MAX } else { BURST });
+        self.hear_far(at);
         if let Some(error) = ended {
             self.lose_host(at, error);
         }
     }
 
-    /// Takes messages that have come whole.
-    fn hear_far(&mut self, at: usize, most: usize) {
-        for _ in 0..most {
+    /// Takes all messages that have come whole; one read brings no more than others can wait for.
+    fn hear_far(&mut self, at: usize) {
+        loop {
             let Some(Some(far)) = self.far.get_mut(at) else { return };
             match far.next() {
                 Ok(Some(message)) => self.heed_far(at, message),
