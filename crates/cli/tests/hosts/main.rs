@@ -24,6 +24,7 @@ const PROGRAMS: &[&str] = &[
     "p2p_large",
     "p2p_wildcards",
     "ports",
+    "spawn",
     "win_lock",
     "win_put_get",
 ];
@@ -120,7 +121,9 @@ fn programs_run_across_hosts() {
     let Some(bed) = testbed() else { return };
     for name in PROGRAMS {
         let program = bed.compile(name);
+        let began = Instant::now();
         let (code, out, err) = bed.run(&["-n", "6", "-H", "nodea:3,nodeb:3", &program]);
+        println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
     }
     bed.is_clean();

@@ -34,6 +34,13 @@ impl Launcher<'_> {
                 "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
             ));
         }
+        if let Some([host]) = self.launch.spread.as_ref().map(|spread| &spread.hosts[..]) {
+            return Err(format!(
+                "all ranks are on host {}, and processes are spawned on the host of mpirun, which these do not reach: name this \
+                 host (localhost) among those of the job as well",
+                host.name
+            ));
+        }
         let base = self.job.next();
         if self.links.place() != 0 && u64::from(base) + size > u64::from(MAX_NUMBER) {
             return Err(format!(

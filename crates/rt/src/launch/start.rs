@@ -255,7 +255,8 @@ impl Crew<'_> {
     /// Makes what the ranks need. All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
     pub(crate) fn prepare(&self) -> Result<Prepared, LaunchError> {
         let segments = self.make_segments()?;
-        let is_one_host = self.places.len() == self.here.len();
+        // Who is spawned on this host has peers on the others.
+        let is_one_host = self.places.len() == self.here.len() && self.launch.spread.is_none();
         let plugs = match self.boot.sockets {
             true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
             false => Vec::new(),
