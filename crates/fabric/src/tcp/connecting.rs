@@ -55,9 +55,9 @@ impl Tcp {
             peer.trouble.over();
         }
         let tried = peer.tried.take();
-        let is_connecting = matches!(peer.way, Way::Connecting { .. });
+        let is_silent = matches!(peer.way, Way::Connecting { limit, .. } if limit <= now);
         if let Some(address) = &tried
-            && (peer.alternatives > 1 && !was_up || is_connecting && failure.is_vague)
+            && (is_silent || peer.alternatives > 1 && !was_up && !failure.is_vague)
             && !peer.skipped.contains(&address.socket)
         {
             peer.skipped.push(address.socket);
