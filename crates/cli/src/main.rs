@@ -91,6 +91,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["tune", ref words @ ..] => return tune(words),
         ["tune-rank"] => return tune_rank(),
         [RELAY_WORD] => return relay::main(),
+        ["agent"] => return mpirun::agent(),
         [wrong, ..] => {
             let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
             let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();

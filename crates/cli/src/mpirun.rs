@@ -2,6 +2,7 @@
 
 mod hosts;
 mod options;
+mod spread;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -10,16 +11,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_abi::FuncId;
-use oxmpi_os::{cpus, host, spawn};
+use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
 use oxmpi_rt::hostmap::Hostmap;
+use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
-use self::options::{Command, Count, Inherit, Options, Program, Setting};
+use self::options::{Command, Inherit, Options, Program, Setting};
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.
@@ -94,7 +96,8 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
     }
     launch::run(&launch).map_err(|error| match error {
-        LaunchError::Run { .. } => stop(NOT_EXECUTABLE, error),
+        LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),
+        LaunchError::Interrupted(signal) => stop(128 + signal, error),
         _ => stop(1, error),
     })
 }
@@ -118,6 +121,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         path: PathBuf::new(),
         args: Vec::new(),
         inherited: std::env::vars_os().collect(),
+        inherits_chosen: false,
         env: Vec::new(),
         directory: None,
     };
@@ -138,6 +142,7 @@ fn serve_singleton() -> Result<i32, Stop> {
         library_directory: prefix::library_directory(),
         find_program,
         call_name,
+        spread: None,
     };
     launch::serve(&launch, segment, control).map_err(|error| stop(1, error))
 }
@@ -151,7 +156,7 @@ fn call_name(call: u16) -> Option<&'static str> {
 fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     let apps = options.programs.iter().map(|program| app(program, options)).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
-    check_slots(options, size)?;
+    let spread = spread::spread(options, apps.iter().map(|app| app.ranks), &params)?;
     if let Stdin::Rank(rank) = options.stdin
         && rank >= size
     {
@@ -159,7 +164,7 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
     }
     let mut env = options.env.clone();
     env.extend(environment_of(&params));
-    let transport = transport(&params, size)?;
+    let transport = transport(&params, size, spread.is_none())?;
     Ok(Launch {
         apps,
         env,
@@ -177,22 +182,38 @@ fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
         library_directory: prefix::library_directory(),
         find_program,
         call_name,
+        spread,
     })
 }
 
 /// Selects the way of messages. Whether there is a network is only looked at if it is needed.
-fn transport(params: &Params, ranks: u32) -> Result<Transport, Stop> {
+fn transport(params: &Params, ranks: u32, is_here: bool) -> Result<Transport, Stop> {
     let mut job = Job { ranks: Some(ranks), ..Job::default() };
     let wrong = |error: SelectError| stop(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     let no_network = || launch::network(params).err().map(|error| error.to_string());
     match chosen {
-        Transport::Tcp | Transport::Crtcp => job.no_sockets = no_network(),
+        Transport::Tcp | Transport::Crtcp if is_here => job.no_sockets = no_network(),
         // Daemons of one node need no network.
-        Transport::Lamd if params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
+        Transport::Lamd if is_here && params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
+        Transport::Lamd if !is_here => {
+            job.no_daemons = Some("it reaches the processes of one host, and this job has several".into());
+        }
         _ => {}
     }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
+}
+
+/// Acts as the agent that `mpirun` on another host starts here.
+pub(crate) fn agent() -> i32 {
+    let setup = Setup { library_directory: prefix::library_directory(), find_program };
+    match agent::serve(&setup) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("oxmpi agent: {error}");
+            1
+        }
+    }
 }
 
 /// Finds a program that a process of the job wants to spawn.
@@ -208,7 +229,8 @@ fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
 
 fn not_here(host: &str) -> String {
     format!(
-        "host '{host}' is not this machine ('{}'): a job runs on one host for now; leave the host out, or say 'localhost'",
+        "host '{host}' is not this machine ('{}'), and processes are spawned on the host of mpirun alone; leave the host out, or \
+         say 'localhost'",
         host::name()
     )
 }
@@ -227,21 +249,6 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
             )),
         },
     }
-}
-
-/// Refuses more ranks than there are places for, where that was asked for.
-fn check_slots(options: &Options, size: u32) -> Result<(), Stop> {
-    let slots: u32 = options.programs.iter().filter_map(|p| p.hosts.slots).fold(0, u32::saturating_add);
-    let slots = if slots > 0 { slots } else { cpus::usable() as u32 };
-    if options.no_oversubscribe && size > slots {
-        return Err(stop(
-            USAGE,
-            format!(
-                "{size} ranks on {slots} slots, which --nooversubscribe forbids: leave it out, or start fewer ranks"
-            ),
-        ));
-    }
-    Ok(())
 }
 
 /// Says which variables for Open MPI look as if they had been meant for us.
@@ -347,41 +354,14 @@ fn app(program: &Program, options: &Options) -> Result<App, Stop> {
         Inherit::Only(names) => names.contains(name),
     };
     Ok(App {
-        ranks: ranks(program)?,
+        ranks: spread::ranks(program, options)?,
         path,
         args: program.words.clone(),
         inherited: std::env::vars_os().filter(|(name, _)| inherits(name)).collect(),
+        inherits_chosen: *inherit != Inherit::All,
         env: program.env.clone(),
         directory,
     })
-}
-
-/// How many ranks run a program.
-fn ranks(program: &Program) -> Result<u32, Stop> {
-    let hosts = &program.hosts;
-    if let Some(host) = hosts.elsewhere() {
-        return Err(stop(USAGE, not_here(host)));
-    }
-    let count = match (program.count, program.per_host) {
-        (Count::Number(n), Some(each)) if n > each => {
-            return Err(stop(
-                USAGE,
-                format!(
-                    "{n} ranks with {each} on each host need more than one host, and a job runs on one for now"
-                ),
-            ));
-        }
-        (Count::Number(n), _) | (_, Some(n)) => n,
-        (Count::PerProcessor, None) => hosts.slots.unwrap_or_else(|| cpus::usable() as u32),
-        (Count::PerHost, None) => 1,
-        (Count::Unsaid, None) => hosts.slots.unwrap_or(1),
-    };
-    match hosts.max_slots {
-        Some(most) if count > most => {
-            Err(stop(USAGE, format!("{count} ranks, but the host file allows {most} (max-slots)")))
-        }
-        _ => Ok(count),
-    }
 }
 
 /// Where to look for programs.

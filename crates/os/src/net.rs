@@ -149,6 +149,21 @@ pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
+/// Whether this host's processes reach each other at one of its addresses, which they do over the loopback interface.
+///
+/// # Errors
+/// Why they do not; `TimedOut` if nothing is heard for a second.
+pub fn reach_own(address: IpAddr) -> io::Result<()> {
+    let listener = Listener::bind(address, None)?;
+    let socket = Socket::connect(listener.address()?, None)?;
+    let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+    let mut fds = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::OUT)];
+    match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&second)))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => socket.outcome(),
+    }
+}
+
 /// Connections that may wait to be accepted. The kernel takes less if net.core.somaxconn is less.
 const BACKLOG: i32 = 4096;
 

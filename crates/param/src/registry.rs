@@ -736,6 +736,12 @@ parameters! {
         default: "", aliases: ["rpi_tcp_if_exclude"], level: User,
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
     }
+    plm_rsh_agent: text {
+        default: "ssh", aliases: ["pls_rsh_agent"], level: User,
+        help: "The program by which mpirun starts its agent on another host, with the options that come before the host; of \
+               several, separated by colons, the first that is there. 'ssh' is told never to ask (BatchMode). The environment \
+               variable LAMRSH means the same where this is not set.",
+    }
     btl: text {
         default: "", aliases: [], level: User,
         help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of those that may be used, or '^tcp' for all but \
@@ -911,6 +917,7 @@ mod tests {
         assert_eq!(params.rpi_lamd_priority(), 100);
         assert_eq!(params.mpi_hostmap(), "mpi_hostmap");
         assert_eq!((params.pml(), params.btl(), params.mtl()), ("pml", "btl", "mtl"));
+        assert_eq!(params.plm_rsh_agent(), "plm_rsh_agent");
         assert!(params.mpi_show_select());
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");

@@ -13,6 +13,8 @@
 //! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
 //! so do some requests: what is longer than a message is a file of its own.
 
+use crate::client::to_hex;
+
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
 pub const VERSION: u8 = 3;
 
@@ -387,6 +389,15 @@ impl Request {
 }
 
 impl Reply {
+    /// The answer to [`Request::Listener`] of this rank, if its socket `is_there`.
+    pub(crate) fn listener(rank: u32, is_there: bool, (incarnation, secret): (u32, &[u8; 32])) -> Reply {
+        if is_there {
+            return Reply::Listener { incarnation, secret: to_hex(secret) };
+        }
+        let reason = "there is no listening socket for it, or it has got one".to_string();
+        Reply::Refused { rank, reason }
+    }
+
     /// The message as bytes, at most [`MAX_MESSAGE`]; a longer text is cut between two characters.
     pub fn encode(&self) -> Vec<u8> {
         match self {

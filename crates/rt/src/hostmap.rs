@@ -120,6 +120,17 @@ impl Hostmap {
         Ok(Hostmap { lines })
     }
 
+    /// One that maps these hosts.
+    pub(crate) fn of_pairs(pairs: impl Iterator<Item = (String, IpAddr)>) -> Hostmap {
+        let lines = (1..).zip(pairs).map(|(number, (host, address))| Line { number, host, address });
+        Hostmap { lines: lines.collect() }
+    }
+
+    /// All hosts that it maps, and their addresses.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        self.lines.iter().map(|line| (line.host.clone(), line.address.to_string())).collect()
+    }
+
     /// The address that the host of this name tells, which would tell `address` otherwise. A line with its address counts
     /// before one with its name.
     pub fn told(&self, name: &str, address: IpAddr) -> IpAddr {

@@ -67,8 +67,9 @@ fn list(there: &[Interface]) -> String {
     if all.is_empty() { "none that is up".into() } else { all.join(", ") }
 }
 
-/// Chooses among the interfaces that are `there`. If all ranks are on this host the loopback is preferred, as nobody else
-/// can reach it; IPv4 is preferred to IPv6.
+/// Chooses among the interfaces that are `there`: one at least, the best first. If all ranks are on this host the loopback is
+/// preferred, as nobody else can reach it; if not it is left out, unless it is named. IPv4 is preferred to IPv6, and what leads to
+/// virtual machines and containers comes last.
 ///
 /// # Errors
 /// If a parameter names what is not there, or nothing is left.
@@ -77,19 +78,36 @@ pub fn choose<'a>(
     include: &str,
     exclude: &str,
     is_one_host: bool,
-) -> Result<&'a Interface, InterfaceError> {
+) -> Result<Vec<&'a Interface>, InterfaceError> {
     let included = entries("btl_tcp_if_include", include, there)?;
     let excluded = entries("btl_tcp_if_exclude", exclude, there)?;
     let usable = there.iter().filter(|i| {
         (included.is_empty() || included.iter().any(|entry| entry.names(i)))
             && !excluded.iter().any(|entry| entry.names(i))
             && !is_link_local(i.address)
+            && (is_one_host || !included.is_empty() || !i.is_loopback)
     });
     // The order in which the user names them counts before ours.
     let place = |i: &Interface| included.iter().position(|entry| entry.names(i)).unwrap_or(0);
-    usable.min_by_key(|i| (place(i), i.is_loopback != is_one_host, i.address.is_ipv6())).ok_or_else(|| {
-        InterfaceError::None { include: include.into(), exclude: exclude.into(), there: there.to_vec() }
-    })
+    let mut usable: Vec<&Interface> = usable.collect();
+    usable.sort_by_key(|i| {
+        (place(i), i.is_loopback != is_one_host, is_for_guests(&i.name), i.address.is_ipv6())
+    });
+    if usable.is_empty() {
+        return Err(InterfaceError::None {
+            include: include.into(),
+            exclude: exclude.into(),
+            there: there.to_vec(),
+        });
+    }
+    Ok(usable)
+}
+
+/// Whether an interface is named as those that lead to virtual machines, containers or tunnels of this host.
+fn is_for_guests(name: &str) -> bool {
+    ["docker", "br-", "virbr", "lxc", "lxd", "vmnet", "vboxnet", "cni", "tun", "tap", "wg"]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// Whether an address means something only together with an interface.
@@ -145,7 +163,7 @@ mod tests {
 
     fn chosen(include: &str, exclude: &str, is_one_host: bool) -> Result<String, String> {
         choose(&host(), include, exclude, is_one_host)
-            .map(|i| i.address.to_string())
+            .map(|all| all[0].address.to_string())
             .map_err(|error| error.to_string())
     }
 
@@ -161,6 +179,20 @@ mod tests {
         assert_eq!(chosen("fd00::/8", "", true).unwrap(), "fd00::5");
         assert_eq!(chosen("10.1.2.3/32", "", true).unwrap(), "10.1.2.3");
         assert_eq!(chosen("eth0", "10.0.0.0/8", true).unwrap(), "fd00::5", "and no link-local one");
+    }
+
+    #[test]
+    fn several_hosts_use_all_networks_but_the_loopback_and_those_of_guests_last() {
+        let mut there = host();
+        there.insert(0, Interface { name: "docker0".into(), ..there[4].clone() });
+        let names = |include| -> Vec<String> {
+            let all = choose(&there, include, "", false).unwrap();
+            all.iter().map(|i| format!("{} {}", i.name, i.address)).collect()
+        };
+        let all = ["eth0 10.1.2.3", "ib0 192.168.7.9", "eth0 fd00::5", "docker0 10.1.2.3"];
+        assert_eq!(names(""), all);
+        assert_eq!(names("lo")[0], "lo 127.0.0.1");
+        assert!(choose(&there[1..3], "", "", false).unwrap_err().to_string().contains("lo (127.0.0.1/8)"));
     }
 
     #[test]

@@ -33,6 +33,8 @@
 //! 10. Of a job that is over, and to which nobody is bound any more, nothing is kept.
 //! 11. A hang that the watchdog reports (parameter mpi_watchdog) ends all jobs as a timeout does if mpi_watchdog_abort says so.
 //! 12. The end of a daemon through which the messages go ends all jobs, also where rule 8 holds.
+//! 13. When the agent of another host is lost, the processes there are dead: that fails what they are connected with, and is one
+//!     report; or, if rule 8 holds, they are survived.
 
 mod bonds;
 
@@ -178,6 +180,15 @@ pub enum Event {
         /// Why, as it has said.
         why: Option<String>,
     },
+    /// The agent of another host is lost, and with it the processes there that ran.
+    HostLost {
+        /// The host.
+        host: String,
+        /// The processes.
+        ranks: Vec<u32>,
+        /// What has happened.
+        text: String,
+    },
     /// A rank has a warning.
     Say {
         /// The text.
@@ -283,6 +294,8 @@ impl World {
 #[derive(Debug)]
 pub struct Job {
     host: String,
+    /// The hosts of the first job's processes, if they are not all on that one.
+    hosts: Vec<String>,
     /// By the numbers of their first processes: those of this launcher, and of others.
     worlds: BTreeMap<u32, World>,
     /// Jobs of this launcher so far.
@@ -308,6 +321,7 @@ impl Job {
     pub fn new(ranks: u32, host: &str) -> Job {
         let mut job = Job {
             host: host.to_string(),
+            hosts: Vec::new(),
             worlds: BTreeMap::new(),
             jobs: 0,
             next: 0,
@@ -327,6 +341,17 @@ impl Job {
     #[must_use]
     pub fn surviving(self, survives: bool) -> Job {
         Job { survives, ..self }
+    }
+
+    /// The same, whose first job's processes are on these hosts, one for each; none: on its own.
+    #[must_use]
+    pub fn spread_over(self, hosts: Vec<String>) -> Job {
+        Job { hosts, ..self }
+    }
+
+    /// The host of a process.
+    fn host_of(&self, rank: u32) -> &str {
+        self.hosts.get(rank as usize).unwrap_or(&self.host)
     }
 
     fn add(&mut self, ranks: u32, other: Option<String>) {
@@ -388,7 +413,7 @@ impl Job {
         self.bonds.of(rank, bond)
     }
 
-    /// The number of the first process of this one's job; `None` if nothing is known of it any more (rule 10).
+    /// The number of the first process of this one's job; `None` if nothing is known of it any more (rule 11).
     pub fn first_of(&self, rank: u32) -> Option<u32> {
         self.world(rank).map(|world| world.processes.start)
     }
@@ -456,6 +481,7 @@ impl Job {
             Event::DaemonEnded { node, pid, exit, why } => {
                 self.daemon_ended(node, pid, exit, why.as_deref(), &mut out);
             }
+            Event::HostLost { host, ranks, text } => self.host_lost(&host, &ranks, &text, &mut out),
             Event::Say { text } => {
                 if self.said.len() < MAX_SAID && self.said.insert(text.clone()) {
                     out.push(Action::Print(format!("mpirun: {}\n", text.trim_end())));
@@ -554,7 +580,7 @@ impl Job {
                     if self.code.is_none() {
                         self.code = Some(code);
                         let name = self.name(rank);
-                        let subject = Subject { name: &name, host: &self.host, seen };
+                        let subject = Subject { name: &name, host: self.host_of(rank), seen };
                         out.push(Action::Print(report::fault(&subject, &Fault::Code(code), 0, code)));
                     }
                 }
@@ -569,10 +595,39 @@ impl Job {
             out.push(Action::Over(processes.clone()));
         }
         self.forget(out);
+        self.finish_if_over(out);
+    }
+
+    fn finish_if_over(&self, out: &mut Vec<Action>) {
         if self.left == 0 {
             let deaths = self.death_code.filter(|_| !self.has_finished);
             out.push(Action::Finish(self.code.or(deaths).unwrap_or(0)));
         }
+    }
+
+    /// The processes of another host are gone with its agent: all that they are connected with fail, or survive them (rule 8).
+    fn host_lost(&mut self, host: &str, ranks: &[u32], text: &str, out: &mut Vec<Action>) {
+        let was_running = |rank: &u32| self.world(*rank).is_some_and(|world| world.phase == Phase::Running);
+        let were_running = ranks.iter().any(was_running);
+        let mut worlds: Vec<u32> = ranks.iter().flat_map(|rank| self.connected(*rank)).collect();
+        worlds.sort_unstable();
+        worlds.dedup();
+        let lost: Vec<u32> = ranks.iter().copied().filter(|rank| self.note_end(*rank)).collect();
+        self.left -= lost.len();
+        let others = self.running_in(&worlds).len();
+        if were_running && self.survives {
+            self.death_code.get_or_insert(1);
+            out.push(Action::Print(report::host_survived(host, lost.len(), text, others)));
+            out.extend(lost.iter().map(|rank| Action::Announce(*rank)));
+        } else if were_running {
+            let report = report::host_lost(host, lost.len(), text, others);
+            let text = report::first_line(&report);
+            out.push(Action::Print(report));
+            self.end(&worlds, 1, SIGTERM, FAILURE_GRACE, &text, out);
+        }
+        lost.iter().for_each(|rank| self.bonds.forget_process(*rank));
+        self.forget(out);
+        self.finish_if_over(out);
     }
 
     /// A process has died, and the others go on without it.
@@ -580,13 +635,13 @@ impl Job {
         self.death_code.get_or_insert(code);
         let others = self.running_in(&self.connected(rank)).len();
         let name = self.name(rank);
-        let subject = Subject { name: &name, host: &self.host, seen };
+        let subject = Subject { name: &name, host: self.host_of(rank), seen };
         out.push(Action::Print(report::survived(&subject, fault, others)));
         // Not only those that are connected: others may be about to connect.
         out.push(Action::Announce(rank));
     }
 
-    /// Forgets jobs that are over and to which nobody is bound any more (rule 10), but for the first and those whose processes
+    /// Forgets jobs that are over and to which nobody is bound any more (rule 11), but for the first and those whose processes
     /// are missed.
     fn forget(&mut self, out: &mut Vec<Action>) {
         let bonds = &self.bonds;
@@ -668,7 +723,7 @@ impl Job {
         let worlds = self.connected(rank);
         let others = self.running_in(&worlds).iter().filter(|other| **other != rank).count();
         let name = self.name(rank);
-        let subject = Subject { name: &name, host: &self.host, seen };
+        let subject = Subject { name: &name, host: self.host_of(rank), seen };
         let report = report::abort(&subject, text, others, code);
         let text = report::first_line(&report);
         out.push(Action::Print(report));
@@ -700,8 +755,13 @@ impl Job {
         let all: Vec<u32> = self.worlds.keys().copied().collect();
         let all: HashSet<u32> = self.running_in(&all).into_iter().collect();
         let seen = seen.into_iter().filter(|(rank, _)| all.contains(rank));
-        let running: Vec<(String, Glimpse)> = seen.map(|(rank, seen)| (self.name(rank), seen)).collect();
-        let report = report::timeout(time, &self.host, &running);
+        let name = |rank| match self.hosts.is_empty() {
+            true => self.name(rank),
+            false => format!("{} on host {}", self.name(rank), self.host_of(rank)),
+        };
+        let running: Vec<(String, Glimpse)> = seen.map(|(rank, seen)| (name(rank), seen)).collect();
+        let host = Some(&*self.host).filter(|_| self.hosts.is_empty());
+        let report = report::timeout(time, host, &running);
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);
@@ -764,7 +824,7 @@ impl Job {
         out: &mut Vec<Action>,
     ) {
         let (name, others) = (self.name(rank), self.running_in(worlds).len());
-        let subject = Subject { name: &name, host: &self.host, seen };
+        let subject = Subject { name: &name, host: self.host_of(rank), seen };
         let report = report::fault(&subject, fault, others, code);
         let text = report::first_line(&report);
         out.push(Action::Print(report));

@@ -11,7 +11,8 @@
 
 mod answers;
 mod binding;
-mod end;
+pub(crate) mod end;
+mod far;
 mod files;
 mod input;
 mod launcher;
@@ -23,8 +24,20 @@ mod spawning;
 mod start;
 mod watching;
 
+/// What an agent on another host does as the launcher does it here.
+pub(crate) mod parts {
+    pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
+    pub(crate) use super::binding::Binding;
+    pub(crate) use super::input::Inputs;
+    pub(crate) use super::output::{Came, is_ready, read_some};
+    pub(crate) use super::start::{
+        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, raise_open_files,
+    };
+}
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,12 +53,14 @@ pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
 pub use self::relays::{RELAY_CONTROL, RELAY_WORD};
+pub(crate) use self::start::kernel;
 pub use self::start::network;
 
 use self::binding::Binding;
 use self::files::Files;
 use self::launcher::Launcher;
 use crate::hostmap::Hostmap;
+use crate::hosts::opening::Opening;
 use crate::interfaces::InterfaceError;
 
 /// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever does not
@@ -66,6 +81,9 @@ pub struct App {
     pub args: Vec<OsString>,
     /// Variables that these ranks inherit.
     pub inherited: Vec<(OsString, OsString)>,
+    /// Whether those were chosen, and are so for ranks on other hosts as well. If not, ranks there inherit what an agent there
+    /// has.
+    pub inherits_chosen: bool,
     /// Variables for these ranks alone, stronger than all others.
     pub env: Vec<(OsString, OsString)>,
     /// The directory to start in, an absolute path, if not the launcher's.
@@ -107,6 +125,33 @@ pub struct Launch {
     pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     /// The name of the MPI function that a status line gives as its last call (never 0).
     pub call_name: fn(u16) -> Option<&'static str>,
+    /// On which hosts the ranks are, if not all on this one.
+    pub spread: Option<Spread>,
+}
+
+/// Several hosts, or one that is not this one.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    /// The hosts; each has a rank at least.
+    pub hosts: Vec<Host>,
+    /// On which of them each rank is.
+    pub nodes: Vec<u32>,
+}
+
+/// A host of a job.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// As the user has named it.
+    pub name: String,
+    /// How its agent is reached; `None`: it is this machine, whose ranks need none.
+    pub opening: Option<Opening>,
+}
+
+impl Spread {
+    /// The host of a rank.
+    pub fn host(&self, rank: u32) -> Option<&Host> {
+        self.hosts.get(*self.nodes.get(rank as usize)? as usize)
+    }
 }
 
 /// A program that a process wants to spawn.
@@ -171,6 +216,44 @@ pub enum LaunchError {
     /// There is nothing that the launcher of a singleton could serve.
     #[error("there is no singleton to serve: {0}")]
     NoSingleton(String),
+    /// Another host cannot take part.
+    #[error("host '{host}': {text}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// Whether it is the program that cannot be run there.
+        is_program: bool,
+        /// Why, and what to do.
+        text: String,
+    },
+    /// The user has ended the job before it ran.
+    #[error("ended by signal {0} before the job ran")]
+    Interrupted(i32),
+    /// The directory of a program is not there.
+    #[error(
+        "cannot start a program in {}: {error}; the directory (of -wdir, or where mpirun was called) must be there on each host",
+        directory.display()
+    )]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Processes of a host do not reach each other over sockets.
+    #[error(
+        "the ranks of one host cannot reach each other over sockets: connecting to its own address {address} fails: {error}; bring \
+         the loopback interface up ('ip link set lo up'), or use shared memory ('--mca rpi shm')"
+    )]
+    NoLoopback {
+        /// The address.
+        address: IpAddr,
+        /// What connect(2) says.
+        error: io::Error,
+    },
+    /// An agent is told what makes no sense to it.
+    #[error("what mpirun orders makes no sense here: {0}")]
+    Order(String),
     /// Too many ranks for one launcher.
     #[error("{0} ranks are too many: one mpirun starts at most {MAX_RANKS}")]
     TooMany(u64),
@@ -195,15 +278,17 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         return Err(LaunchError::TooMany(size));
     }
     let signals = prepare()?;
+    let here = launch.here(size as u32).len();
     let usable = cpus::usable();
     // Reading about cores takes time that only a job which may be bound should pay.
     let cores = match launch.bind {
         Bind::None => Vec::new(),
-        Bind::Split if size == 1 || size > usable as u64 => Vec::new(),
+        Bind::Split if here <= 1 || here > usable => Vec::new(),
         _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
     };
-    let binding = Binding::decide(launch.bind, size as usize, cores, usable);
-    let open_files = start::raise_open_files(launch, size as u32)?;
+    let binding = Binding::decide(launch.bind, here, cores, usable);
+    let sockets = start::has_sockets(launch, size as u32);
+    let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
     let files = launch.output_files.as_ref().map(|files| {
         let directory = files.directory.clone();
         Files::create(&directory, size as u32).map_err(|error| LaunchError::Files { directory, error })
@@ -228,14 +313,15 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
 /// If it is gone already, or the kernel refuses something.
 pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32, LaunchError> {
     let signals = prepare()?;
-    let open_files = start::raise_open_files(launch, 1)?;
+    let sockets = start::has_sockets(launch, 1);
+    let open_files = start::raise_open_files(launch, (1, 1), sockets)?;
     let mut launcher = Launcher::new(launch, &signals, start::adopt(segment, control)?)?;
     launcher.open_files = open_files;
     launcher.run_to_the_end()
 }
 
 /// What every launcher does first.
-fn prepare() -> Result<Signals, LaunchError> {
+pub(crate) fn prepare() -> Result<Signals, LaunchError> {
     start::kernel(
         "become a subreaper",
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())),

@@ -10,6 +10,7 @@
 //! | [`control`] | the messages between a rank and `mpirun`: pure encoding and decoding |
 //! | [`client`] | a rank's side: who am I, open a peer's segment, abort the job |
 //! | [`universe`] | what processes of several jobs tell each other by way of the launcher |
+//! | [`hosts`] | a job on several hosts: the agents that start ranks on the others |
 //! | [`hostmap`] | which address a host tells its peers |
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
@@ -19,8 +20,10 @@
 
 mod blob;
 pub mod client;
+mod codec;
 pub mod control;
 pub mod hostmap;
+pub mod hosts;
 pub mod interfaces;
 pub mod job;
 pub mod launch;

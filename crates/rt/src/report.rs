@@ -88,13 +88,36 @@ pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32)
     out
 }
 
+/// The report on a host that is lost with `lost` ranks; `others` that are connected with them run and are being ended.
+pub(crate) fn host_lost(host: &str, lost: usize, text: &str, others: usize) -> String {
+    format!(
+        "mpirun: host {host} is lost, with {}: {}\n  Meaning: the agent of mpirun on that host, the host itself, or the network to \
+         it has failed.\n  Next:    see whether the host is up and can be reached; agents end their ranks when they lose \
+         mpirun.\n{}",
+        ranks(lost),
+        text.trim_end(),
+        ending(others, 1)
+    )
+}
+
+/// The note on a host that is lost with `lost` ranks, which the others survive.
+pub(crate) fn host_survived(host: &str, lost: usize, text: &str, others: usize) -> String {
+    format!(
+        "mpirun: host {host} is lost, with {}: {}\n  {}.\n",
+        ranks(lost),
+        text.trim_end(),
+        going_on(others)
+    )
+}
+
 /// The report on `--timeout`: who still runs, and where.
-pub(crate) fn timeout(time: Duration, host: &str, running: &[(String, Glimpse)]) -> String {
+pub(crate) fn timeout(time: Duration, host: Option<&str>, running: &[(String, Glimpse)]) -> String {
     const SHOWN: usize = 16;
     let mut out = format!(
-        "mpirun: the time of {} s (--timeout) is over and {} on host {host} still {}:\n",
+        "mpirun: the time of {} s (--timeout) is over and {}{} still {}:\n",
         time.as_secs_f64(),
         ranks(running.len()),
+        host.map(|host| format!(" on host {host}")).unwrap_or_default(),
         if running.len() == 1 { "runs" } else { "run" }
     );
     for (name, seen) in running.iter().take(SHOWN) {
@@ -403,7 +426,7 @@ mod tests {
     fn a_timeout_lists_who_still_runs() {
         let seen = Glimpse { pid: 5, stage: Stage::Initialized, last_call: Some("MPI_Barrier") };
         let running: Vec<_> = (0..20).map(|r| (format!("rank {r}"), seen.clone())).collect();
-        let text = timeout(Duration::from_millis(2500), "h", &running);
+        let text = timeout(Duration::from_millis(2500), Some("h"), &running);
         assert!(text.starts_with("mpirun: the time of 2.5 s (--timeout) is over and "), "{text}");
         assert!(text.contains(
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"

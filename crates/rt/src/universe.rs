@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use crate::codec::{Reader, Writer};
+
 /// What to spawn (MPI-5.0 section 11.8.2 "Starting Processes and Establishing Communication").
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spawn {
@@ -67,13 +69,13 @@ impl Spawn {
             }
         }
         out.bytes(self.directory.as_os_str().as_bytes());
-        out.parent(&self.parent);
-        out.0
+        self.parent.write(&mut out);
+        out.into_bytes()
     }
 
     /// What [`Spawn::encode`] has written; `None` if it was something else.
     pub fn decode(bytes: &[u8]) -> Option<Spawn> {
-        let mut from = Reader(bytes);
+        let mut from = Reader::new(bytes);
         let mut commands = Vec::new();
         for _ in 0..from.number()? {
             let program = from.os_string()?;
@@ -88,24 +90,37 @@ impl Spawn {
             commands.push(Command { program, arguments, processes, directory, path, hosts, env });
         }
         let directory = from.os_string()?.into();
-        let parent = from.parent()?;
-        from.0.is_empty().then_some(Spawn { commands, directory, parent })
+        let parent = Parent::read(&mut from)?;
+        from.is_empty().then_some(Spawn { commands, directory, parent })
     }
 }
 
 impl Parent {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.context);
+        out.list(&self.processes, |out, process| out.number((*process).into()));
+        out.number(self.is_mixed.into());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Parent> {
+        let context = from.number()?;
+        let processes = from.list(Reader::word)?;
+        let is_mixed = from.bool()?;
+        Some(Parent { context, processes, is_mixed })
+    }
+
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        out.parent(self);
-        out.0
+        self.write(&mut out);
+        out.into_bytes()
     }
 
     /// What [`Parent::encode`] has written; `None` if it was something else.
     pub fn decode(bytes: &[u8]) -> Option<Parent> {
-        let mut from = Reader(bytes);
-        let parent = from.parent()?;
-        from.0.is_empty().then_some(parent)
+        let mut from = Reader::new(bytes);
+        let parent = Parent::read(&mut from)?;
+        from.is_empty().then_some(parent)
     }
 }
 
@@ -195,76 +210,6 @@ pub fn encode_words(words: &[u64]) -> Vec<u8> {
 /// Bytes as words; what is left of a last one that is not whole is dropped.
 pub fn decode_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
-}
-
-#[derive(Default)]
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn number(&mut self, number: u64) {
-        self.0.extend(number.to_le_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend(bytes);
-    }
-
-    fn option(&mut self, bytes: Option<&[u8]>) {
-        self.number(bytes.is_some().into());
-        if let Some(bytes) = bytes {
-            self.bytes(bytes);
-        }
-    }
-
-    fn parent(&mut self, parent: &Parent) {
-        self.number(parent.context);
-        self.number(parent.processes.len() as u64);
-        parent.processes.iter().for_each(|process| self.number((*process).into()));
-        self.number(parent.is_mixed.into());
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes.to_vec())
-    }
-
-    fn os_string(&mut self) -> Option<OsString> {
-        self.bytes().map(OsString::from_vec)
-    }
-
-    fn option(&mut self) -> Option<Option<Vec<u8>>> {
-        match self.number()? {
-            0 => Some(None),
-            1 => self.bytes().map(Some),
-            _ => None,
-        }
-    }
-
-    fn parent(&mut self) -> Option<Parent> {
-        let context = self.number()?;
-        let count = self.number()?;
-        let processes = (0..count).map(|_| self.number().and_then(|n| u32::try_from(n).ok()));
-        let processes = processes.collect::<Option<_>>()?;
-        let is_mixed = match self.number()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
-        Some(Parent { context, processes, is_mixed })
-    }
 }
 
 #[cfg(test)]

@@ -1,37 +1,38 @@
-//! Hosts as users name them. There is one for now: this machine.
+//! Hosts as users name them: in lists and in files of several dialects.
 
 use std::net::ToSocketAddrs;
 
 use oxmpi_os::net::is_own;
 use oxmpi_param::nearest::nearest;
 
-/// The hosts that were named, and their slots.
+/// The hosts that were named, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
-    pub(crate) names: Vec<String>,
-    /// The sum of the slots, if any were stated, or if a host was named more than once.
-    pub(crate) slots: Option<u32>,
-    /// The sum of the largest numbers of slots (`max-slots`), if all hosts have one.
-    pub(crate) max_slots: Option<u32>,
+    pub(crate) named: Vec<Named>,
 }
 
 /// A host as it was named.
-struct Named {
-    name: String,
-    slots: Option<u32>,
-    max_slots: Option<u32>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) slots: Option<u32>,
+    pub(crate) max_slots: Option<u32>,
+    /// Who logs in there, if not whoever is here.
+    pub(crate) user: Option<String>,
+    /// No ranks are placed there.
+    pub(crate) is_left_out: bool,
 }
 
 impl Hosts {
     /// Reads `a,b:4`.
     pub(crate) fn of_list(text: &str) -> Result<Hosts, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let named = names.map(named).collect::<Result<Vec<_>, _>>()?;
-        if named.is_empty() { Err("no host is named".to_string()) } else { Hosts::sum(named) }
+        Hosts::new(names.map(named).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`.
-    pub(crate) fn of_file(text: &str) -> Result<Hosts, String> {
+    /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`; also those of LAM/MPI's boot schema,
+    /// `NAME cpu=4 user=NAME schedule=no`. Errors begin with the line's number.
+    pub(crate) fn of_file(text: &str) -> Result<Hosts, (Option<usize>, String)> {
         let mut all = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
@@ -41,27 +42,37 @@ impl Hosts {
                 words.try_for_each(|word| key(&mut host, word))?;
                 Ok(host)
             });
-            all.push(host.map_err(|why| format!("line {number}: {why}"))?);
+            all.push(host.map_err(|why| (Some(number), why))?);
         }
-        if all.is_empty() { Err("no host is named".to_string()) } else { Hosts::sum(all) }
+        Hosts::new(all).map_err(|why| (None, why))
     }
 
-    fn sum(named: Vec<Named>) -> Result<Hosts, String> {
-        let stated = named.len() > 1 || named.iter().any(|host| host.slots.is_some());
-        let total = |numbers: Vec<u32>| {
-            let sum = numbers.into_iter().try_fold(0, u32::checked_add);
-            sum.ok_or_else(|| "too many slots".to_string())
-        };
-        let slots = total(named.iter().map(|host| host.slots.unwrap_or(1)).collect())?;
-        let limits: Option<Vec<u32>> = named.iter().map(|host| host.max_slots).collect();
-        let max_slots = limits.map(total).transpose()?;
-        let names = named.into_iter().map(|host| host.name).collect();
-        Ok(Hosts { names, slots: stated.then_some(slots), max_slots })
+    fn new(named: Vec<Named>) -> Result<Hosts, String> {
+        let slots = named.iter().map(|host| host.slots.unwrap_or(1));
+        slots.into_iter().try_fold(0, u32::checked_add).ok_or("too many slots")?;
+        let limits = named.iter().map(|host| host.max_slots.unwrap_or(0));
+        limits.into_iter().try_fold(0, u32::checked_add).ok_or("too many slots (max-slots)")?;
+        match named.iter().any(|host| !host.is_left_out) {
+            true => Ok(Hosts { named }),
+            false if named.is_empty() => Err("no host is named".to_string()),
+            false => Err("all hosts are left out (schedule=no)".to_string()),
+        }
+    }
+
+    /// Those on which ranks are placed.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &Named> {
+        self.named.iter().filter(|host| !host.is_left_out)
+    }
+
+    /// The sum of the slots, if any were stated, or if there is more than one line or name.
+    pub(crate) fn slots(&self) -> Option<u32> {
+        let stated = self.used().count() > 1 || self.used().any(|host| host.slots.is_some());
+        stated.then(|| self.used().map(|host| host.slots.unwrap_or(1)).sum())
     }
 
     /// The first host that is not this machine.
     pub(crate) fn elsewhere(&self) -> Option<&str> {
-        self.names.iter().map(String::as_str).find(|name| !is_here(name))
+        self.used().map(|host| host.name.as_str()).find(|name| !is_here(name))
     }
 }
 
@@ -77,19 +88,28 @@ fn named(text: &str) -> Result<Named, String> {
         return Err(format!("'{text}' names no host"));
     }
     let slots = slots.map(|slots| number(slots, text)).transpose()?;
-    Ok(Named { name: name.to_string(), slots, max_slots: None })
+    Ok(Named { name: name.to_string(), slots, ..Named::default() })
 }
 
-/// Reads `slots=4`.
+/// Reads `slots=4`, and what else may follow a name.
 fn key(host: &mut Named, word: &str) -> Result<(), String> {
-    let known = ["slots", "max-slots", "max_slots"];
+    let known = ["slots", "max-slots", "max_slots", "cpu", "count", "user", "schedule"];
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     match key {
         "slots" | "cpu" | "count" => host.slots = Some(number(value, word)?),
         "max-slots" | "max_slots" => host.max_slots = Some(number(value, word)?),
+        "user" if value.is_empty() => return Err(format!("'{word}' names no user")),
+        "user" => host.user = Some(value.to_string()),
+        "schedule" => match value {
+            "yes" => host.is_left_out = false,
+            "no" => host.is_left_out = true,
+            _ => return Err(format!("'{word}' is neither schedule=yes nor schedule=no")),
+        },
         _ => {
-            let hint = nearest(key, known).map(|n| format!(" (did you mean '{n}=N'?)")).unwrap_or_default();
-            return Err(format!("'{word}' is neither slots=N nor max-slots=N{hint}"));
+            let hint = nearest(key, known).map(|n| format!(" (did you mean '{n}='?)")).unwrap_or_default();
+            return Err(format!(
+                "'{word}' is none of slots=N, max-slots=N, cpu=N, user=NAME, schedule=yes|no{hint}"
+            ));
         }
     }
     Ok(())
@@ -103,7 +123,7 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
 }
 
 /// Whether a name or an address is this machine: one can only bind a socket to an address of one's own.
-fn is_here(name: &str) -> bool {
+pub(super) fn is_here(name: &str) -> bool {
     let own = oxmpi_os::host::name();
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
         return true;
@@ -120,7 +140,8 @@ mod tests {
 
     #[test]
     fn slots_are_summed_where_they_are_stated() {
-        let of = |text| Hosts::of_list(text).map(|hosts| (hosts.names.join(" "), hosts.slots));
+        let names = |hosts: &Hosts| hosts.used().map(|host| &*host.name).collect::<Vec<_>>().join(" ");
+        let of = |text| Hosts::of_list(text).map(|hosts| (names(&hosts), hosts.slots()));
         assert_eq!(of("localhost"), Ok(("localhost".into(), None)));
         assert_eq!(of("localhost:4"), Ok(("localhost".into(), Some(4))));
         assert_eq!(of("a, b:2,a"), Ok(("a b a".into(), Some(4))));
@@ -132,15 +153,31 @@ mod tests {
 
     #[test]
     fn a_host_file_has_one_host_on_a_line() {
-        let hosts =
-            Hosts::of_file("# ours\nlocalhost slots=2 max-slots=4 # two\n\nlocalhost:3 max_slots=3\n")
-                .unwrap();
-        assert_eq!((hosts.names.len(), hosts.slots, hosts.max_slots), (2, Some(5), Some(7)));
+        let file = "# ours\nlocalhost slots=2 max-slots=4 # two\n\nlocalhost:3 max_slots=3\n";
+        let hosts = Hosts::of_file(file).unwrap();
+        assert_eq!((hosts.named.len(), hosts.slots(), hosts.named[1].max_slots), (2, Some(5), Some(3)));
         let hosts = Hosts::of_file("localhost\n").unwrap();
-        assert_eq!((hosts.slots, hosts.max_slots), (None, None));
-        let e = Hosts::of_file("\nlocalhost slot=4").unwrap_err();
-        assert_eq!(e, "line 2: 'slot=4' is neither slots=N nor max-slots=N (did you mean 'slots=N'?)");
-        assert_eq!(Hosts::of_file("# none\n").unwrap_err(), "no host is named");
+        assert_eq!((hosts.slots(), hosts.named[0].max_slots), (None, None));
+        let (line, e) = Hosts::of_file("\nlocalhost slot=4").unwrap_err();
+        assert!(line == Some(2) && e.ends_with("(did you mean 'slots='?)"), "{e}");
+        assert_eq!(Hosts::of_file("# none\n").unwrap_err(), (None, "no host is named".to_string()));
+    }
+
+    #[test]
+    fn the_lines_of_a_boot_schema_are_understood() {
+        let hosts = Hosts::of_file("head schedule=no\nn1 cpu=2 user=ann\nn2 schedule=yes\n").unwrap();
+        assert_eq!(hosts.slots(), Some(3));
+        let users: Vec<_> = hosts.used().map(|host| (&*host.name, host.user.as_deref())).collect();
+        assert_eq!(users, [("n1", Some("ann")), ("n2", None)]);
+        for (line, why) in [
+            ("a schedule=maybe", "'schedule=maybe' is neither schedule=yes nor schedule=no"),
+            ("a user=", "'user=' names no user"),
+            ("a cpu=0", "'cpu=0': '0' is not a number of slots, 1 or more"),
+        ] {
+            assert_eq!(Hosts::of_file(line).unwrap_err(), (Some(1), why.to_string()));
+        }
+        let (_, why) = Hosts::of_file("a schedule=no").unwrap_err();
+        assert_eq!(why, "all hosts are left out (schedule=no)");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use oxmpi_param::nearest::nearest;
+use oxmpi_rt::hosts::placement::By;
 use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
 
 use self::table::{Id, SPECS, Spec};
@@ -50,6 +51,10 @@ pub(crate) struct Options {
     pub(crate) tune: Vec<PathBuf>,
     /// Files of `--am`, the strongest first.
     pub(crate) am: Vec<PathBuf>,
+    /// In which order hosts get ranks.
+    pub(crate) by: By,
+    /// Where OxMPI is installed on other hosts, if not where it is here.
+    pub(crate) prefix: Option<PathBuf>,
     /// Whether the shell gets its prompt back at once.
     pub(crate) no_wait: bool,
     bind_to: Option<Target>,
@@ -130,6 +135,8 @@ impl Default for Options {
             mca: Vec::new(),
             tune: Vec::new(),
             am: Vec::new(),
+            by: By::Slot,
+            prefix: None,
             no_wait: false,
             bind_to: None,
             cores_each: None,
@@ -169,6 +176,8 @@ pub(crate) enum UsageError {
     NoProgram,
     #[error("no program between two ':' or after the last one")]
     EmptyProgram,
+    #[error("{file}:{line}: {why}")]
+    HostFile { file: String, line: usize, why: String },
     #[error("{option} {value}: nothing can follow it, but '{word}' does; put options before it")]
     AfterFile { option: String, value: String, word: String },
 }
@@ -350,7 +359,10 @@ impl Reader {
             Id::Path => program.path = Some(given.values[0].clone()),
             Id::Host => program.hosts = Hosts::of_list(&given.shown(0)).map_err(|why| given.wrong(why))?,
             Id::HostFile => {
-                program.hosts = Hosts::of_file(&given.file()?).map_err(|why| given.wrong(why))?;
+                program.hosts = Hosts::of_file(&given.file()?).map_err(|(line, why)| match line {
+                    Some(line) => UsageError::HostFile { file: given.shown(0), line, why },
+                    None => given.wrong(why),
+                })?;
             }
             Id::Export => {
                 let env = if first { &mut self.options.env } else { &mut program.env };
@@ -390,6 +402,7 @@ impl Reader {
                     rank => Stdin::Rank(rank.parse().map_err(|_| given.bad("a rank, 'none' or 'all'"))?),
                 }
             }
+            Id::Prefix => options.prefix = Some(PathBuf::from(&given.values[0])),
             Id::Quiet => options.quiet = true,
             Id::Verbose => options.verbose = true,
             Id::NoOversubscribe => options.no_oversubscribe = true,
@@ -475,11 +488,11 @@ fn map_by(options: &mut Options, given: &Given) -> Result<(), UsageError> {
     let text = given.shown(0).to_ascii_lowercase();
     let mut parts = text.split(':');
     match parts.next().unwrap_or_default() {
-        // One after the other: the order that ranks have on one host.
-        "" | "slot" | "core" | "node" => {}
+        "" | "slot" | "core" => options.by = By::Slot,
+        "node" => options.by = By::Node,
         _ => {
             return Err(
-                given.wrong("ranks cannot be placed so yet; 'slot', 'core' and 'node' place them in order")
+                given.wrong("ranks cannot be placed so yet; 'slot' and 'core' fill one host after the other, 'node' takes them in turn")
             );
         }
     }

@@ -59,6 +59,25 @@ impl Tcp {
             peer.trouble.over();
         }
         let tried = peer.tried.take();
+        let is_silent = matches!(peer.way, Way::Connecting { limit, .. } if limit <= now);
+        if let Some(address) = &tried
+            && (is_silent || peer.alternatives > 1 && !was_up && !failure.is_vague)
+            && !peer.skipped.contains(&address.socket)
+        {
+            peer.skipped.push(address.socket);
+            let next = match peer.alternatives {
+                2.. => "its other addresses are tried; btl_tcp_if_exclude leaves a network out",
+                _ => {
+                    "it is tried again; is there a firewall between the hosts, or another network (btl_tcp_if_include)?"
+                }
+            };
+            let text = format!(
+                "rank {own} does not reach rank {at} at {} on interface {}: {}; {next}",
+                address.socket, address.interface, failure.why
+            );
+            (self.tell)(&text);
+        }
+        let Some(peer) = self.known(at) else { return };
         let next = if failure.is_vague {
             trouble::Next::Again(peer.trouble.unclear())
         } else {
@@ -108,6 +127,7 @@ impl Tcp {
         }
         let peer = self.peer(at);
         let address = addresses[peer.attempts as usize % addresses.len()].clone();
+        peer.alternatives = addresses.len();
         peer.attempts = peer.attempts.wrapping_add(1);
         let to = address.socket;
         peer.tried = Some(address);

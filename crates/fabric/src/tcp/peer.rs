@@ -8,6 +8,7 @@ use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
 use crate::shm::Stranger;
 use oxmpi_os::net::Socket;
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How a peer can be reached at the moment.
@@ -104,6 +105,10 @@ pub(super) struct Peer {
     pub(super) up_since: Duration,
     /// Where it was last tried.
     pub(super) tried: Option<Address>,
+    /// How many addresses it has.
+    pub(super) alternatives: usize,
+    /// Addresses of which the user was told that it is not reached there.
+    pub(super) skipped: Vec<SocketAddr>,
     /// The kernel takes no more for the moment, or never.
     pub(super) is_blocked: bool,
     /// Writing has failed: the connection is only read any more, to its end.

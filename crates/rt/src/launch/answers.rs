@@ -7,6 +7,7 @@ use oxmpi_os::segment::RankState;
 use rustix::event::epoll;
 
 use super::launcher::Launcher;
+use super::start::{Plug, Rank};
 use crate::blob;
 use crate::client::{NOWHERE, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
@@ -16,7 +17,7 @@ use crate::postboxes::shape_text;
 use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
 /// How often each rank has been started, this time included.
-const INCARNATION: u32 = 1;
+pub(crate) const INCARNATION: u32 = 1;
 
 impl Launcher<'_> {
     /// Answers one message of a process. Returns whether there may be more.
@@ -44,14 +45,10 @@ impl Launcher<'_> {
         match request {
             Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
             Request::Listener => self.give_listener(rank),
+            Request::Addresses { rank: wanted } if self.is_far(wanted) => self.ask_host(rank, wanted),
             Request::Addresses { rank: wanted } => {
-                let mut reply = self.whereabouts(wanted);
-                if let (Reply::Addresses { addresses, .. }, Some(contact)) =
-                    (&mut reply, self.contact(rank, wanted))
-                {
-                    *addresses = format!("{contact}\n{addresses}");
-                }
-                self.answer(rank, &reply, None);
+                let reply = self.whereabouts(wanted);
+                self.tell_whereabouts(rank, wanted, reply);
             }
             Request::Spawn => {
                 let spawn = contents(came).and_then(|bytes| Spawn::decode(&bytes).ok_or_else(nonsense));
@@ -186,7 +183,7 @@ impl Launcher<'_> {
 
     /// Sends an answer. A process that asks without reading the answers loses them.
     pub(super) fn answer(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
-        if self.answer_other(rank, reply, fd) {
+        if self.answer_other(rank, reply, fd) || self.answer_far(rank, reply, fd) {
             return;
         }
         if let Some(rank) = self.rank(rank) {
@@ -262,13 +259,7 @@ impl Launcher<'_> {
     fn give_listener(&mut self, rank: u32) {
         let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
         let listener = plug.and_then(|plug| plug.listener.take());
-        let reply = match listener {
-            Some(_) => Reply::Listener { incarnation: INCARNATION, secret: to_hex(&self.secret) },
-            None => {
-                let reason = "there is no listening socket for it, or it has got one".to_string();
-                Reply::Refused { rank, reason }
-            }
-        };
+        let reply = Reply::listener(rank, listener.is_some(), (INCARNATION, &self.secret));
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
@@ -293,16 +284,16 @@ impl Launcher<'_> {
                 refused(self.why_gone(wanted))
             };
         };
-        let Some(plug) = &member.plug else {
-            return refused("the job was started without sockets".into());
-        };
-        match rank.segment.status().state() {
-            RankState::Finalized => Reply::Left { rank: wanted },
-            // It may come back as long as it runs.
-            RankState::Resting if !member.running => Reply::Left { rank: wanted },
-            _ if !member.running => refused("its process has ended".into()),
-            _ => Reply::Addresses { rank: wanted, addresses: plug.address.clone() },
+        plug_whereabouts(wanted, rank, member.plug.as_ref(), member.running)
+    }
+
+    /// Tells a process where another is, and one that belongs to another launcher who that is.
+    pub(super) fn tell_whereabouts(&mut self, rank: u32, wanted: u32, mut reply: Reply) {
+        if let (Reply::Addresses { addresses, .. }, Some(contact)) = (&mut reply, self.contact(rank, wanted))
+        {
+            *addresses = format!("{contact}\n{addresses}");
         }
+        self.answer(rank, &reply, None);
     }
 
     /// Why there is no process of this number.
@@ -312,6 +303,19 @@ impl Launcher<'_> {
             false if self.job.jobs() == 1 => format!("the job has {} ranks", self.members.len()),
             false => format!("all jobs have had {} processes", self.job.next()),
         }
+    }
+}
+
+/// Where a process of this host can be reached over sockets.
+pub(crate) fn plug_whereabouts(wanted: u32, rank: &Rank, plug: Option<&Plug>, running: bool) -> Reply {
+    let refused = |reason: &str| Reply::Refused { rank: wanted, reason: reason.to_string() };
+    let Some(plug) = plug else { return refused("the job was started without sockets") };
+    match rank.segment.status().state() {
+        RankState::Finalized => Reply::Left { rank: wanted },
+        // It may come back as long as it runs.
+        RankState::Resting if !running => Reply::Left { rank: wanted },
+        _ if !running => refused("its process has ended"),
+        _ => Reply::Addresses { rank: wanted, addresses: plug.address.clone() },
     }
 }
 

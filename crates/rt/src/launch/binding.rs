@@ -22,7 +22,7 @@ pub enum Bind {
 
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Binding {
+pub(crate) struct Binding {
     cores: Vec<Core>,
     /// For each rank the processors; empty if nothing is bound.
     sets: Vec<Vec<usize>>,
@@ -39,7 +39,7 @@ impl Binding {
     }
 
     /// Decides for `ranks` ranks on `cores`, with processor time for `usable` of their processors.
-    pub(super) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
+    pub(crate) fn decide(bind: Bind, ranks: usize, cores: Vec<Core>, usable: usize) -> Binding {
         let cpus: usize = cores.iter().map(|core| core.cpus.len()).sum();
         let (count, few) = (cores.len(), plural(cores.len(), "core"));
         let decided = match bind {
@@ -83,13 +83,13 @@ impl Binding {
     }
 
     /// What to tell a user who asked for a binding that there is none of.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         self.refused.then(|| format!("mpirun: warning: the ranks are not bound: {}\n", self.reason))
     }
 
-    /// The line on `rank` for --report-bindings.
-    pub(super) fn report(&self, rank: u32) -> String {
-        let Some(cpus) = self.sets.get(rank as usize) else {
+    /// The line for --report-bindings on `rank`, which is the one of this place among those of this host.
+    pub(crate) fn report(&self, at: u32, rank: u32) -> String {
+        let Some(cpus) = self.sets.get(at as usize) else {
             return format!("rank {rank} is not bound: {}\n", self.reason);
         };
         let whole: Vec<usize> = (0..)
@@ -180,13 +180,13 @@ mod tests {
     #[test]
     fn the_cores_are_split_evenly_and_in_order() {
         let two = decide(Bind::Split, 2, single(2));
-        assert_eq!(two.report(0), "rank 0 bound to core 0: [B/.]\n");
-        assert_eq!(two.report(1), "rank 1 bound to core 1: [./B]\n");
+        assert_eq!(two.report(0, 0), "rank 0 bound to core 0: [B/.]\n");
+        assert_eq!(two.report(1, 1), "rank 1 bound to core 1: [./B]\n");
         assert_eq!((two.mask(0), two.mask(1)), (Some(vec![1]), Some(vec![2])));
         let three = decide(Bind::Split, 3, machine(2, 4));
-        assert_eq!(three.report(0), "rank 0 bound to cores 0-1: [B/B/./.][./././.]\n");
-        assert_eq!(three.report(1), "rank 1 bound to cores 2-4: [././B/B][B/././.]\n");
-        assert_eq!(three.report(2), "rank 2 bound to cores 5-7: [./././.][./B/B/B]\n");
+        assert_eq!(three.report(0, 0), "rank 0 bound to cores 0-1: [B/B/./.][./././.]\n");
+        assert_eq!(three.report(1, 1), "rank 1 bound to cores 2-4: [././B/B][B/././.]\n");
+        assert_eq!(three.report(2, 2), "rank 2 bound to cores 5-7: [./././.][./B/B/B]\n");
         assert_eq!(three.mask(0), Some(vec![0b11_0000_0011]));
     }
 
@@ -207,17 +207,17 @@ mod tests {
     #[test]
     fn more_ranks_than_cores_take_processors_and_more_than_those_are_not_bound() {
         let six = decide(Bind::Split, 6, machine(1, 4));
-        assert_eq!(six.report(0), "rank 0 bound to processor 0: [B./././.]\n");
-        assert_eq!(six.report(5), "rank 5 bound to processor 5: [./.B/./.]\n");
+        assert_eq!(six.report(0, 0), "rank 0 bound to processor 0: [B./././.]\n");
+        assert_eq!(six.report(5, 5), "rank 5 bound to processor 5: [./.B/./.]\n");
         let nine = decide(Bind::Split, 9, machine(1, 4));
-        assert_eq!(nine.report(8), "rank 8 is not bound: 9 ranks share 8 processors\n");
+        assert_eq!(nine.report(8, 8), "rank 8 is not bound: 9 ranks share 8 processors\n");
         assert_eq!((nine.mask(0), nine.warning()), (None, None));
     }
 
     #[test]
     fn a_limit_on_time_binds_nothing() {
         let binding = Binding::decide(Bind::Split, 2, single(8), 2);
-        assert!(binding.report(0).contains("limits the time on 8 processors to that of 2"));
+        assert!(binding.report(0, 0).contains("limits the time on 8 processors to that of 2"));
         assert_eq!(
             Binding::decide(Bind::Cores(1), 2, single(8), 2).mask(1),
             Some(vec![2]),
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_done_or_told() {
-        assert_eq!(decide(Bind::None, 2, single(2)).report(1), "rank 1 is not bound: as asked for\n");
+        assert_eq!(decide(Bind::None, 2, single(2)).report(1, 1), "rank 1 is not bound: as asked for\n");
         let two = decide(Bind::Cores(2), 2, single(5));
-        assert_eq!(two.report(1), "rank 1 bound to cores 2-3: [././B/B/.]\n");
+        assert_eq!(two.report(1, 1), "rank 1 bound to cores 2-3: [././B/B/.]\n");
         let six = decide(Bind::HardwareThread, 3, machine(1, 2));
-        assert_eq!(six.report(2), "rank 2 bound to processor 2: [.B/.]\n");
+        assert_eq!(six.report(2, 2), "rank 2 bound to processor 2: [.B/.]\n");
         let many = decide(Bind::Cores(2), 3, single(5));
         assert_eq!(
             many.warning().unwrap(),

@@ -12,7 +12,7 @@ use super::start::Rank;
 
 /// Sends `signal` to the process group of a rank. The rank has not been reaped, so the group is its own. One that the
 /// launcher has not started has no group of which that is known: the signal is for its process alone.
-pub(super) fn signal_group(rank: &Rank, signal: Signal) {
+pub(crate) fn signal_group(rank: &Rank, signal: Signal) {
     // It fails if nobody is left.
     if !rank.is_child {
         let _ = pidfd_send_signal(&rank.process.pidfd, signal);
@@ -22,7 +22,7 @@ pub(super) fn signal_group(rank: &Rank, signal: Signal) {
 }
 
 /// Kills what still runs of a rank, or of its group, and reaps it: nothing is left, and its number may become somebody else's.
-pub(super) fn bury(rank: &Rank, guard: &Guard) {
+pub(crate) fn bury(rank: &Rank, guard: &Guard) {
     if rank.is_child {
         signal_group(rank, Signal::KILL);
         // If the guard is gone it kills nobody.
@@ -33,7 +33,7 @@ pub(super) fn bury(rank: &Rank, guard: &Guard) {
 
 /// Kills all ranks that are left, waits for them, dismisses the guard, and kills processes of theirs that have left their
 /// groups: the launcher is a subreaper, so those are its children by now.
-pub(super) fn reap<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, guard: Guard) {
+pub(crate) fn reap<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, guard: Guard) {
     ranks.clone().filter(|rank| rank.is_child).for_each(|rank| signal_group(rank, Signal::KILL));
     for rank in ranks.filter(|rank| rank.is_child) {
         let _ = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), WaitIdOptions::EXITED);

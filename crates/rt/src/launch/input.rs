@@ -26,35 +26,57 @@ pub enum Stdin {
 const MAX_WAITING: usize = 1 << 20;
 
 /// What each rank gets for its standard input, while the ranks are being started.
-pub(super) struct Inputs {
+pub(crate) struct Inputs {
     stdin: Stdin,
     null: OwnedFd,
     /// The reading ends, by rank, where the launcher feeds.
     pipes: Vec<(u32, OwnedFd)>,
+    /// The ranks on other hosts.
+    far: Vec<u32>,
 }
 
 impl Inputs {
-    /// Opens what is needed for `size` ranks, and what feeds them.
-    pub(super) fn open(stdin: Stdin, size: u32, is_terminal: bool) -> rustix::io::Result<(Inputs, Feed)> {
-        let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    /// Opens what is needed for `size` ranks, of which some are `far` (in ascending order), and what feeds them.
+    pub(crate) fn open(
+        stdin: Stdin,
+        size: u32,
+        is_terminal: bool,
+        far: Vec<u32>,
+    ) -> rustix::io::Result<(Inputs, Feed)> {
         let fed = match stdin {
-            Stdin::Rank(rank) if is_terminal => rank..rank + 1,
+            Stdin::Rank(rank) if is_terminal || far.binary_search(&rank).is_ok() => rank..rank + 1,
             Stdin::Rank(_) | Stdin::None => 0..0,
             Stdin::All => 0..size,
         };
-        let (mut pipes, mut readers) = (Vec::new(), Vec::new());
+        let (mut inputs, writers) = Inputs::of_ranks(fed)?;
+        (inputs.stdin, inputs.far) = (stdin, far);
+        let readers = writers.into_iter().map(|(_, fd)| Reader { fd, at: 0 }).collect();
+        Ok((inputs, Feed { readers, waiting: Vec::new(), ended: false }))
+    }
+
+    /// Pipes for these ranks and nothing for all others; returns the ends to be written as well, which never block.
+    pub(crate) fn of_ranks(
+        fed: impl IntoIterator<Item = u32>,
+    ) -> rustix::io::Result<(Inputs, Vec<(u32, OwnedFd)>)> {
+        let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let (mut pipes, mut writers) = (Vec::new(), Vec::new());
         for rank in fed {
             let (read, fd) = pipe_with(PipeFlags::CLOEXEC)?;
             // Only our end: a rank expects to wait for its input.
             rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
             pipes.push((rank, read));
-            readers.push(Reader { fd, at: 0 });
+            writers.push((rank, fd));
         }
-        Ok((Inputs { stdin, null, pipes }, Feed { readers, waiting: Vec::new(), ended: false }))
+        Ok((Inputs { stdin: Stdin::None, null, pipes, far: Vec::new() }, writers))
+    }
+
+    /// What is for ranks on other hosts.
+    pub(crate) fn take_far(&mut self) -> Vec<(u32, OwnedFd)> {
+        self.pipes.extract_if(.., |(rank, _)| self.far.binary_search(rank).is_ok()).collect()
     }
 
     /// The standard input of `rank`.
-    pub(super) fn of(&self, rank: u32) -> BorrowedFd<'_> {
+    pub(crate) fn of(&self, rank: u32) -> BorrowedFd<'_> {
         if let Some((_, pipe)) = self.pipes.iter().find(|(r, _)| *r == rank) {
             return pipe.as_fd();
         }
@@ -64,7 +86,7 @@ impl Inputs {
 
 /// Carries the launcher's standard input to pipes.
 #[derive(Debug, Default)]
-pub(super) struct Feed {
+pub(crate) struct Feed {
     readers: Vec<Reader>,
     /// What was read and is not yet written to all.
     waiting: Vec<u8>,
@@ -134,7 +156,7 @@ mod tests {
 
     #[test]
     fn all_ranks_get_everything_even_if_one_reads_late_and_one_never() {
-        let (inputs, mut feed) = Inputs::open(Stdin::All, 3, false).unwrap();
+        let (inputs, mut feed) = Inputs::open(Stdin::All, 3, false, Vec::new()).unwrap();
         let Inputs { pipes, .. } = inputs;
         let mut pipes = pipes.into_iter().map(|(_, pipe)| pipe).collect::<Vec<_>>();
         drop(pipes.pop());
@@ -164,14 +186,14 @@ mod tests {
     #[test]
     fn one_rank_or_none_gets_the_launchers_own() {
         use std::os::fd::AsRawFd as _;
-        let (inputs, feed) = Inputs::open(Stdin::Rank(2), 4, false).unwrap();
+        let (inputs, feed) = Inputs::open(Stdin::Rank(2), 4, false, Vec::new()).unwrap();
         let own: Vec<bool> = (0..4).map(|rank| inputs.of(rank).as_raw_fd() == 0).collect();
         assert_eq!(own, [false, false, true, false]);
         assert!(!feed.wants_more());
-        let (inputs, feed) = Inputs::open(Stdin::Rank(1), 4, true).unwrap();
+        let (inputs, feed) = Inputs::open(Stdin::Rank(1), 4, true, Vec::new()).unwrap();
         assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() != 0), "the terminal is the launcher's");
         assert!(feed.wants_more());
-        let (inputs, feed) = Inputs::open(Stdin::None, 4, true).unwrap();
+        let (inputs, feed) = Inputs::open(Stdin::None, 4, true, Vec::new()).unwrap();
         assert!((0..4).all(|rank| inputs.of(rank).as_raw_fd() == inputs.null.as_raw_fd()));
         assert!(!feed.wants_more());
     }

@@ -6,21 +6,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::segment::RankState;
+use oxmpi_os::segment::Boot;
 use oxmpi_os::spawn::{Guard, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::Signal;
 
 use super::binding::Binding;
+use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::input::Feed;
 use super::links::Links;
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
-use super::start::{Outputs, Plug, Rank, Started};
+use super::start::{Outputs, Plug, Rank, Started, app_of};
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
+use crate::hosts::agent::stage;
+use crate::hosts::head::Far;
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use crate::universe::Parent;
@@ -38,6 +41,13 @@ pub(super) const LINK: u64 = 5;
 /// Where other launchers connect.
 pub(super) const DOORS: u64 = 6;
 
+/// What an agent on another host says.
+pub(super) const FAR: u64 = 7;
+/// What it, or who passes it on, complains about.
+pub(super) const FAR_ERRORS: u64 = 8;
+/// Standard input for a process there.
+pub(super) const FAR_INPUT: u64 = 9;
+
 /// A process of any job.
 pub(super) struct Member {
     /// The process; none when the job that it was spawned with is over.
@@ -47,7 +57,7 @@ pub(super) struct Member {
     /// Whether one that is gone had called MPI_Finalize.
     pub(super) has_left: bool,
     /// Nobody will ask for it any more: it is kept as long as somebody may write to its outputs.
-    is_forgotten: bool,
+    pub(super) is_forgotten: bool,
     pub(super) running: bool,
     pub(super) outputs: Outputs,
     pub(super) lines: [Lines; 2],
@@ -55,6 +65,12 @@ pub(super) struct Member {
     pub(super) plug: Option<Plug>,
     /// On which of the job's nodes it is.
     pub(super) node: u32,
+    /// Whose agent looks after it (an index of the launcher's); `None`: this launcher does.
+    pub(super) host: Option<usize>,
+    /// How far one of another host was when that was told last.
+    pub(super) seen: Glimpse,
+    /// Which outputs of one of another host are open.
+    pub(super) far_open: [bool; 2],
     /// Which of the programs it runs that the launcher was started with, or for whose processes it was spawned.
     pub(super) app: usize,
 }
@@ -67,6 +83,17 @@ pub(super) struct Launcher<'a> {
     /// By process number.
     pub(super) members: BTreeMap<u32, Member>,
     pub(super) guard: Guard,
+    /// The agents on other hosts; `None`: its stream has ended.
+    pub(super) far: Vec<Option<Far>>,
+    /// What is to go to processes there as their standard input.
+    pub(super) far_inputs: Vec<FarInput>,
+    /// What is told when all agents have answered a look.
+    pub(super) deferred: Vec<Event>,
+    pub(super) deferred_until: Option<Instant>,
+    /// What the boot records of the first job have in common.
+    pub(super) boot: Boot,
+    /// Which of the nodes this host is, if there are several.
+    pub(super) node: Option<u32>,
     /// Who has spawned each job, by the number of its first process; the first nobody.
     pub(super) parents: HashMap<u32, Parent>,
     /// Other launchers.
@@ -82,8 +109,8 @@ pub(super) struct Launcher<'a> {
     pub(super) events: OwnedFd,
     /// The ranks' outputs, listened to while our own take more.
     outputs: OwnedFd,
-    open_count: usize,
-    sinks: [Sink<'static>; 2],
+    pub(super) open_count: usize,
+    pub(super) sinks: [Sink<'static>; 2],
     feed: Feed,
     pub(super) files: Option<Files>,
     /// The processes that have died and of which the others were told, in that order.
@@ -95,7 +122,7 @@ pub(super) struct Launcher<'a> {
     watch: Option<Instant>,
     pub(super) watchdog: Option<Watchdog>,
     finished: Option<i32>,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
 }
 
 impl<'a> Launcher<'a> {
@@ -104,20 +131,29 @@ impl<'a> Launcher<'a> {
         signals: &'a Signals,
         started: Started,
     ) -> Result<Self, LaunchError> {
-        let Started { ranks, outputs: pipes, guard, feed, plugs, secret } = started;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let universe = ranks.first().map_or(0, |rank| rank.segment.boot().job_id);
+        let Started { boot, nodes, ranks, outputs: pipes, guard, feed, plugs, secret, far, far_inputs } =
+            started;
+        let host = oxmpi_os::host::name();
+        let size = nodes.len() as u32;
         let epoll = || start::kernel("wait for the ranks", epoll::create(epoll::CreateFlags::CLOEXEC));
         let mut launcher = Launcher {
             launch,
-            job: Job::new(ranks.len() as u32, &host).surviving(launch.params.mpi_ft_enable()),
+            job: Job::new(size, &host)
+                .surviving(launch.params.mpi_ft_enable())
+                .spread_over(hosts_of(launch, &host)),
             signals,
             members: BTreeMap::new(),
             guard,
+            far: far.into_iter().map(Some).collect(),
+            far_inputs: Vec::new(),
+            deferred: Vec::new(),
+            deferred_until: None,
+            boot,
+            node: own_node(launch, &ranks),
             parents: HashMap::new(),
             links: Links::default(),
             relays: Relays::default(),
-            universe,
+            universe: boot.job_id,
             ports: Ports::default(),
             secret,
             open_files: None,
@@ -138,14 +174,17 @@ impl<'a> Launcher<'a> {
         };
         let listened = launcher.listen(&launcher.events, signals.as_fd(), SIGNALS, 0);
         let mut plugs = plugs.into_iter();
-        let apps = (0..).zip(&launch.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
-        let enlisted = listened.and_then(|()| {
-            let all = (0..).zip(ranks).zip(pipes).zip(apps);
-            all.map(|(((number, rank), outputs), app)| {
-                let tag = launch.tag_output.then(|| u32::to_string(&number));
-                launcher.enlist(number, (rank, outputs, plugs.next()), tag.as_deref(), app)
-            })
-            .collect::<rustix::io::Result<Vec<()>>>()
+        let app = |number| app_of(&launch.apps, number);
+        let tag = |number: u32| launch.tag_output.then(|| number.to_string());
+        let enlisted = listened.and_then(|()| launcher.enlist_far(&nodes, far_inputs)).and_then(|()| {
+            ranks
+                .into_iter()
+                .zip(pipes)
+                .map(|((number, rank), outputs)| {
+                    let tag = tag(number);
+                    launcher.enlist(number, (rank, outputs, plugs.next()), tag.as_deref(), app(number))
+                })
+                .collect::<rustix::io::Result<Vec<()>>>()
         });
         if let Err(error) = enlisted {
             launcher.bury_all();
@@ -192,9 +231,22 @@ impl<'a> Launcher<'a> {
         self.open_count += outputs.iter().flatten().count();
         let lines = [0, 1].map(|_| Lines::new(tag));
         let node = rank.segment.boot().node.unwrap_or(0);
-        let (relic, has_left, is_forgotten) = (None, false, false);
-        let (rank, running) = (Some(rank), true);
-        let member = Member { rank, relic, has_left, is_forgotten, running, outputs, lines, plug, node, app };
+        let rank = Some(rank);
+        let member = Member {
+            rank,
+            relic: None,
+            has_left: false,
+            is_forgotten: false,
+            running: true,
+            outputs,
+            lines,
+            plug,
+            node,
+            host: None,
+            seen: Glimpse::default(),
+            far_open: [false; 2],
+            app,
+        };
         self.members.insert(number, member);
         listened
     }
@@ -203,6 +255,7 @@ impl<'a> Launcher<'a> {
     pub(super) fn run_to_the_end(mut self) -> Result<i32, LaunchError> {
         let code = self.run();
         self.part_with_others();
+        self.end_far();
         self.bury_all();
         start::kernel("wait for the ranks", code)
     }
@@ -227,14 +280,17 @@ impl<'a> Launcher<'a> {
     /// Says what was started, as far as the user wants to know.
     pub(super) fn introduce(&mut self, binding: &Binding) {
         let mut text = binding.warning().filter(|_| !self.launch.quiet).unwrap_or_default();
+        let here = self.launch.here(self.members.len() as u32);
         for (number, member) in &self.members {
-            let Some(rank) = &member.rank else { continue };
             if self.launch.verbose {
                 let path = self.launch.apps[member.app].path.display();
-                text += &format!("mpirun: rank {number}: pid {}, {path}\n", rank.process.pid);
+                let on = self.launch.spread.as_ref().and_then(|spread| spread.host(*number));
+                let on = on.map(|host| format!(", host {}", host.name)).unwrap_or_default();
+                let pid = member.rank.as_ref().map_or(member.seen.pid, |r| r.process.pid.cast_unsigned());
+                text += &format!("mpirun: rank {number}: pid {pid}{on}, {path}\n");
             }
-            if self.launch.report_bindings {
-                text += &binding.report(*number);
+            if let (true, Ok(at)) = (self.launch.report_bindings, here.binary_search(number)) {
+                text += &binding.report(at as u32, *number);
             }
         }
         self.print(&text);
@@ -254,7 +310,16 @@ impl<'a> Launcher<'a> {
     /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<()> {
         let watchdog = self.watchdog.as_ref().map(Watchdog::time);
-        let times = [self.grace, self.timeout, self.watch, self.links.time(), self.standing.time(), watchdog];
+        let times = [
+            self.grace,
+            self.timeout,
+            self.watch,
+            self.links.time(),
+            self.deferred_until,
+            self.far_time(),
+            self.standing.time(),
+            watchdog,
+        ];
         let timeout = times.into_iter().flatten().min().map(|t| {
             let left = t.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
@@ -284,6 +349,7 @@ impl<'a> Launcher<'a> {
         }
         self.take_events(true)?;
         self.sinks.iter_mut().for_each(Sink::write);
+        self.look_after_far();
         Ok(())
     }
 
@@ -306,6 +372,9 @@ impl<'a> Launcher<'a> {
                 DOORS => self.welcome_others(),
                 RELAY => self.hear_relay(rank),
                 RELAY_ENDED => self.relay_ended(rank)?,
+                FAR => self.far_ready(rank as usize),
+                FAR_ERRORS => self.far_complains(rank as usize),
+                FAR_INPUT => self.far_input(rank),
                 kind => self.output(rank, kind as usize),
             }
         }
@@ -314,22 +383,31 @@ impl<'a> Launcher<'a> {
 
     /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
     fn output(&mut self, rank: u32, kind: usize) {
-        let Some(Member { outputs, lines, .. }) = self.members.get_mut(&rank) else { return };
-        let (Some(fd), lines) = (&outputs[kind], &mut lines[kind]) else { return };
+        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
         match read_some(fd, &mut self.buffer[..]) {
             Came::Bytes(n) => {
-                let bytes = &self.buffer[..n];
-                if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
-                    lines.take(bytes, self.sinks[kind].queue());
-                }
-                if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
-                    self.tell(Event::Say { text });
-                }
+                let buffer = std::mem::take(&mut self.buffer);
+                self.take_output(rank, kind, &buffer[..n]);
+                self.buffer = buffer;
             }
-            Came::Nothing => return,
-            Came::End => {
-                lines.end(self.sinks[kind].queue());
-                self.close(rank, kind);
+            Came::Nothing => {}
+            Came::End => self.take_output(rank, kind, &[]),
+        }
+    }
+
+    /// Passes on what a rank wrote; nothing: it has closed this output.
+    pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
+        let Some(Member { lines, .. }) = self.members.get_mut(&rank) else { return };
+        let lines = &mut lines[kind];
+        if bytes.is_empty() {
+            lines.end(self.sinks[kind].queue());
+            self.close(rank, kind);
+        } else {
+            if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
+                lines.take(bytes, self.sinks[kind].queue());
+            }
+            if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
+                self.tell(Event::Say { text });
             }
         }
         self.sinks[kind].write();
@@ -338,7 +416,7 @@ impl<'a> Launcher<'a> {
     fn close(&mut self, rank: u32, kind: usize) {
         let Some(member) = self.members.get_mut(&rank) else { return };
         // Closing takes it out of the epoll set, too: nobody else has this end.
-        if member.outputs[kind].take().is_some() {
+        if member.outputs[kind].take().is_some() || std::mem::take(&mut member.far_open[kind]) {
             self.open_count -= 1;
         }
         self.drop_forgotten(rank);
@@ -354,18 +432,9 @@ impl<'a> Launcher<'a> {
     }
 
     fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
-        let Some(Rank { process, is_child, .. }) = self.rank(rank) else { return Ok(()) };
-        let exit = if *is_child {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-            let Some(status) = waitid(WaitId::PidFd(process.pidfd.as_fd()), options)? else { return Ok(()) };
-            match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Exit::Code(code),
-                (None, signal) => Exit::Signal(signal.unwrap_or(0)),
-            }
-        } else {
-            Exit::Unknown
-        };
-        epoll::delete(&self.events, &process.pidfd)?;
+        let Some(ended) = self.rank(rank) else { return Ok(()) };
+        let Some(exit) = start::exit_of(ended)? else { return Ok(()) };
+        epoll::delete(&self.events, &ended.process.pidfd)?;
         // Its last words come before its end.
         while self.control_once(rank) {}
         for kind in [0, 1] {
@@ -380,7 +449,14 @@ impl<'a> Launcher<'a> {
             }
         }
         let seen = self.glimpse(rank);
-        if (self.job.jobs() > 1 || self.links.is_any()) && seen.stage != Stage::Finalized {
+        self.note_end(rank, exit, seen);
+        Ok(())
+    }
+
+    /// A process of this launcher, here or on another host, has ended.
+    pub(super) fn note_end(&mut self, rank: u32, exit: Exit, seen: Glimpse) {
+        let may_be_bound = self.job.jobs() > 1 || self.links.is_any();
+        if may_be_bound && seen.stage != Stage::Finalized {
             // Who has released it by now is not to die with it: before a disconnect returns anywhere all have said so.
             self.hear_all();
         }
@@ -397,9 +473,13 @@ impl<'a> Launcher<'a> {
         self.takes_no_step(rank);
         let is_well =
             seen.stage == Stage::Finalized || (exit, seen.stage) == (Exit::Code(0), Stage::Untouched);
-        self.tell(Event::Exited { rank, exit, seen });
+        let event = Event::Exited { rank, exit, seen };
+        if may_be_bound && !is_well {
+            self.tell_after_look(event);
+        } else {
+            self.tell(event);
+        }
         self.tell_others_of_end(rank, is_well);
-        Ok(())
     }
 
     /// Takes all that processes have said by now.
@@ -445,15 +525,16 @@ impl<'a> Launcher<'a> {
         if self.timeout.is_some_and(|t| t <= now) {
             self.timeout = None;
             let time = self.launch.timeout.unwrap_or_default();
-            let seen = self.glimpses();
-            self.tell(Event::TimedOut { time, seen });
+            self.tell_after_look(Event::TimedOut { time, seen: Vec::new() });
         }
+        self.tell_deferred(now);
         self.look_after_links(now);
         self.look_for_hangs(now);
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {
             self.watch = Some(now + WATCH_INTERVAL);
+            self.look_far();
             let seen = self.glimpses();
             self.tell(Event::Seen(seen));
         }
@@ -474,8 +555,7 @@ impl<'a> Launcher<'a> {
                 Action::Print(text) => self.print(&text),
                 Action::Signal { number, ranks } => {
                     if let Some(signal) = Signal::from_named_raw(number) {
-                        let ranks = ranks.into_iter().filter_map(|rank| self.rank(rank));
-                        ranks.for_each(|rank| end::signal_group(rank, signal));
+                        self.signal(signal, ranks.iter().copied());
                     }
                 }
                 Action::Grace(time) => self.grace = Some(Instant::now() + time),
@@ -491,6 +571,7 @@ impl<'a> Launcher<'a> {
     /// Tells all that run of a death, each in its own segment.
     fn announce(&mut self, dead: u32) {
         self.deaths.push(dead);
+        self.announce_far();
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
@@ -526,28 +607,37 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    fn signal_running(&self, signal: Signal) {
-        for member in self.members.values().filter(|member| member.running) {
-            member.rank.iter().for_each(|rank| end::signal_group(rank, signal));
-        }
+    fn signal_running(&mut self, signal: Signal) {
+        let running = self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
+        let running: Vec<u32> = running.collect();
+        self.signal(signal, running.into_iter());
     }
 
-    fn glimpses(&self) -> Vec<(u32, Glimpse)> {
+    /// Sends a signal to processes, here and on other hosts.
+    fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
+        ranks.clone().filter_map(|rank| self.rank(rank)).for_each(|rank| end::signal_group(rank, signal));
+        self.signal_far(signal, ranks);
+    }
+
+    pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {
         self.members.keys().map(|rank| (*rank, self.glimpse(*rank))).collect()
     }
 
     pub(super) fn glimpse(&self, rank: u32) -> Glimpse {
-        let Some(Rank { segment, process, .. }) = self.rank(rank) else { return Glimpse::default() };
+        let Some(Rank { segment, process, .. }) = self.rank(rank) else {
+            return self.members.get(&rank).map(|member| member.seen.clone()).unwrap_or_default();
+        };
         let status = segment.status();
         Glimpse {
             pid: status.pid().unwrap_or(process.pid.cast_unsigned()),
-            stage: match status.state() {
-                RankState::Created | RankState::Loaded => Stage::Untouched,
-                RankState::Initialized | RankState::Aborting => Stage::Initialized,
-                RankState::Finalized | RankState::Resting => Stage::Finalized,
-            },
-            last_call: Some(status.last_call()).filter(|&call| call != 0).and_then(self.launch.call_name),
+            stage: stage(status.state()),
+            last_call: self.call_name(status.last_call()),
         }
+    }
+
+    /// The name of the MPI function of this number, if there is one.
+    pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
+        Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
     }
 
     /// The ranks have ended: passes on what is still in their pipes.
@@ -556,7 +646,7 @@ impl<'a> Launcher<'a> {
         while self.open_count > 0 {
             let full = self.sinks.iter().any(Sink::is_full);
             let now = Instant::now();
-            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) {
+            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) && !self.is_far_busy(now) {
                 break;
             }
             self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now) });
@@ -567,7 +657,7 @@ impl<'a> Launcher<'a> {
         }
         for member in self.members.values_mut() {
             for kind in [0, 1] {
-                if member.outputs[kind].is_some() {
+                if member.outputs[kind].is_some() || member.far_open[kind] {
                     member.lines[kind].end(self.sinks[kind].queue());
                 }
             }

@@ -256,7 +256,7 @@ impl Launcher<'_> {
     }
 
     fn uses_sockets(&self) -> bool {
-        self.members.values().any(|member| member.plug.is_some())
+        self.boot.sockets
     }
 
     /// Sends a message over a connection, now or when there is room.

@@ -53,6 +53,10 @@ impl Launcher<'_> {
             ));
             return;
         }
+        if self.launch.spread.is_some() {
+            self.print("mpirun: messages are not quiesced: that is done in jobs on one host, and this one has several\n");
+            return;
+        }
         let running = || self.members.iter().filter(|(_, member)| member.running);
         let state = |number: u32| self.rank(number).map(|rank| rank.segment.status().state());
         let early = running()
@@ -139,7 +143,7 @@ impl Launcher<'_> {
     fn make_listeners(&mut self) -> Result<(), super::LaunchError> {
         let running = self.members.values_mut().filter(|member| member.running);
         let own: Vec<_> = running.filter_map(|member| member.plug.as_mut()).collect();
-        let made = plugs(self.launch, own.len() as u32)?;
+        let made = plugs(self.launch, own.len(), true, true)?;
         for (plug, new) in own.into_iter().zip(made) {
             (plug.listener, plug.address) = (new.listener, new.address);
         }

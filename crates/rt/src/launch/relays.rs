@@ -135,7 +135,11 @@ impl Launcher<'_> {
         }
         let nodes = self.members.values().map(|member| member.node + 1).max().unwrap_or(1);
         let (job, secret) = (self.universe, self.secret);
-        let plugs = if nodes > 1 { start::listeners(self.launch, nodes, None)? } else { Vec::new() };
+        let plugs = if nodes > 1 {
+            start::listeners(self.launch, nodes as usize, None, true, true)?
+        } else {
+            Vec::new()
+        };
         let mut plugs = plugs.into_iter();
         let mut addresses = Vec::new();
         for node in 0..nodes {

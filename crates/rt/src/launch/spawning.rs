@@ -9,9 +9,9 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::binding::Binding;
 use super::input::Inputs;
-use super::launcher::Launcher;
+use super::launcher::{Launcher, Member};
 use super::links::MAX_NUMBER;
-use super::start::{Crew, Recruits};
+use super::start::{Crew, Place, Recruits};
 use super::{App, LaunchError, MAX_RANKS, Stdin, Wanted, end};
 use crate::client::{is_oversubscribed, segment_config};
 use crate::job::{Event, Exit};
@@ -32,6 +32,13 @@ impl Launcher<'_> {
         if running + size > u64::from(MAX_RANKS) {
             return Err(format!(
                 "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
+            ));
+        }
+        if let Some([host]) = self.launch.spread.as_ref().map(|spread| &spread.hosts[..]) {
+            return Err(format!(
+                "all ranks are on host {}, and processes are spawned on the host of mpirun, which these do not reach: name this \
+                 host (localhost) among those of the job as well",
+                host.name
             ));
         }
         let base = self.job.next();
@@ -74,8 +81,8 @@ impl Launcher<'_> {
 
     fn recruit(&mut self, apps: &[App], base: u32, size: u32) -> Result<Recruits, String> {
         let told = |error: LaunchError| error.to_string();
-        let first = self.rank(0).map(|rank| *rank.segment.boot()).ok_or("the first process is gone")?;
-        let running = self.members.values().filter(|member| member.running).count() as u32;
+        let here = |member: &&Member| member.running && member.host.is_none();
+        let running = self.members.values().filter(here).count() as u32;
         let oversubscribed = is_oversubscribed(running + size);
         let boot = Boot {
             rank: base,
@@ -87,7 +94,7 @@ impl Launcher<'_> {
             oversubscribed,
             config: segment_config(&self.launch.params, oversubscribed),
             // Barriers, the way and the job's number are the same for all processes of a launcher.
-            ..first
+            ..self.boot
         };
         if self.open_files.is_none() {
             let before = getrlimit(Resource::Nofile);
@@ -99,9 +106,14 @@ impl Launcher<'_> {
             }
         }
         let (inputs, _) =
-            Inputs::open(Stdin::None, size, false).map_err(|e| io::Error::from(e).to_string())?;
-        let crew = Crew { launch: self.launch, apps, boot };
-        crew.start(&self.guard, self.signals, &inputs, &Binding::none(), self.open_files).map_err(told)
+            Inputs::open(Stdin::None, size, false, Vec::new()).map_err(|e| io::Error::from(e).to_string())?;
+        // They are all on this host.
+        let mut places = Place::all(&vec![0; size as usize]);
+        places.iter_mut().for_each(|place| place.node = self.node);
+        let crew = Crew { launch: self.launch, apps, boot, places, here: (0..size).collect() };
+        let prepared = crew.prepare().map_err(told)?;
+        crew.start(prepared, &self.guard, self.signals, &inputs, &Binding::none(), self.open_files)
+            .map_err(told)
     }
 
     /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
@@ -161,6 +173,7 @@ fn app(
         path,
         args: [name].into_iter().chain(command.arguments.iter().cloned()).collect(),
         inherited: like.inherited.clone(),
+        inherits_chosen: like.inherits_chosen,
         env: like.env.iter().chain(&command.env).cloned().collect(),
         directory: Some(directory),
     })

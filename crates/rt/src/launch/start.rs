@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, btree_map};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -17,7 +17,9 @@ use oxmpi_os::{barrier, fdpass, host};
 use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit, waitid,
+};
 
 use super::binding::Binding;
 use super::input::{Feed, Inputs};
@@ -25,7 +27,9 @@ use super::{App, Launch, LaunchError};
 use crate::client::{
     BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, new_universe, segment_config, socket_buffers,
 };
+use crate::hosts::head::Far;
 use crate::interfaces;
+use crate::job::Exit;
 use crate::lost::LAUNCHER_VARIABLE;
 use crate::postboxes::{PostboxFile, postbox_sizes};
 
@@ -44,6 +48,8 @@ const FILES_PER_RANK: u64 = 2;
 const FEEDS_PER_RANK: u64 = 2;
 /// Descriptors that the launcher keeps for a daemon: its socket and its process; and what it will listen on, at first.
 const FDS_PER_DAEMON: u64 = 3;
+/// Descriptors that the launcher keeps for another host: two for its agent's stream, one for its complaints, its process.
+const FDS_PER_HOST: u64 = 4;
 /// Descriptors that the launcher has beside those, and some that it may have inherited.
 const FDS_OTHERWISE: u64 = 24;
 /// Descriptors that a rank over sockets has beside one for each rank: its own, connections of those who have not yet said
@@ -54,60 +60,92 @@ const FDS_AT_LEAST: u64 = 72;
 
 /// A rank's process, as the launcher holds it.
 #[derive(Debug)]
-pub(super) struct Rank {
-    pub(super) process: Process,
-    pub(super) segment: Arc<Segment>,
-    pub(super) segment_fd: OwnedFd,
-    pub(super) control: OwnedFd,
+pub(crate) struct Rank {
+    pub(crate) process: Process,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) segment_fd: OwnedFd,
+    pub(crate) control: OwnedFd,
     /// Whether the launcher has started it; the process of a singleton it has not.
-    pub(super) is_child: bool,
+    pub(crate) is_child: bool,
     /// What it shares with the others of its job on its node, over usysv and sysv.
-    pub(super) postboxes: Option<Arc<PostboxFile>>,
+    pub(crate) postboxes: Option<Arc<PostboxFile>>,
+}
+
+/// How a rank's process has ended, if it has.
+pub(crate) fn exit_of(rank: &Rank) -> rustix::io::Result<Option<Exit>> {
+    if !rank.is_child {
+        return Ok(Some(Exit::Unknown));
+    }
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let status = waitid(WaitId::PidFd(rank.process.pidfd.as_fd()), options)?;
+    Ok(status.map(|status| match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+    }))
 }
 
 /// The reading ends of a rank's standard output and error, while they are open.
-pub(super) type Outputs = [Option<OwnedFd>; 2];
+pub(crate) type Outputs = [Option<OwnedFd>; 2];
 
-/// All ranks, and what belongs to them together.
+/// All ranks of this host, and what belongs to them together.
 #[derive(Debug)]
-pub(super) struct Started {
-    pub(super) ranks: Vec<Rank>,
-    /// One for each rank.
-    pub(super) outputs: Vec<Outputs>,
-    pub(super) guard: Guard,
+pub(crate) struct Started {
+    /// What the boot records of the first job have in common.
+    pub(crate) boot: Boot,
+    /// On which node each rank of the job is.
+    pub(crate) nodes: Vec<u32>,
+    /// With their numbers.
+    pub(crate) ranks: Vec<(u32, Rank)>,
+    /// One for each of the ranks.
+    pub(crate) outputs: Vec<Outputs>,
+    pub(crate) guard: Guard,
     /// Where standard input goes, if the launcher reads it.
-    pub(super) feed: Feed,
-    /// Of a job over sockets: one for each rank.
-    pub(super) plugs: Vec<Plug>,
+    pub(crate) feed: Feed,
+    /// Of a job over sockets: one for each of the ranks.
+    pub(crate) plugs: Vec<Plug>,
     /// What only processes of this launcher know.
-    pub(super) secret: [u8; 32],
+    pub(crate) secret: [u8; 32],
+    /// The agents on other hosts, and what standard input is for ranks there.
+    pub(crate) far: Vec<Far>,
+    pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
 }
 
 /// How a rank over sockets is reached.
 #[derive(Debug)]
-pub(super) struct Plug {
+pub(crate) struct Plug {
     /// What wakes it when it sleeps on descriptors.
-    pub(super) alarm: OwnedFd,
+    pub(crate) alarm: OwnedFd,
     /// Its listening socket, until the rank asks for it.
-    pub(super) listener: Option<Listener>,
+    pub(crate) listener: Option<Listener>,
     /// Where that can be reached.
-    pub(super) address: String,
+    pub(crate) address: String,
 }
 
 /// A job that is started: the first one, or one that was spawned.
-pub(super) struct Crew<'a> {
-    pub(super) launch: &'a Launch,
+pub(crate) struct Crew<'a> {
+    pub(crate) launch: &'a Launch,
     /// Its programs.
-    pub(super) apps: &'a [App],
+    pub(crate) apps: &'a [App],
     /// What the boot records of its ranks have in common.
-    pub(super) boot: Boot,
+    pub(crate) boot: Boot,
+    /// Where each of its ranks is.
+    pub(crate) places: Vec<Place>,
+    /// The ranks that are started by this process; others are on other hosts.
+    pub(crate) here: Vec<u32>,
 }
 
 /// Ranks that were just started.
-pub(super) struct Recruits {
-    pub(super) ranks: Vec<Rank>,
-    pub(super) outputs: Vec<Outputs>,
-    pub(super) plugs: Vec<Plug>,
+pub(crate) struct Recruits {
+    /// In the order of [`Crew::here`].
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) outputs: Vec<Outputs>,
+    pub(crate) plugs: Vec<Plug>,
+}
+
+/// What ranks need before the first of them runs.
+pub(crate) struct Prepared {
+    segments: Vec<Made>,
+    pub(crate) plugs: Vec<Plug>,
 }
 
 struct Made {
@@ -116,7 +154,7 @@ struct Made {
 }
 
 /// Starts all ranks of `launch`. If one fails, those before it are killed.
-pub(super) fn start(
+pub(crate) fn start(
     launch: &Launch,
     signals: &Signals,
     stdin_is_terminal: bool,
@@ -124,13 +162,33 @@ pub(super) fn start(
     open_files: Option<(u64, u64)>,
 ) -> Result<Started, LaunchError> {
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
-    let crew = Crew { launch, apps: &launch.apps, boot: first_boot(launch, size) };
+    let (nodes, here) = (launch.nodes(size), launch.here(size));
+    let boot = first_boot(launch, size, here.len() as u32);
+    let crew = Crew { launch, apps: &launch.apps, boot, places: Place::all(&nodes), here };
     let secret = draw_secret()?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
-    let (inputs, feed) =
-        kernel("open standard input for the ranks", Inputs::open(launch.stdin, size, stdin_is_terminal))?;
-    match crew.start(&guard, signals, &inputs, binding, open_files) {
-        Ok(Recruits { ranks, outputs, plugs }) => Ok(Started { ranks, outputs, guard, feed, plugs, secret }),
+    let far = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
+    let inputs = Inputs::open(launch.stdin, size, stdin_is_terminal, far);
+    let (mut inputs, feed) = kernel("open standard input for the ranks", inputs)?;
+    let far_inputs = inputs.take_far();
+    let run = || {
+        let prepared = crew.prepare()?;
+        let mut far = Far::open_all(launch, signals)?;
+        let fed: Vec<u32> = far_inputs.iter().map(|(rank, _)| *rank).collect();
+        let order = |far: &Far| far.order(launch, (&boot, secret), &nodes, &fed);
+        Far::prepare_all(&mut far, order, signals)?;
+        let recruits = crew.start(prepared, &guard, signals, &inputs, binding, open_files)?;
+        if let Err(error) = Far::start_all(&mut far, signals) {
+            recruits.ranks.iter().for_each(|rank| super::end::bury(rank, &guard));
+            return Err(error);
+        }
+        Ok((recruits, far))
+    };
+    match run() {
+        Ok((Recruits { ranks, outputs, plugs }, far)) => {
+            let ranks = crew.here.iter().copied().zip(ranks).collect();
+            Ok(Started { boot, nodes, ranks, outputs, guard, feed, plugs, secret, far, far_inputs })
+        }
         Err(error) => {
             guard.dismiss();
             Err(error)
@@ -139,7 +197,7 @@ pub(super) fn start(
 }
 
 /// Takes a singleton that has handed over its segment and the other end of its control socket for the first rank.
-pub(super) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, LaunchError> {
+pub(crate) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, LaunchError> {
     let segment = Segment::map(&segment_fd).map_err(LaunchError::Segment)?;
     let gone = || LaunchError::NoSingleton("no process has the segment".into());
     let pid = segment.status().pid().map(u32::cast_signed).ok_or_else(gone)?;
@@ -149,69 +207,97 @@ pub(super) fn adopt(segment_fd: OwnedFd, control: OwnedFd) -> Result<Started, La
     kernel("make a socket nonblocking", rustix::fs::fcntl_setfl(&control, OFlags::NONBLOCK))?;
     let guard = Guard::start_for(pidfd.as_fd(), &segment);
     let process = Process { pid, pidfd };
+    let boot = *segment.boot();
     let rank = Rank { process, segment, segment_fd, control, is_child: false, postboxes: None };
     let guard = guard.map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     Ok(Started {
-        ranks: vec![rank],
+        boot,
+        nodes: vec![boot.node.unwrap_or(0)],
+        ranks: vec![(0, rank)],
         outputs: vec![[None, None]],
         guard,
         feed: Feed::default(),
         plugs: Vec::new(),
         secret: draw_secret()?,
+        far: Vec::new(),
+        far_inputs: Vec::new(),
     })
 }
 
 /// 32 random bytes.
-pub(super) fn draw_secret() -> Result<[u8; 32], LaunchError> {
+pub(crate) fn draw_secret() -> Result<[u8; 32], LaunchError> {
     let mut secret = [0; 32];
     net::fill_random(&mut secret).map_err(|e| LaunchError::Kernel("get random bytes", e))?;
     Ok(secret)
 }
 
-/// What the boot records of the first job have in common.
-fn first_boot(launch: &Launch, size: u32) -> Boot {
-    let oversubscribed = is_oversubscribed(size);
-    let sockets = has_sockets(launch, size);
+/// What the boot records of the first job have in common, on this host.
+fn first_boot(launch: &Launch, size: u32, here: u32) -> Boot {
+    boot(&launch.params, new_universe(), (size, here), has_sockets(launch, size))
+}
+
+/// What the boot records of a job have in common on a host that has `here` of its `size` ranks.
+pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), sockets: bool) -> Boot {
+    let oversubscribed = is_oversubscribed(here);
     Boot {
-        job_id: new_universe(),
+        job_id,
         rank: 0,
         base: 0,
         size,
         local_rank: 0,
-        local_size: size,
+        local_size: here,
         app: 0,
         oversubscribed,
         // Over sockets nobody rings a bell in shared memory.
         asymmetric: !sockets && !oversubscribed && barrier::asymmetric_is_available(),
         sockets,
         node: None,
-        config: segment_config(&launch.params, oversubscribed),
+        config: segment_config(params, oversubscribed),
     }
 }
 
 impl Crew<'_> {
+    /// Makes what the ranks need. All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
+    pub(crate) fn prepare(&self) -> Result<Prepared, LaunchError> {
+        let segments = self.make_segments()?;
+        // Who is spawned on this host has peers on the others.
+        let is_one_host = self.places.len() == self.here.len() && self.launch.spread.is_none();
+        let plugs = match self.boot.sockets {
+            true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
+            false => Vec::new(),
+        };
+        Ok(Prepared { segments, plugs })
+    }
+
+    /// Whether ranks of this host use sockets to each other.
+    fn has_near_sockets(&self) -> bool {
+        let mut nodes = self.here.iter().map(|rank| self.places[*rank as usize].node);
+        let first = nodes.next();
+        let is_all = self.launch.transport.is_over_sockets() && self.here.len() > 1;
+        is_all || nodes.any(|node| Some(node) != first)
+    }
+
     /// Starts the ranks. If one fails, those before it are killed, and nothing is left of them.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
+        Prepared { segments, plugs }: Prepared,
         guard: &Guard,
         signals: &Signals,
         inputs: &Inputs,
         binding: &Binding,
         open_files: Option<(u64, u64)>,
     ) -> Result<Recruits, LaunchError> {
-        // All segments exist before the first rank runs: it may ask for any of them. So do the sockets.
-        let segments = self.make_segments()?;
-        let postboxes = self.make_postboxes()?;
-        let plugs = if self.boot.sockets { plugs(self.launch, self.boot.size)? } else { Vec::new() };
         let mut recruits = Recruits { ranks: Vec::new(), outputs: Vec::new(), plugs };
-        let apps = self.apps.iter().flat_map(|app| (0..app.ranks).map(move |_| app));
-        for ((rank, app), made) in (0..).zip(apps).zip(segments) {
-            let env = environment(self.launch, app, (rank, self.boot.size), self.place(rank), guard.mark());
-            let cpus = binding.mask(rank);
+        let postboxes = self.make_postboxes()?;
+        for ((at, rank), made) in (0..).zip(self.here.iter().copied()).zip(segments) {
+            let place = self.places[rank as usize];
+            let app = &self.apps[self.app_of(rank)];
+            let env = environment(self.launch, app, (rank, self.boot.size), place, guard.mark());
+            let cpus = binding.mask(at);
             let hands = Hands { stdin: inputs.of(rank), signals, open_files, cpus: cpus.as_deref() };
             match start_one(app, &env, made, &hands) {
                 Ok((mut one, outputs)) => {
-                    one.postboxes = postboxes.get(&self.place(rank).node).cloned();
+                    one.postboxes = postboxes.get(&place.node).cloned();
                     // The guard can only be missing if somebody killed it; then the job runs unguarded.
                     let _ = guard.watch(one.process.pid);
                     recruits.ranks.push(one);
@@ -226,19 +312,15 @@ impl Crew<'_> {
         Ok(recruits)
     }
 
-    /// Where a rank of the job is. All processes of later jobs are where the first rank of the first is.
-    fn place(&self, rank: u32) -> Place {
-        let Boot { base, size, node, .. } = self.boot;
-        if base > 0 {
-            return Place { node, ..Place::of(rank, size, 1) };
-        }
-        Place::of(rank, size, nodes_of(&self.launch.params, size))
+    /// Which of the programs a rank of the job runs.
+    fn app_of(&self, rank: u32) -> usize {
+        app_of(self.apps, rank)
     }
 
     /// One segment for the ranks of each node, if the transport has them.
     fn make_postboxes(&self) -> Result<BTreeMap<Option<u32>, Arc<PostboxFile>>, LaunchError> {
         let mut made = BTreeMap::new();
-        for Place { node, local_size, .. } in (0..self.boot.size).map(|rank| self.place(rank)) {
+        for Place { node, local_size, .. } in self.here.iter().map(|rank| self.places[*rank as usize]) {
             let sizes = postbox_sizes(&self.launch.params, self.launch.transport, local_size);
             if let (Some((shape, _)), btree_map::Entry::Vacant(entry)) = (sizes, made.entry(node)) {
                 entry.insert(Arc::new(PostboxFile::create(shape).map_err(LaunchError::Postboxes)?));
@@ -248,51 +330,91 @@ impl Crew<'_> {
     }
 
     fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {
-        let make = |(number, app)| {
-            let Place { node, local_rank, local_size } = self.place(number);
-            let rank = self.boot.base + number;
+        let make = |number: &u32| {
+            let Place { node, local_rank, local_size } = self.places[*number as usize];
+            let (rank, app) = (self.boot.base + number, self.app_of(*number) as u32);
             let boot = Boot { rank, node, local_rank, local_size, app, ..self.boot };
             let fd = Segment::create(&boot)
                 .map_err(|e| LaunchError::Kernel("make a segment (memfd_create)", e))?;
             let mapped = Segment::map(&fd).map_err(|e: SegmentError| LaunchError::Segment(e))?;
             Ok(Made { fd, mapped })
         };
-        let apps = (0..).zip(self.apps).flat_map(|(number, app)| (0..app.ranks).map(move |_| number));
-        (0..self.boot.size).zip(apps).map(make).collect()
+        self.here.iter().map(make).collect()
     }
+}
+
+/// Which of the programs a rank runs; they have the ranks in their order.
+pub(crate) fn app_of(apps: &[App], rank: u32) -> usize {
+    let mut end = 0;
+    let ends = apps.iter().map(|app| {
+        end += app.ranks;
+        end
+    });
+    ends.take_while(|end| *end <= rank).count()
 }
 
 /// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on those to
 /// their daemons.
-fn has_sockets(launch: &Launch, size: u32) -> bool {
-    launch.transport.is_over_sockets() || nodes_of(&launch.params, size) > 1
+pub(crate) fn has_sockets(launch: &Launch, size: u32) -> bool {
+    launch.transport.is_over_sockets() || launch.nodes(size).iter().any(|node| *node > 0)
 }
 
-/// The nodes over which so many ranks are spread.
-fn nodes_of(params: &Params, size: u32) -> u32 {
-    params.mpi_virtual_nodes().clamp(1, size.max(1))
+/// On how many nodes the ranks of a launcher are.
+fn nodes_of(launch: &Launch, size: u32) -> u64 {
+    launch.nodes(size).iter().max().map_or(0, |last| u64::from(*last) + 1)
+}
+
+impl Launch {
+    /// On which node each of the `size` ranks is: the host that it is placed on, or one of those that this machine pretends to
+    /// be, of which each has a block of ranks, as even as can be.
+    fn nodes(&self, size: u32) -> Vec<u32> {
+        match &self.spread {
+            Some(spread) => spread.nodes.clone(),
+            None => blocks(size, self.params.mpi_virtual_nodes()),
+        }
+    }
+
+    /// The ranks that this process starts itself.
+    pub(crate) fn here(&self, size: u32) -> Vec<u32> {
+        let is_here = |rank: &u32| match &self.spread {
+            Some(spread) => spread.host(*rank).is_none_or(|host| host.opening.is_none()),
+            None => true,
+        };
+        (0..size).filter(is_here).collect()
+    }
+}
+
+/// The node of each rank, if each of the nodes has a block of them.
+fn blocks(size: u32, nodes: u32) -> Vec<u32> {
+    let (all, nodes) = (u64::from(size), u64::from(nodes.clamp(1, size.max(1))));
+    (0..all).map(|rank| (((rank + 1) * nodes - 1) / all) as u32).collect()
 }
 
 /// Where a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+pub(crate) struct Place {
     /// If there are several.
-    node: Option<u32>,
-    local_rank: u32,
-    local_size: u32,
+    pub(crate) node: Option<u32>,
+    pub(crate) local_rank: u32,
+    pub(crate) local_size: u32,
 }
 
 impl Place {
-    /// Of a rank among `size`, of which each of the nodes has a block, as even as can be.
-    fn of(rank: u32, size: u32, nodes: u32) -> Place {
-        let [rank, size, nodes] = [rank, size, nodes].map(u64::from);
-        let node = ((rank + 1) * nodes - 1) / size;
-        let first = |node: u64| node * size / nodes;
-        Place {
-            node: (nodes > 1).then_some(node as u32),
-            local_rank: (rank - first(node)) as u32,
-            local_size: (first(node + 1) - first(node)) as u32,
-        }
+    /// Of all ranks, which are on these nodes.
+    pub(crate) fn all(nodes: &[u32]) -> Vec<Place> {
+        let mut sizes = BTreeMap::new();
+        let ranks = nodes.iter().map(|node| {
+            let size = sizes.entry(*node).or_insert(0);
+            *size += 1;
+            *size - 1
+        });
+        let ranks: Vec<u32> = ranks.collect();
+        let place = |(node, local_rank)| Place {
+            node: (sizes.len() > 1).then_some(node),
+            local_rank,
+            local_size: sizes.get(&node).copied().unwrap_or(0),
+        };
+        nodes.iter().copied().zip(ranks).map(place).collect()
     }
 }
 
@@ -304,21 +426,35 @@ struct Hands<'a> {
     cpus: Option<&'a [u64]>,
 }
 
-/// The network that the sockets of a job use.
+/// The network that the sockets of a job on one host use.
 ///
 /// # Errors
 /// There is none, or parameters leave none.
 pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
-    let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
-    let chosen = interfaces::choose(&there, params.btl_tcp_if_include(), params.btl_tcp_if_exclude(), true)?;
-    Ok(chosen.clone())
+    networks(params, true).map(|mut all| all.swap_remove(0))
 }
 
-/// Sockets that listen, for `size` ranks; for ranks with daemons their alarms alone.
-pub(super) fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError> {
+/// The networks that the sockets of a job may use, one at least, the best first.
+fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, LaunchError> {
+    let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
+    let (include, exclude) = (params.btl_tcp_if_include(), params.btl_tcp_if_exclude());
+    let chosen = interfaces::choose(&there, include, exclude, is_one_host)?;
+    Ok(chosen.into_iter().cloned().collect())
+}
+
+/// Sockets that listen, for `count` ranks; for ranks with daemons their alarms alone.
+pub(super) fn plugs(
+    launch: &Launch,
+    count: usize,
+    is_one_host: bool,
+    has_near_sockets: bool,
+) -> Result<Vec<Plug>, LaunchError> {
     let listeners = match launch.transport {
         Transport::Lamd => Vec::new(),
-        _ => listeners(launch, size, Some(socket_buffers(&launch.params)))?,
+        _ => {
+            let buffers = Some(socket_buffers(&launch.params));
+            listeners(launch, count, buffers, is_one_host, has_near_sockets)?
+        }
     };
     let mut listeners = listeners.into_iter();
     let plug = |_| {
@@ -326,24 +462,48 @@ pub(super) fn plugs(launch: &Launch, size: u32) -> Result<Vec<Plug>, LaunchError
         let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
         Ok(Plug { alarm, listener, address: address.unwrap_or_default() })
     };
-    (0..size).map(plug).collect()
+    (0..count).map(plug).collect()
 }
 
 /// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
 pub(super) fn listeners(
     launch: &Launch,
-    count: u32,
+    count: usize,
     buffers: Option<usize>,
+    is_one_host: bool,
+    has_near_sockets: bool,
 ) -> Result<Vec<(Listener, String)>, LaunchError> {
-    let chosen = network(&launch.params)?;
-    let told = launch.hostmap.told(&host::name(), chosen.address);
+    let mut chosen = networks(&launch.params, is_one_host)?;
+    if is_one_host {
+        chosen.truncate(1);
+    }
+    let name = host::name();
+    let told: Vec<_> =
+        chosen.iter().map(|network| (launch.hostmap.told(&name, network.address), network)).collect();
     // Where it is this host's own; else something between the hosts translates it.
-    let own = if net::is_own(told) { told } else { chosen.address };
+    let own = told.iter().map(|(told, network)| if net::is_own(*told) { *told } else { network.address });
+    let own: Vec<IpAddr> = own.collect();
+    if has_near_sockets && let Some(address) = own.first() {
+        net::reach_own(*address).map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
+    }
+    // One socket that listens at all addresses of a kind, if it shall listen at several.
+    let at = match own[..] {
+        [address] => address,
+        [IpAddr::V4(_), ..] => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    };
     let listen = |e| LaunchError::Kernel("listen on a socket", e);
     let one = |_| {
-        let listener = Listener::bind(own, buffers).map_err(listen)?;
+        let listener = Listener::bind(at, buffers).map_err(listen)?;
         let port = listener.address().map_err(listen)?.port();
-        Ok((listener, format!("{}%{}", SocketAddr::new(told, port), chosen.name)))
+        let mut addresses: Vec<String> = told
+            .iter()
+            .zip(&own)
+            .filter(|(_, own)| own.is_ipv4() == at.is_ipv4())
+            .map(|((told, network), _)| format!("{}%{}", SocketAddr::new(*told, port), network.name))
+            .collect();
+        addresses.dedup();
+        Ok((listener, addresses.join(" ")))
     };
     (0..count).map(one).collect()
 }
@@ -456,18 +616,23 @@ fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
 
 /// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are
 /// to be set: those from before, but a rank that may have a socket to each other one gets room for them.
-pub(super) fn raise_open_files(launch: &Launch, size: u32) -> Result<Option<(u64, u64)>, LaunchError> {
-    let nodes = if launch.transport.has_postboxes() { u64::from(nodes_of(&launch.params, size)) } else { 0 };
+pub(crate) fn raise_open_files(
+    launch: &Launch,
+    (size, here): (u32, usize),
+    over_sockets: bool,
+) -> Result<Option<(u64, u64)>, LaunchError> {
+    let nodes = if launch.transport.has_postboxes() { nodes_of(launch, size) } else { 0 };
     let files = if launch.output_files.is_some() { FILES_PER_RANK } else { 0 };
     let feeds = if launch.stdin == super::Stdin::All { FEEDS_PER_RANK } else { 0 };
-    let over_sockets = has_sockets(launch, size);
     let plugs = if over_sockets { PLUGS_PER_RANK } else { 0 };
-    let (ranks, each) = (u64::from(size), FDS_PER_RANK + files + feeds + plugs);
+    let (ranks, each) = (u64::from(size), FDS_PER_RANK + feeds + plugs);
+    let hosts = launch.spread.as_ref().map_or(0, |spread| spread.hosts.len() as u64) * FDS_PER_HOST;
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));
     let of_rank = if over_sockets { ranks + FDS_OF_RANK_OTHERWISE } else { 0 };
-    let relays = if launch.transport == Transport::Lamd { nodes_of(&launch.params, size).into() } else { 0 };
-    let needed = (ranks * each + nodes + relays * FDS_PER_DAEMON + FDS_OTHERWISE).max(FDS_AT_LEAST);
+    let relays = if launch.transport == Transport::Lamd { nodes_of(launch, size) } else { 0 };
+    let needed = here as u64 * each + ranks * files + hosts + nodes + relays * FDS_PER_DAEMON;
+    let needed = (needed + FDS_OTHERWISE).max(FDS_AT_LEAST);
     for (place, needed) in [("mpirun", needed), ("each rank", of_rank)] {
         if needed > hard {
             return Err(LaunchError::OpenFiles { ranks, place, needed, limit: hard });
@@ -488,7 +653,7 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
     })
 }
 
-pub(super) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
+pub(crate) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
     result.map_err(|e| LaunchError::Kernel(what, e.into()))
 }
 
@@ -500,7 +665,7 @@ mod tests {
     fn ranks_are_spread_over_nodes_in_even_blocks() {
         for size in 1..20 {
             for nodes in 1..=size {
-                let places: Vec<_> = (0..size).map(|rank| Place::of(rank, size, nodes)).collect();
+                let places = Place::all(&blocks(size, nodes));
                 let node = |place: &Place| place.node.unwrap_or(0);
                 for node_number in 0..nodes {
                     let here: Vec<_> = places.iter().filter(|place| node(place) == node_number).collect();
@@ -515,6 +680,17 @@ mod tests {
                 assert!(places.is_sorted_by_key(node), "{places:?}");
             }
         }
-        assert_eq!(Place::of(0, 3, 1).node, None);
+        assert_eq!(Place::all(&blocks(3, 1))[0].node, None);
+        assert_eq!(blocks(2, 9), [0, 1]);
+    }
+
+    #[test]
+    fn ranks_of_a_node_need_not_be_in_a_row() {
+        let places = Place::all(&[0, 1, 0, 1, 0]);
+        let shown: Vec<_> = places.iter().map(|p| (p.node, p.local_rank, p.local_size)).collect();
+        assert_eq!(
+            shown,
+            [(Some(0), 0, 3), (Some(1), 0, 2), (Some(0), 1, 3), (Some(1), 1, 2), (Some(0), 2, 3)]
+        );
     }
 }

@@ -34,11 +34,14 @@ here. All words after the program are its own.
         word: "hosts",
         heading: "Hosts and slots",
         text: "\
-One job runs on one host for now: --host and --hostfile may name this machine (localhost, its name, its addresses).
+Without --host and --hostfile all ranks are on this machine. Ranks on other hosts are started by an agent there, which
+mpirun starts by ssh, so 'ssh HOST true' must work without a password. OxMPI must be installed there at the same place
+(else --prefix), and the program and the directory must be there. See docs/hosts.md.
 
-A slot is a place for a rank. More ranks than slots or cores may be started: they take turns on the cores, and waiting
-ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4, or NAME slots=4
-max-slots=8; only max-slots is a limit.
+A slot is a place for a rank; a host that is named without slots has one. Hosts are filled in their order, or in turn
+with --map-by node. When all slots are taken, each host gets as many ranks once more: they take turns on the cores, and
+waiting ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4, NAME slots=4
+max-slots=8, or NAME cpu=4 user=NAME schedule=no; only max-slots is a limit.
 ",
     },
     Page {
@@ -142,7 +145,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
 /// The help text, all options by topic.
 pub(crate) fn help() -> String {
     let mut out = format!(
-        "{USAGE}\n\nStarts the ranks of an MPI job on this host and waits for them. Programs that do not use MPI run too.\n"
+        "{USAGE}\n\nStarts the ranks of an MPI job, on this host or others, and waits for them. Programs that do not use MPI run too.\n"
     );
     for page in PAGES {
         out += &format!("\n{}\n{}", page.heading, options(page.topic));

@@ -12,6 +12,7 @@ pub(super) enum Id {
     HostFile,
     Anyway,
     NoOversubscribe,
+    Prefix,
     Export,
     ProgramEnv,
     ProgramEnvList,
@@ -103,7 +104,7 @@ pub(super) const SPECS: &[Spec] = &[
         Hosts,
         &["--host", "-H", "--hosts"],
         &["NAME[:SLOTS],..."],
-        "run on this host, with so many slots",
+        "run on these hosts, with so many slots",
     ),
     spec(
         Id::HostFile,
@@ -119,6 +120,13 @@ pub(super) const SPECS: &[Spec] = &[
         &["--nooversubscribe"],
         &[],
         "refuse to start more ranks than slots, or cores",
+    ),
+    spec(
+        Id::Prefix,
+        Hosts,
+        &["--prefix"],
+        &["DIR"],
+        "where OxMPI is installed on other hosts (default: where it is here)",
     ),
     spec(Id::Anyway, Hosts, &["--allow-run-as-root"], &[], "allowed anyway"),
     spec(
@@ -184,8 +192,8 @@ pub(super) const SPECS: &[Spec] = &[
         Id::MapBy,
         Binding,
         &["--map-by"],
-        &["slot[:PE=N]"],
-        "place ranks in order; with PE=N bind each to N cores",
+        &["slot|node[:PE=N]"],
+        "fill one host after the other, or in turn; with PE=N bind each to N cores",
     ),
     spec(Id::ReportBindings, Binding, &["--report-bindings"], &[], "say what each rank is bound to"),
     spec(

@@ -149,9 +149,9 @@ fn binding_is_said_by_what_or_by_how_many_cores() {
 #[test]
 fn hosts_input_and_output() {
     let hosts = program("-H localhost:2,localhost a").hosts;
-    assert_eq!((hosts.names.len(), hosts.slots), (2, Some(3)));
+    assert_eq!((hosts.named.len(), hosts.slots()), (2, Some(3)));
     for line in ["-host x a", "--host x a", "--hosts x a", "-hosts x a"] {
-        assert_eq!(program(line).hosts.names, ["x"], "{line}");
+        assert_eq!(program(line).hosts.named[0].name, "x", "{line}");
     }
     assert!(error("-hostfile /no/such/file a").contains("-hostfile /no/such/file: No such file"));
     assert_eq!(run("a").unwrap().stdin, Stdin::Rank(0));

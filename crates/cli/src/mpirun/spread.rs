@@ -1,0 +1,198 @@
+//! How many ranks run a program, on which hosts they are, and how their agents are reached.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use oxmpi_os::{cpus, host};
+use oxmpi_param::{Params, Source};
+use oxmpi_rt::hosts::opening::Opening;
+use oxmpi_rt::hosts::placement::{self, Crowd, Room};
+use oxmpi_rt::launch::{Host, Spread};
+
+use super::hosts::{Hosts, Named, is_here};
+use super::options::{Count, Options, Program};
+use super::{NOT_FOUND, Search, Stop, USAGE, stop};
+
+/// The variable by which LAM/MPI is told what to use in place of ssh.
+const LAM_AGENT: &str = "LAMRSH";
+
+/// The hosts of a program: its own, or those of the first if it names none.
+fn hosts_of<'o>(program: &'o Program, options: &'o Options) -> &'o Hosts {
+    match (program.hosts.named.is_empty(), options.programs.first()) {
+        (true, Some(first)) => &first.hosts,
+        _ => &program.hosts,
+    }
+}
+
+/// How many ranks run a program.
+pub(super) fn ranks(program: &Program, options: &Options) -> Result<u32, Stop> {
+    let hosts = hosts_of(program, options);
+    let on_all = |each: u32| {
+        let hosts = hosts.used().count().max(1);
+        each.checked_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
+            .ok_or_else(|| stop(USAGE, format!("{each} ranks on each of {hosts} hosts are too many")))
+    };
+    Ok(match (program.count, program.per_host) {
+        (Count::Number(n), _) => n,
+        (_, Some(each)) => on_all(each)?,
+        (Count::PerHost, None) => on_all(1)?,
+        (Count::PerProcessor, None) => hosts.slots().unwrap_or_else(|| slots_of_one(hosts)),
+        (Count::Unsaid, None) => hosts.slots().unwrap_or(1),
+    })
+}
+
+/// The slots of the one host whose slots nobody has stated: its processors, if it is this machine.
+fn slots_of_one(hosts: &Hosts) -> u32 {
+    if hosts.elsewhere().is_some() { 1 } else { cpus::usable() as u32 }
+}
+
+/// A host of the job.
+struct Place {
+    room: Room,
+    user: Option<String>,
+    is_here: bool,
+}
+
+/// Places the ranks of all programs, which are so many. `None`: all are on this machine.
+pub(super) fn spread(
+    options: &Options,
+    ranks: impl Iterator<Item = u32>,
+    params: &Params,
+) -> Result<Option<Spread>, Stop> {
+    let mut places: Vec<Place> = Vec::new();
+    let mut crowds = Vec::new();
+    for (program, ranks) in options.programs.iter().zip(ranks) {
+        let hosts = hosts_of(program, options);
+        let here = Named { name: "localhost".into(), ..Named::default() };
+        let named: Vec<&Named> = if hosts.named.is_empty() { vec![&here] } else { hosts.used().collect() };
+        let stated = hosts.slots().is_some();
+        let mut at = Vec::new();
+        for host in named {
+            let slots = host.slots.unwrap_or_else(|| if stated { 1 } else { slots_of_one(hosts) });
+            let known = places.len();
+            let place = add(&mut places, host, slots);
+            if at.contains(&place) {
+                // Named once more: that many more.
+                let room = &mut places[place].room;
+                room.slots = room.slots.saturating_add(slots);
+                room.max_slots =
+                    room.max_slots.zip(host.max_slots).map(|(one, other)| one.saturating_add(other));
+            } else {
+                if place < known {
+                    // Of several programs that name it, the largest number counts.
+                    places[place].room.slots = places[place].room.slots.max(slots);
+                }
+                at.push(place);
+            }
+        }
+        crowds.push(Crowd { ranks, hosts: at, per_host: program.per_host });
+    }
+    let rooms: Vec<Room> = places.iter().map(|place| place.room.clone()).collect();
+    let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
+        .map_err(|error| stop(USAGE, error))?;
+    let used: Vec<usize> = (0..places.len()).filter(|at| nodes.contains(&(*at as u32))).collect();
+    if used.iter().all(|at| places[*at].is_here) {
+        return Ok(None);
+    }
+    if params.mpi_virtual_nodes() > 1 {
+        let text =
+            "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
+        return Err(stop(USAGE, text));
+    }
+    let hosts = used.iter().map(|at| {
+        let Place { room, user, is_here } = &places[*at];
+        let opening = match is_here {
+            true => None,
+            false => Some(opening(options, params, &room.host, user.as_deref())?),
+        };
+        Ok(Host { name: room.host.clone(), opening })
+    });
+    let hosts = hosts.collect::<Result<Vec<_>, Stop>>()?;
+    let nodes = nodes.iter().filter_map(|node| used.iter().position(|at| *at == *node as usize));
+    Ok(Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }))
+}
+
+/// The place of a host among all, where it is added if it is new. All names of this machine are one host.
+fn add(places: &mut Vec<Place>, host: &Named, slots: u32) -> usize {
+    let here = is_here(&host.name);
+    let known = places.iter().position(|place| {
+        if here { place.is_here } else { place.room.host.eq_ignore_ascii_case(&host.name) }
+    });
+    match known {
+        Some(at) => at,
+        None => {
+            let name = if here { host::name() } else { host.name.clone() };
+            let room = Room { host: name, slots, max_slots: host.max_slots };
+            places.push(Place { room, user: host.user.clone(), is_here: here });
+            places.len() - 1
+        }
+    }
+}
+
+/// How the agent of a host is reached.
+fn opening(options: &Options, params: &Params, host: &str, user: Option<&str>) -> Result<Opening, Stop> {
+    let (program, words) = shell(params)?;
+    let path = Search { path: None, directory: None }.find(&program).map_err(|(text, code)| {
+        let text = format!("host '{host}': {text}; it is what 'plm_rsh_agent' says how to reach other hosts");
+        stop(code, text)
+    })?;
+    let mut args: Vec<OsString> = vec![program.clone()];
+    let is_ssh = Path::new(&program).file_name() == Some(OsStr::new("ssh"));
+    if is_ssh {
+        args.extend(["-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"].map(OsString::from));
+    }
+    args.extend(words);
+    if let Some(user) = user {
+        args.extend(["-l".into(), user.into()]);
+    }
+    args.push(host.into());
+    args.push(format!("{} agent", quoted(&agent(options)?)).into());
+    Ok(Opening::Command { path, args })
+}
+
+/// The program that reaches other hosts, and its options.
+fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+    let is_default = params
+        .iter()
+        .any(|(param, _)| param.name == "plm_rsh_agent" && *params.source(param) == Source::Default);
+    let lam = std::env::var(LAM_AGENT).ok().filter(|text| is_default && !text.trim().is_empty());
+    let text = lam.unwrap_or_else(|| params.plm_rsh_agent().to_string());
+    let mut last = None;
+    for choice in text.split(':') {
+        let mut words = choice.split_whitespace().map(OsString::from);
+        let Some(program) = words.next() else { continue };
+        match (Search { path: None, directory: None }).find(&program) {
+            Ok(_) => return Ok((program, words.collect())),
+            Err((why, _)) => last = Some(why),
+        }
+    }
+    let why = last.unwrap_or_else(|| "it names no program".to_string());
+    Err(stop(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
+}
+
+/// The agent's program on other hosts.
+fn agent(options: &Options) -> Result<PathBuf, Stop> {
+    match &options.prefix {
+        Some(prefix) => Ok(prefix.join("bin/oxmpi")),
+        None => std::env::current_exe()
+            .map_err(|error| stop(1, format!("cannot find out where this program is: {error}"))),
+    }
+}
+
+/// A path as one word for a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
+    if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        assert_eq!(quoted(Path::new("/opt/oxmpi-1/bin/oxmpi")), "/opt/oxmpi-1/bin/oxmpi");
+        assert_eq!(quoted(Path::new("/a b/it's")), "'/a b/it'\\''s'");
+    }
+}

@@ -1,0 +1,328 @@
+//! Hosts for tests: network namespaces with a name, a /dev/shm and an sshd each, joined by a bridge in a namespace of its own.
+//! Nothing of it is seen outside, and all of it goes with the [`Testbed`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Set by `cargo xtask test`: the tests must run, whatever it takes.
+const REQUIRED: &str = "OXMPI_TEST_HOSTS";
+/// Where sshd keeps an empty directory.
+const PRIVILEGE_SEPARATION: &str = "/run/sshd";
+/// What nothing here takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The head and two other hosts, `nodea` and `nodeb`.
+pub(crate) struct Testbed {
+    /// A directory that all hosts see.
+    pub(crate) directory: PathBuf,
+    servers: Vec<Child>,
+    has_made_run: bool,
+}
+
+/// A host: its name, its letter in names of namespaces, its address.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine {
+    pub(crate) name: &'static str,
+    letter: char,
+    pub(crate) address: &'static str,
+}
+
+pub(crate) const HEAD: Machine = Machine { name: "head", letter: 'h', address: "10.77.0.10" };
+pub(crate) const A: Machine = Machine { name: "nodea", letter: 'a', address: "10.77.0.1" };
+pub(crate) const B: Machine = Machine { name: "nodeb", letter: 'b', address: "10.77.0.2" };
+const ALL: [Machine; 3] = [HEAD, A, B];
+
+impl Machine {
+    pub(crate) fn namespace(self) -> String {
+        format!("oxmpi-{}{}", std::process::id(), self.letter)
+    }
+}
+
+fn switch() -> String {
+    format!("oxmpi-{}s", std::process::id())
+}
+
+/// The hosts, or `None` where they cannot be made, which is said; if they are required that is a failure.
+pub(crate) fn testbed() -> Option<Testbed> {
+    match why_not() {
+        None => Some(Testbed::new()),
+        Some(why) if std::env::var_os(REQUIRED).is_some() => panic!("{REQUIRED} is set, but {why}"),
+        Some(why) => {
+            eprintln!("SKIPPED: there are no hosts for this test: {why}; 'cargo xtask test' makes it run");
+            None
+        }
+    }
+}
+
+fn why_not() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("only root may make network namespaces".into());
+    }
+    for program in ["ip", "unshare", "ssh", "ssh-keygen", "sshd"] {
+        let there =
+            ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|directory| Path::new(directory).join(program));
+        if !there.iter().any(|path| path.exists()) {
+            return Some(format!("'{program}' is missing"));
+        }
+    }
+    let name = format!("oxmpi-{}t", std::process::id());
+    let made = Command::new("ip").args(["netns", "add", &name]).output().unwrap();
+    let _ = Command::new("ip").args(["netns", "del", &name]).output();
+    (!made.status.success())
+        .then(|| format!("'ip netns add' says: {}", String::from_utf8_lossy(&made.stderr).trim()))
+}
+
+fn run(words: &str) {
+    let mut words = words.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words.clone()).output().unwrap();
+    let all: Vec<&str> = words.collect();
+    assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Testbed {
+    fn new() -> Testbed {
+        sweep();
+        let directory =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let has_made_run = fs::create_dir(PRIVILEGE_SEPARATION).is_ok();
+        let mut bed = Testbed { directory, servers: Vec::new(), has_made_run };
+        bed.make_network();
+        bed.make_keys();
+        for machine in [A, B] {
+            bed.serve(machine);
+        }
+        for machine in [A, B] {
+            bed.await_server(machine);
+        }
+        bed
+    }
+
+    fn make_network(&self) {
+        let switch = switch();
+        run(&format!("ip netns add {switch}"));
+        run(&format!("ip -n {switch} link add br0 type bridge"));
+        run(&format!("ip -n {switch} link set br0 up"));
+        for machine in ALL {
+            let (name, letter, address) = (machine.namespace(), machine.letter, machine.address);
+            run(&format!("ip netns add {name}"));
+            run(&format!("ip -n {switch} link add {letter}0 type veth peer name eth0 netns {name}"));
+            run(&format!("ip -n {switch} link set {letter}0 master br0 up"));
+            run(&format!("ip -n {name} address add {address}/24 dev eth0"));
+            run(&format!("ip -n {name} link set eth0 up"));
+            run(&format!("ip -n {name} link set lo up"));
+        }
+    }
+
+    fn make_keys(&self) {
+        let at = |name: &str| self.directory.join(name);
+        for key in ["host_key", "user_key"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at(key));
+            assert!(keygen.status().unwrap().success());
+        }
+        fs::rename(at("user_key.pub"), at("authorized_keys")).unwrap();
+        let directory = self.directory.display();
+        let server = format!(
+            "Port 2222\nHostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nUsePAM \
+             no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n"
+        );
+        fs::write(at("sshd_config"), server).unwrap();
+        let mut client = format!(
+            "Host *\n Port 2222\n User root\n IdentityFile {directory}/user_key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n \
+             UserKnownHostsFile /dev/null\n LogLevel ERROR\n"
+        );
+        for machine in [A, B] {
+            client = format!("Host {}\n HostName {}\n{client}", machine.name, machine.address);
+        }
+        fs::write(at("ssh_config"), client).unwrap();
+    }
+
+    /// A command that runs on a host.
+    pub(crate) fn on(&self, machine: Machine, program: &str) -> Command {
+        let script = format!(
+            "hostname {}; mount -t tmpfs t /dev/shm; exec ip netns exec {} \"$@\"",
+            machine.name,
+            machine.namespace()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "--mount", "--propagation", "private", "sh", "-c", &script, "sh", program]);
+        command.current_dir(&self.directory);
+        command
+    }
+
+    fn serve(&mut self, machine: Machine) {
+        let mut sshd = self.on(machine, "/usr/sbin/sshd");
+        sshd.args(["-D", "-e", "-f"]).arg(self.directory.join("sshd_config"));
+        let log = fs::File::create(self.directory.join(format!("{}.log", machine.name))).unwrap();
+        sshd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.servers.push(sshd.spawn().unwrap());
+    }
+
+    fn await_server(&self, machine: Machine) {
+        let end = Instant::now() + LIMIT;
+        let log = self.directory.join(format!("{}.log", machine.name));
+        while !fs::read_to_string(&log).unwrap().contains("Server listening on") {
+            assert!(Instant::now() < end, "sshd: {}", fs::read_to_string(&log).unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What mpirun is to use in place of ssh.
+    pub(crate) fn shell(&self) -> String {
+        format!("ssh -F {}", self.directory.join("ssh_config").display())
+    }
+
+    /// `mpirun` on the head.
+    pub(crate) fn mpirun(&self, words: &[&str]) -> Command {
+        let mut command = self.on(HEAD, super::support::installed("mpirun").to_str().unwrap());
+        command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &self.shell()]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        outcome(self.mpirun(words).output().unwrap())
+    }
+
+    /// The programs that run on a host, by their arguments; not its sshd.
+    pub(crate) fn processes(&self, machine: Machine) -> Vec<(i32, String)> {
+        let all = pids(&machine.namespace()).into_iter().filter_map(|pid| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            Some((pid, words.trim().to_string())).filter(|(_, words)| !words.is_empty())
+        });
+        all.filter(|(_, words)| !words.contains("sshd")).collect()
+    }
+
+    /// Waits until a program runs on a host, whose arguments have this text; its number.
+    pub(crate) fn await_process(&self, machine: Machine, text: &str) -> i32 {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let all = self.processes(machine);
+            if let Some((pid, _)) = all.iter().find(|(_, words)| words.contains(text)) {
+                return *pid;
+            }
+            assert!(Instant::now() < end, "no '{text}' on {}: {all:?}", machine.name);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Nothing is left of a job, on any host.
+    pub(crate) fn is_clean(&self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        for machine in ALL {
+            loop {
+                let left = self.processes(machine);
+                if left.is_empty() {
+                    break;
+                }
+                assert!(Instant::now() < end, "left on {}: {left:?}", machine.name);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Cuts the link of a host, or joins it again.
+    pub(crate) fn set_link(&self, machine: Machine, is_up: bool) {
+        let state = if is_up { "up" } else { "down" };
+        run(&format!("ip -n {} link set {}0 {state}", switch(), machine.letter));
+    }
+
+    /// Takes the loopback of a host away.
+    pub(crate) fn take_loopback(&self, machine: Machine) {
+        run(&format!("ip -n {} link set lo down", machine.namespace()));
+    }
+
+    /// Gives a host one more address, before its own.
+    pub(crate) fn put_address_first(&self, machine: Machine, address: &str) {
+        let name = machine.namespace();
+        run(&format!("ip -n {name} address flush dev eth0"));
+        run(&format!("ip -n {name} address add {address}/24 dev eth0"));
+        run(&format!("ip -n {name} address add {}/24 dev eth0", machine.address));
+    }
+
+    /// Compiles `tests/c/NAME.c` for all hosts.
+    pub(crate) fn compile(&self, name: &str) -> String {
+        let source = super::support::root().join("tests/c").join(name).with_extension("c");
+        self.compile_file(&source)
+    }
+
+    /// Compiles a program of this text.
+    pub(crate) fn compile_text(&self, name: &str, text: &str) -> String {
+        let source = self.directory.join(name).with_extension("c");
+        fs::write(&source, text).unwrap();
+        self.compile_file(&source)
+    }
+
+    fn compile_file(&self, source: &Path) -> String {
+        let program = self.directory.join(source.file_stem().unwrap());
+        let mut mpicc = Command::new(super::support::installed("mpicc"));
+        mpicc
+            .args(["-O1", "-Wall", "-Wno-unused"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .args(["-lm", "-pthread"]);
+        let output = mpicc.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program.to_str().unwrap().to_string()
+    }
+}
+
+/// Removes what tests have left that were killed.
+fn sweep() {
+    let output = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let Some(pid) = name.strip_prefix("oxmpi-").map(|rest| rest.trim_end_matches(char::is_alphabetic))
+        else {
+            continue;
+        };
+        if pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists() {
+            pids(name).into_iter().for_each(kill);
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+            let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oxmpi-hosts-{pid}"));
+            let _ = fs::remove_dir_all(left);
+        }
+    }
+}
+
+pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn pids(namespace: &str) -> Vec<i32> {
+    let output = Command::new("ip").args(["netns", "pids", namespace]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+pub(crate) fn kill(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        for machine in ALL {
+            pids(&machine.namespace()).into_iter().for_each(kill);
+        }
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        for name in ALL.map(Machine::namespace).into_iter().chain([switch()]) {
+            let _ = Command::new("ip").args(["netns", "del", &name]).output();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+        if self.has_made_run {
+            let _ = fs::remove_dir(PRIVILEGE_SEPARATION);
+        }
+    }
+}

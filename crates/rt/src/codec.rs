@@ -1,0 +1,94 @@
+//! How the longer messages of the launcher are written: a number is 8 bytes, little endian; a text, and a list, has its length in
+//! front.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+/// Bytes that are being written.
+#[derive(Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    pub(crate) fn option(&mut self, bytes: Option<&[u8]>) {
+        self.number(bytes.is_some().into());
+        if let Some(bytes) = bytes {
+            self.bytes(bytes);
+        }
+    }
+
+    pub(crate) fn list<T>(&mut self, all: &[T], write: impl Fn(&mut Writer, &T)) {
+        self.number(all.len() as u64);
+        all.iter().for_each(|one| write(self, one));
+    }
+}
+
+/// Bytes that are being read. Everything that they do not have is `None`.
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    /// Whether all was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    /// A number of 32 bits.
+    pub(crate) fn word(&mut self) -> Option<u32> {
+        self.number().and_then(|number| u32::try_from(number).ok())
+    }
+
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.number()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes.to_vec())
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        self.bytes().and_then(|bytes| String::from_utf8(bytes).ok())
+    }
+
+    pub(crate) fn os_string(&mut self) -> Option<OsString> {
+        self.bytes().map(OsString::from_vec)
+    }
+
+    pub(crate) fn option(&mut self) -> Option<Option<Vec<u8>>> {
+        if self.bool()? { self.bytes().map(Some) } else { Some(None) }
+    }
+
+    /// A list, whose elements are at least a number each: one that claims to be longer than what is left is none.
+    pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
+        (0..count).map(|_| read(self)).collect()
+    }
+}

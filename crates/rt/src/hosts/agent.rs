@@ -1,0 +1,430 @@
+//! The agent: starts the ranks of one host for the head on another, and looks after them.
+//!
+//! One thread, one loop, as the launcher. It sends no more output than [`WINDOW`] bytes beyond what the head has printed, so that
+//! neither side keeps what nobody reads.
+
+mod answers;
+mod ranks;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use oxmpi_os::cpus;
+use oxmpi_os::spawn::{Guard, Signals};
+use oxmpi_param::Params;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::process::Signal;
+
+use self::ranks::Member;
+pub(crate) use self::ranks::stage;
+use super::message::{FromAgent, Order, Program, ToAgent, greeting};
+use super::stream::Stream;
+use crate::hostmap::Hostmap;
+use crate::launch::parts::{Binding, Crew, Inputs, Place, Prepared, Recruits, boot, raise_open_files};
+use crate::launch::{App, Bind, Launch, LaunchError, Stdin, Wanted, end};
+
+/// Bytes of output that may be under way to the head.
+pub(crate) const WINDOW: u64 = 1 << 20;
+/// How often the agent says that it is there.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// What an event of the poll set is about, packed into its 64 bits; below are the outputs.
+const CONTROL: u64 = 2;
+const ENDED: u64 = 3;
+const SIGNALS: u64 = 4;
+const HEAD: u64 = 5;
+const HEAD_ROOM: u64 = 6;
+const INPUT: u64 = 7;
+
+/// What the agent's program knows.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Put in front of LD_LIBRARY_PATH.
+    pub library_directory: Option<PathBuf>,
+    /// Finds a program that is not where the head has it.
+    pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+}
+
+/// Serves the head at the other end of the standard input and output until that, or the job, has ended. Returns the exit code.
+///
+/// # Errors
+/// What keeps the agent from running at all.
+pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
+    let kernel = |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
+    let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
+    let output = rustix::io::dup(rustix::stdio::stdout()).map_err(kernel)?;
+    for fd in [&input, &output] {
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC).map_err(kernel)?;
+    }
+    // Nothing else may speak there.
+    let null = std::fs::File::open("/dev/null").map_err(|e| LaunchError::Kernel("open /dev/null", e))?;
+    rustix::stdio::dup2_stdin(&null).map_err(kernel)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(kernel)?;
+    let signals = crate::launch::prepare()?;
+    let stream = Stream::new(input, output).map_err(|e| LaunchError::Kernel("use the stream", e))?;
+    Agent::new(setup, &signals, stream)?.run()
+}
+
+/// Everything is over.
+struct Over;
+
+struct Agent<'a> {
+    setup: &'a Setup,
+    signals: &'a Signals,
+    head: Stream,
+    is_waiting_for_room: bool,
+    /// What must always be listened to.
+    events: OwnedFd,
+    /// The ranks' outputs, listened to while the head takes more.
+    outputs: OwnedFd,
+    /// Bytes of output that the head has not printed.
+    under_way: u64,
+    ready: Option<Ready>,
+    guard: Option<Guard>,
+    members: BTreeMap<u32, Member>,
+    secret: [u8; 32],
+    next_alive: Instant,
+    buffer: Vec<u8>,
+}
+
+/// Ranks that can be started.
+struct Ready {
+    order: Order,
+    launch: Launch,
+    crew_places: Vec<Place>,
+    here: Vec<u32>,
+    boot: oxmpi_os::segment::Boot,
+    prepared: Prepared,
+}
+
+impl<'a> Agent<'a> {
+    fn new(setup: &'a Setup, signals: &'a Signals, mut head: Stream) -> Result<Self, LaunchError> {
+        let kernel = |error: rustix::io::Errno| LaunchError::Kernel("wait for the head", error.into());
+        let create = || epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel);
+        let (events, outputs) = (create()?, create()?);
+        head.post(greeting().as_bytes());
+        let agent = Agent {
+            setup,
+            signals,
+            head,
+            is_waiting_for_room: false,
+            events,
+            outputs,
+            under_way: 0,
+            ready: None,
+            guard: None,
+            members: BTreeMap::new(),
+            secret: [0; 32],
+            next_alive: Instant::now() + ALIVE,
+            buffer: vec![0; 64 << 10],
+        };
+        agent.listen(&agent.events, agent.head.input(), HEAD, 0).map_err(kernel)?;
+        agent.listen(&agent.events, signals.as_fd(), SIGNALS, 0).map_err(kernel)?;
+        Ok(agent)
+    }
+
+    fn listen(&self, set: &OwnedFd, fd: BorrowedFd<'_>, kind: u64, rank: u32) -> rustix::io::Result<()> {
+        let data = epoll::EventData::new_u64(kind << 32 | u64::from(rank));
+        epoll::add(set, fd, data, epoll::EventFlags::IN)
+    }
+
+    fn run(mut self) -> Result<i32, LaunchError> {
+        let result = loop {
+            match self.wait() {
+                Ok(Ok(())) => {}
+                Ok(Err(Over)) => break Ok(0),
+                Err(error) => break Err(LaunchError::Kernel("wait for the ranks", error.into())),
+            }
+        };
+        self.head.flush();
+        if let Some(guard) = self.guard.take() {
+            end::reap(self.members.values().map(|member| &member.rank), guard);
+        }
+        result
+    }
+
+    /// Sleeps until something happens, and sees to it.
+    fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
+        let now = Instant::now();
+        if self.next_alive <= now {
+            self.next_alive = now + ALIVE;
+            self.post(&FromAgent::Alive);
+        }
+        self.head.flush();
+        self.await_room()?;
+        let left = self.next_alive.saturating_duration_since(now);
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let may_send = self.under_way < WINDOW;
+        let mut fds = vec![PollFd::new(&self.events, PollFlags::IN)];
+        if may_send {
+            fds.push(PollFd::new(&self.outputs, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        drop(fds);
+        // Before the ends of ranks: what a rank wrote comes before the report on its death.
+        if may_send && let Err(over) = self.take_events(false)? {
+            return Ok(Err(over));
+        }
+        self.take_events(true)
+    }
+
+    /// Listens for room in the stream, or not.
+    fn await_room(&mut self) -> rustix::io::Result<()> {
+        let is_behind = self.head.is_behind();
+        if is_behind != self.is_waiting_for_room {
+            self.is_waiting_for_room = is_behind;
+            let name = epoll::EventData::new_u64(HEAD_ROOM << 32);
+            match is_behind {
+                true => epoll::add(&self.events, self.head.output(), name, epoll::EventFlags::OUT)?,
+                false => epoll::delete(&self.events, self.head.output())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_events(&mut self, urgent: bool) -> rustix::io::Result<Result<(), Over>> {
+        let mut list = Vec::with_capacity(128);
+        let set = if urgent { &self.events } else { &self.outputs };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set, rustix::buffer::spare_capacity(&mut list), Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in list {
+            let data = event.data.u64();
+            let rank = data as u32;
+            match data >> 32 {
+                CONTROL => _ = self.control_once(rank),
+                ENDED => self.ended(rank)?,
+                INPUT => self.feed(rank),
+                HEAD_ROOM => self.head.flush(),
+                SIGNALS => {
+                    if let Err(over) = self.signalled() {
+                        return Ok(Err(over));
+                    }
+                }
+                HEAD => {
+                    if let Err(over) = self.hear_head() {
+                        return Ok(Err(over));
+                    }
+                }
+                kind => self.output(rank, kind as usize),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn post(&mut self, message: &FromAgent) {
+        self.head.post(&message.encode());
+    }
+
+    /// Signals to the agent itself are somebody's who wants it to end; the head passes on the user's.
+    fn signalled(&mut self) -> Result<(), Over> {
+        while let Ok(Some(number)) = self.signals.next() {
+            let signal = Signal::from_named_raw(number);
+            if ![Some(Signal::USR1), Some(Signal::USR2), Some(Signal::TSTP)].contains(&signal) {
+                return Err(Over);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the head says. When it is gone all is over.
+    fn hear_head(&mut self) -> Result<(), Over> {
+        let goes_on = matches!(self.head.read(), Ok(true));
+        loop {
+            let message = match self.head.next() {
+                Ok(Some(bytes)) => ToAgent::decode(bytes),
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match message {
+                Ok(message) => self.obey(message)?,
+                Err(error) => {
+                    self.fail(false, format!("the agent does not understand its mpirun: {error}"));
+                    return Err(Over);
+                }
+            }
+        }
+        if goes_on { Ok(()) } else { Err(Over) }
+    }
+
+    fn obey(&mut self, message: ToAgent) -> Result<(), Over> {
+        match message {
+            ToAgent::Order(order) => {
+                let prepared = self.prepare(*order);
+                self.conclude(prepared);
+            }
+            ToAgent::Go => {
+                let started = self.start();
+                self.conclude(started);
+            }
+            ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
+            ToAgent::Signal { number, ranks } => {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    let ranks = ranks.iter().filter_map(|rank| self.members.get(rank));
+                    ranks.for_each(|member| end::signal_group(&member.rank, signal));
+                }
+            }
+            ToAgent::Died { count } => self.announce(count),
+            ToAgent::Look => {
+                let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
+                self.post(&FromAgent::Seen(all));
+            }
+            ToAgent::Where { asker, rank } => {
+                let reply = self.whereabouts(rank).encode();
+                self.post(&FromAgent::Answer { asker, reply });
+            }
+            ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
+            ToAgent::Taken { bytes } => self.under_way = self.under_way.saturating_sub(bytes),
+            ToAgent::End => return Err(Over),
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, result: Result<(), LaunchError>) {
+        if let Err(error) = result {
+            self.fail(matches!(error, LaunchError::Run { .. }), error.to_string());
+        }
+    }
+
+    fn fail(&mut self, is_program: bool, text: String) {
+        self.post(&FromAgent::Failed { is_program, text });
+    }
+
+    /// Makes everything for the ranks.
+    fn prepare(&mut self, order: Order) -> Result<(), LaunchError> {
+        let size = order.nodes.len() as u32;
+        let here: Vec<u32> =
+            (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
+        let launch = launch(self.setup, &order)?;
+        let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
+        if here.is_empty() || given != u64::from(size) {
+            let why = format!("{} ranks of {size}, whose programs have {given}", here.len());
+            return Err(LaunchError::Order(why));
+        }
+        for app in &launch.apps {
+            let directory = app.directory.as_deref().unwrap_or("/".as_ref());
+            if let Err(error) = std::env::set_current_dir(directory) {
+                return Err(LaunchError::Directory { directory: directory.into(), error });
+            }
+        }
+        let boot = boot(&launch.params, order.universe, (size, here.len() as u32), order.sockets);
+        let places = Place::all(&order.nodes);
+        let crew =
+            Crew { launch: &launch, apps: &launch.apps, boot, places: places.clone(), here: here.clone() };
+        let prepared = crew.prepare()?;
+        let address =
+            |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
+        let addresses = here.iter().enumerate().map(|(at, rank)| (*rank, address(at))).collect();
+        self.secret = order.secret;
+        self.ready = Some(Ready { order, launch, crew_places: places, here, boot, prepared });
+        self.post(&FromAgent::Ready { addresses });
+        Ok(())
+    }
+
+    /// Starts the ranks.
+    fn start(&mut self) -> Result<(), LaunchError> {
+        let none = || LaunchError::Order("nothing is to be started".to_string());
+        let Ready { order, launch, crew_places, here, boot, prepared } =
+            self.ready.take().ok_or_else(none)?;
+        let open_files = raise_open_files(&launch, (boot.size, here.len()), boot.sockets)?;
+        let cores = match launch.bind {
+            Bind::None => Vec::new(),
+            _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
+        };
+        let binding = Binding::decide(launch.bind, here.len(), cores, cpus::usable());
+        let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+        let inputs = Inputs::of_ranks(order.fed.iter().copied());
+        let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
+        let crew = Crew { launch: &launch, apps: &launch.apps, boot, places: crew_places, here };
+        let started = crew.start(prepared, &guard, self.signals, &inputs, &binding, open_files);
+        let Recruits { ranks, outputs, plugs } = match started {
+            Ok(recruits) => recruits,
+            Err(error) => {
+                guard.dismiss();
+                return Err(error);
+            }
+        };
+        self.guard = Some(guard);
+        let mut text = binding.warning().unwrap_or_default();
+        let mut plugs = plugs.into_iter();
+        let mut pids = Vec::new();
+        let numbered = (0..).zip(crew.here.iter().copied());
+        for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
+            if order.report_bindings {
+                text += &binding.report(at, number);
+            }
+            pids.push((number, rank.process.pid.cast_unsigned()));
+            let enlisted = self.enlist(number, Member::new(rank, outputs, plugs.next()));
+            crate::launch::kernel("wait for the ranks", enlisted)?;
+        }
+        for (rank, fd) in fed {
+            if let Some(member) = self.members.get_mut(&rank) {
+                member.open_input(fd);
+            }
+        }
+        if !text.is_empty() {
+            self.post(&FromAgent::Text { text });
+        }
+        self.post(&FromAgent::Started { pids });
+        Ok(())
+    }
+}
+
+/// The job as this host's launcher sees it.
+fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
+    let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
+    let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
+    let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let app = |program: &Program| {
+        let inherited = program.inherited.clone().unwrap_or_else(|| own.clone());
+        let path = match program.path.exists() {
+            true => program.path.clone(),
+            // It may lie somewhere else here.
+            false => {
+                let name = program.args.first().map_or(OsStr::new(""), |name| name);
+                let wanted = Wanted { program: name, directory: &program.directory, path: None, hosts: None };
+                (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
+            }
+        };
+        App {
+            ranks: program.ranks,
+            path,
+            args: program.args.clone(),
+            inherited,
+            inherits_chosen: false,
+            env: program.env.clone(),
+            directory: Some(program.directory.clone()),
+        }
+    };
+    let address = |(host, address): &(String, String)| {
+        address.parse::<IpAddr>().map(|address| (host.clone(), address)).ok()
+    };
+    Ok(Launch {
+        apps: order.apps.iter().map(app).collect(),
+        env: order.env.clone(),
+        transport: params.rpi(),
+        hostmap: Hostmap::of_pairs(order.hostmap.iter().filter_map(address)),
+        params,
+        tag_output: false,
+        output_files: None,
+        stdin: Stdin::None,
+        bind: order.bind,
+        report_bindings: order.report_bindings,
+        verbose: false,
+        quiet: false,
+        timeout: None,
+        library_directory: setup.library_directory.clone(),
+        find_program: setup.find_program,
+        call_name: |_| None,
+        spread: None,
+    })
+}

@@ -1,0 +1,119 @@
+//! What the ranks of an agent ask: answered here if it is about this host, else passed on to the head.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use oxmpi_os::fdpass;
+use rustix::event::epoll;
+
+use super::super::message::FromAgent;
+use super::Agent;
+use crate::blob;
+use crate::control::{MAX_MESSAGE, Reply, Request};
+use crate::launch::parts::{INCARNATION, plug_whereabouts};
+use crate::postboxes::shape_text;
+
+impl Agent<'_> {
+    /// Takes one message of a rank. Returns whether there may be more.
+    pub(super) fn control_once(&mut self, rank: u32) -> bool {
+        let Some(socket) = self.members.get(&rank).map(|member| &member.rank.control) else { return false };
+        let mut bytes = [0; MAX_MESSAGE];
+        let (n, came) = match fdpass::receive(socket, &mut bytes) {
+            Ok((0, _)) => {
+                let _ = epoll::delete(&self.events, socket);
+                return false;
+            }
+            Ok(got) => got,
+            Err(_) => return false,
+        };
+        match Request::decode(&bytes[..n]) {
+            Ok(request) => self.heed(rank, &request, &bytes[..n], came),
+            Err(error) => {
+                let text = format!("mpirun: rank {rank}: {error}\n");
+                self.post(&FromAgent::Text { text });
+            }
+        }
+        true
+    }
+
+    fn heed(&mut self, rank: u32, request: &Request, bytes: &[u8], came: Option<OwnedFd>) {
+        match *request {
+            Request::Segment { rank: wanted } => {
+                let member = self.members.get(&wanted);
+                let fd = member.and_then(|member| member.rank.segment_fd.try_clone().ok());
+                let reply = match fd {
+                    Some(_) => Reply::Segment { rank: wanted, contact: String::new() },
+                    None => elsewhere(wanted),
+                };
+                self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
+            }
+            Request::Alarm { rank: wanted } => {
+                let plug = self.members.get(&wanted).and_then(|member| member.plug.as_ref());
+                let fd = plug.and_then(|plug| plug.alarm.try_clone().ok());
+                let reply = match fd {
+                    Some(_) => Reply::Alarm { rank: wanted },
+                    None => elsewhere(wanted),
+                };
+                self.answer(rank, &reply, fd.as_ref().map(AsFd::as_fd));
+            }
+            Request::Listener => {
+                let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
+                let listener = plug.and_then(|plug| plug.listener.take());
+                let reply = Reply::listener(rank, listener.is_some(), (INCARNATION, &self.secret));
+                self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
+            }
+            Request::Postboxes => {
+                let file = self.members.get(&rank).and_then(|member| member.rank.postboxes.clone());
+                let reply = match &file {
+                    Some(file) => Reply::Postboxes { shape: shape_text(&file.shape) },
+                    None => Reply::Refused { rank, reason: "its job has no postboxes".into() },
+                };
+                self.answer(rank, &reply, file.as_ref().map(|file| file.fd.as_fd()));
+            }
+            Request::Addresses { rank: wanted } if self.members.contains_key(&wanted) => {
+                let reply = self.whereabouts(wanted);
+                self.answer(rank, &reply, None);
+            }
+            _ => {
+                let seen = self.members.get(&rank).map(|member| member.seen()).unwrap_or_default();
+                match came.map(blob::read).transpose() {
+                    Ok(blob) => {
+                        let request = bytes.to_vec();
+                        self.post(&FromAgent::Request { rank, request, blob, seen });
+                    }
+                    Err(error) => {
+                        let reason = format!("what came with the message cannot be read: {error}");
+                        self.answer(rank, &Reply::Refused { rank, reason }, None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a rank of this host can be reached over sockets.
+    pub(super) fn whereabouts(&self, wanted: u32) -> Reply {
+        match self.members.get(&wanted) {
+            Some(member) => plug_whereabouts(wanted, &member.rank, member.plug.as_ref(), member.running),
+            None => elsewhere(wanted),
+        }
+    }
+
+    /// An answer of the head.
+    pub(super) fn pass_answer(&mut self, rank: u32, reply: &[u8], contents: Option<Vec<u8>>) {
+        let Some(member) = self.members.get(&rank) else { return };
+        match contents.map(|bytes| blob::write(&bytes)).transpose() {
+            // A process that asks without reading the answers loses them.
+            Ok(fd) => _ = fdpass::send(&member.rank.control, reply, fd.as_ref().map(AsFd::as_fd)),
+            Err(error) => self.answer(rank, &Reply::Refused { rank, reason: error.to_string() }, None),
+        }
+    }
+
+    fn answer(&self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+        if let Some(member) = self.members.get(&rank) {
+            let _ = fdpass::send(&member.rank.control, &reply.encode(), fd);
+        }
+    }
+}
+
+fn elsewhere(rank: u32) -> Reply {
+    Reply::Refused { rank, reason: "it is not on this host".to_string() }
+}

@@ -1,0 +1,179 @@
+//! The ranks of an agent: their outputs, inputs and ends.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use oxmpi_os::poller::raise_alarm;
+use oxmpi_os::segment::RankState;
+use rustix::event::{PollFlags, epoll};
+use rustix::io::Errno;
+
+use super::super::message::{FromAgent, Seen};
+use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
+use crate::job::Stage;
+use crate::launch::parts::{Came, Outputs, Plug, Rank, exit_of, is_ready, read_some};
+
+/// A rank of this host.
+pub(super) struct Member {
+    pub(super) rank: Rank,
+    outputs: Outputs,
+    pub(super) plug: Option<Plug>,
+    pub(super) running: bool,
+    input: Option<Input>,
+}
+
+/// What the head has sent for its standard input.
+struct Input {
+    fd: OwnedFd,
+    waiting: Vec<u8>,
+    has_ended: bool,
+    /// The set of events tells when there is room.
+    is_listened_to: bool,
+}
+
+impl Member {
+    pub(super) fn new(rank: Rank, outputs: Outputs, plug: Option<Plug>) -> Member {
+        Member { rank, outputs, plug, running: true, input: None }
+    }
+
+    pub(super) fn open_input(&mut self, fd: OwnedFd) {
+        self.input = Some(Input { fd, waiting: Vec::new(), has_ended: false, is_listened_to: false });
+    }
+
+    /// How far it has come.
+    pub(super) fn seen(&self) -> Seen {
+        let status = self.rank.segment.status();
+        Seen {
+            pid: status.pid().unwrap_or(self.rank.process.pid.cast_unsigned()),
+            stage: stage(status.state()),
+            last_call: status.last_call(),
+        }
+    }
+}
+
+/// How far a process has come that is in this state.
+pub(crate) fn stage(state: RankState) -> Stage {
+    match state {
+        RankState::Created | RankState::Loaded => Stage::Untouched,
+        RankState::Initialized | RankState::Aborting => Stage::Initialized,
+        RankState::Finalized | RankState::Resting => Stage::Finalized,
+    }
+}
+
+impl Agent<'_> {
+    pub(super) fn enlist(&mut self, number: u32, member: Member) -> rustix::io::Result<()> {
+        self.listen(&self.events, member.rank.control.as_fd(), CONTROL, number)?;
+        self.listen(&self.events, member.rank.process.pidfd.as_fd(), ENDED, number)?;
+        for (kind, pipe) in (0..).zip(&member.outputs) {
+            if let Some(pipe) = pipe {
+                self.listen(&self.outputs, pipe.as_fd(), kind, number)?;
+            }
+        }
+        self.members.insert(number, member);
+        Ok(())
+    }
+
+    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
+    pub(super) fn output(&mut self, rank: u32, kind: usize) {
+        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
+        let bytes = match read_some(fd, &mut self.buffer) {
+            Came::Bytes(n) => self.buffer[..n].to_vec(),
+            Came::Nothing => return,
+            Came::End => Vec::new(),
+        };
+        if bytes.is_empty()
+            && let Some(member) = self.members.get_mut(&rank)
+        {
+            // Closing takes it out of the epoll set, too: nobody else has this end.
+            member.outputs[kind] = None;
+        }
+        self.under_way += bytes.len() as u64;
+        self.post(&FromAgent::Output { rank, is_error: kind == 1, bytes });
+    }
+
+    /// A rank's process has ended.
+    pub(super) fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
+        let Some(member) = self.members.get(&rank) else { return Ok(()) };
+        let Some(exit) = exit_of(&member.rank)? else { return Ok(()) };
+        epoll::delete(&self.events, &member.rank.process.pidfd)?;
+        // Its last words come before its end.
+        while self.control_once(rank) {}
+        for kind in [0, 1] {
+            let is_there = |agent: &Self| {
+                let pipe = agent.members.get(&rank).and_then(|member| member.outputs[kind].as_ref());
+                agent.under_way < WINDOW && pipe.is_some_and(|pipe| is_ready(pipe, PollFlags::IN))
+            };
+            while is_there(self) {
+                self.output(rank, kind);
+            }
+        }
+        if let Some(member) = self.members.get_mut(&rank) {
+            (member.running, member.input) = (false, None);
+            if let Some(plug) = &mut member.plug {
+                // If it has never asked for it: nobody may go on connecting to it.
+                plug.listener = None;
+            }
+            let seen = member.seen();
+            self.post(&FromAgent::Exited { rank, exit, seen });
+        }
+        Ok(())
+    }
+
+    /// Tells all that run of deaths, each in its own segment.
+    pub(super) fn announce(&mut self, count: u32) {
+        for member in self.members.values().filter(|member| member.running) {
+            (0..count).for_each(|_| member.rank.segment.status().note_death());
+            // The dead may have been about to wake it.
+            let alarm = || member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
+            member.rank.segment.door_word().ring_after_death(alarm);
+        }
+    }
+
+    /// Standard input for a rank.
+    pub(super) fn take_input(&mut self, rank: u32, bytes: &[u8]) {
+        let input = self.members.get_mut(&rank).and_then(|member| member.input.as_mut());
+        match input {
+            Some(input) => {
+                input.waiting.extend_from_slice(bytes);
+                input.has_ended |= bytes.is_empty();
+                self.feed(rank);
+            }
+            // It reads no more.
+            None => self.post(&FromAgent::InputTaken { rank, bytes: bytes.len() as u64 }),
+        }
+    }
+
+    /// Writes what a rank has not got of its input, as far as there is room.
+    pub(super) fn feed(&mut self, rank: u32) {
+        let Some(member) = self.members.get_mut(&rank) else { return };
+        let Some(input) = &mut member.input else { return };
+        let (mut written, mut is_broken) = (0, false);
+        while written < input.waiting.len() {
+            match rustix::io::write(&input.fd, &input.waiting[written..]) {
+                Ok(n) => written += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    (written, is_broken) = (input.waiting.len(), true);
+                }
+            }
+        }
+        input.waiting.drain(..written);
+        let is_over = is_broken || (input.has_ended && input.waiting.is_empty());
+        let wants_room = !is_over && !input.waiting.is_empty();
+        if wants_room != input.is_listened_to {
+            let name = epoll::EventData::new_u64(INPUT << 32 | u64::from(rank));
+            // It fails if the set does not have it, or has it already, as it should be then.
+            let _ = match wants_room {
+                true => epoll::add(&self.events, &input.fd, name, epoll::EventFlags::OUT),
+                false => epoll::delete(&self.events, &input.fd),
+            };
+            input.is_listened_to = wants_room;
+        }
+        if is_over {
+            member.input = None;
+        }
+        if written > 0 {
+            self.post(&FromAgent::InputTaken { rank, bytes: written as u64 });
+        }
+    }
+}

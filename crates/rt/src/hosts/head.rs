@@ -1,0 +1,441 @@
+//! The head's side of an agent, until the ranks run.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use oxmpi_os::segment::Boot;
+use oxmpi_os::spawn::{Process, Signals};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::message::{self, FromAgent, Order, Program, StreamError, ToAgent};
+use super::opening::{Opened, Opening};
+use super::stream::Stream;
+use crate::launch::{App, Launch, LaunchError};
+
+/// How long an agent may take for an answer, before the ranks run.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is awaited that a process ends which has closed its end of the stream.
+const ENDING: Duration = Duration::from_secs(2);
+/// What is kept of complaints, in bytes.
+const MAX_SAID: usize = 4096;
+/// How an agent counts as lost that has said nothing for so long; it says something much more often.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+
+/// The agent of another host, as the head holds it.
+#[derive(Debug)]
+pub(crate) struct Far {
+    /// The host, as the user has named it.
+    pub(crate) host: String,
+    /// Which of the nodes it is.
+    pub(crate) node: u32,
+    pub(crate) stream: Stream,
+    pub(crate) errors: Option<OwnedFd>,
+    /// The last complaints.
+    said: Vec<u8>,
+    process: Option<Process>,
+    /// How the stream was opened, for a person.
+    shown: String,
+    /// What comes is read as messages: the agent has greeted.
+    has_greeted: bool,
+    /// Until when the ranks have to be ready, or run.
+    limit: Instant,
+    /// Where its ranks can be reached.
+    pub(crate) addresses: Vec<(u32, String)>,
+    /// Their process numbers.
+    pub(crate) pids: Vec<(u32, u32)>,
+    /// When something came last.
+    pub(crate) heard: Instant,
+    /// Bytes of output that were taken, and of which the agent was not told.
+    pub(crate) owed: u64,
+    /// Who has asked where a process there can be reached.
+    pub(crate) asking: Vec<(u32, u32)>,
+    /// Looks that are not answered.
+    pub(crate) looks: u32,
+    /// Room is awaited.
+    pub(crate) is_behind: bool,
+}
+
+/// What an agent has to answer before it goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Greeting,
+    Ready,
+    Started,
+}
+
+impl Far {
+    /// Opens the streams to all agents that a job needs, and waits until they have greeted.
+    pub(crate) fn open_all(launch: &Launch, signals: &Signals) -> Result<Vec<Far>, LaunchError> {
+        let mut all = Vec::new();
+        for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
+            if let Some(opening) = &host.opening {
+                all.push(Far::open(&host.name, node, opening, signals)?);
+            }
+        }
+        Far::await_all(&mut all, Stage::Greeting, signals)?;
+        Ok(all)
+    }
+
+    fn open(host: &str, node: u32, opening: &Opening, signals: &Signals) -> Result<Far, LaunchError> {
+        let shown = opening.shown();
+        let Opened { stream, errors, process } = opening.open(signals).map_err(|error| {
+            let text = format!(
+                "cannot start an agent there: '{shown}': {error}\n  Next:    install ssh, or name the program with --mca \
+                 plm_rsh_agent"
+            );
+            host_error(host, text)
+        })?;
+        let now = Instant::now();
+        Ok(Far {
+            host: host.into(),
+            node,
+            stream,
+            errors,
+            said: Vec::new(),
+            process,
+            shown,
+            has_greeted: false,
+            limit: now + PATIENCE,
+            addresses: Vec::new(),
+            pids: Vec::new(),
+            heard: now,
+            owed: 0,
+            asking: Vec::new(),
+            looks: 0,
+            is_behind: false,
+        })
+    }
+
+    /// What the agent is to do.
+    pub(crate) fn order(
+        &self,
+        launch: &Launch,
+        (boot, secret): (&Boot, [u8; 32]),
+        nodes: &[u32],
+        fed: &[u32],
+    ) -> Order {
+        let own = |rank: &&u32| nodes.get(**rank as usize) == Some(&self.node);
+        Order {
+            universe: boot.job_id,
+            node: self.node,
+            sockets: boot.sockets,
+            nodes: nodes.to_vec(),
+            apps: launch.apps.iter().map(program).collect(),
+            env: launch.env.clone(),
+            secret,
+            hostmap: launch.hostmap.pairs(),
+            bind: launch.bind,
+            report_bindings: launch.report_bindings,
+            fed: fed.iter().filter(own).copied().collect(),
+        }
+    }
+
+    /// Tells all agents what to do, and waits until they are ready.
+    pub(crate) fn prepare_all(
+        all: &mut [Far],
+        order: impl Fn(&Far) -> Order,
+        signals: &Signals,
+    ) -> Result<(), LaunchError> {
+        for far in &mut *all {
+            let order = ToAgent::Order(Box::new(order(far)));
+            far.post(&order);
+        }
+        Far::await_all(all, Stage::Ready, signals)
+    }
+
+    /// Lets all agents start their ranks, and waits until they have.
+    pub(crate) fn start_all(all: &mut [Far], signals: &Signals) -> Result<(), LaunchError> {
+        all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
+        Far::await_all(all, Stage::Started, signals)
+    }
+
+    pub(crate) fn post(&mut self, message: &ToAgent) {
+        self.stream.post(&message.encode());
+    }
+
+    fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {
+        all.iter_mut().for_each(|far| far.limit = Instant::now() + PATIENCE);
+        let mut awaited: Vec<&mut Far> = all.iter_mut().collect();
+        loop {
+            let mut at = 0;
+            while at < awaited.len() {
+                if awaited[at].has_come(stage)? {
+                    awaited.swap_remove(at);
+                } else {
+                    at += 1;
+                }
+            }
+            let Some(limit) = awaited.iter().map(|far| far.limit).min() else { return Ok(()) };
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let late = awaited.iter().min_by_key(|far| far.limit).map_or("", |far| &far.host);
+                let shown = awaited.iter().find(|far| far.host == late).map_or("", |far| &far.shown);
+                let text = format!(
+                    "the agent there has not answered for {} s; it was started by '{shown}'\n  Next:    try that command by \
+                     hand; it should print a line that begins with OXMPI-AGENT",
+                    PATIENCE.as_secs()
+                );
+                return Err(host_error(late, text));
+            }
+            awaited.iter_mut().for_each(|far| far.stream.flush());
+            wait(&awaited, signals, left)?;
+            if let Some(number) = interrupted(signals) {
+                return Err(LaunchError::Interrupted(number));
+            }
+            for far in &mut awaited {
+                far.read_errors();
+                far.read(stage)?;
+            }
+        }
+    }
+
+    /// Reads what has come; the end is an error.
+    fn read(&mut self, stage: Stage) -> Result<(), LaunchError> {
+        match self.stream.read() {
+            Ok(true) => Ok(()),
+            // What it has said before its end counts.
+            Ok(false) if self.has_come(stage)? => Ok(()),
+            ended => Err(self.why_ended(ended.err())),
+        }
+    }
+
+    /// Whether what is awaited has come.
+    fn has_come(&mut self, stage: Stage) -> Result<bool, LaunchError> {
+        if !self.has_greeted {
+            match message::find_greeting(self.stream.came()) {
+                Ok(None) => return Ok(false),
+                Ok(Some(length)) => _ = self.stream.take(length),
+                Err(error) => return Err(self.senseless(&error)),
+            }
+            self.has_greeted = true;
+        }
+        let has_come = match stage {
+            Stage::Greeting => true,
+            Stage::Ready => !self.addresses.is_empty(),
+            Stage::Started => !self.pids.is_empty(),
+        };
+        if has_come {
+            return Ok(true);
+        }
+        loop {
+            let message = match self.next() {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(false),
+                Err(error) => return Err(self.senseless(&error)),
+            };
+            match message {
+                FromAgent::Ready { addresses } if stage == Stage::Ready => {
+                    self.addresses = addresses;
+                    return Ok(true);
+                }
+                FromAgent::Started { pids } if stage == Stage::Started => {
+                    self.pids = pids;
+                    return Ok(true);
+                }
+                FromAgent::Failed { is_program, text } => {
+                    return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
+                }
+                FromAgent::Text { text } => eprint!("{text}"),
+                FromAgent::Alive => {}
+                _ => {
+                    let text = "its agent says what it must not at this time".to_string();
+                    return Err(host_error(&self.host, text));
+                }
+            }
+        }
+    }
+
+    /// The next message that has come.
+    pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
+        self.stream.next()?.map(FromAgent::decode).transpose()
+    }
+
+    fn senseless(&self, error: &StreamError) -> LaunchError {
+        let text = format!("the agent there is not understood: {error}; it was started by '{}'", self.shown);
+        host_error(&self.host, text)
+    }
+
+    /// Reads complaints. They are kept for a report, and returned for the user.
+    pub(crate) fn read_errors(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut piece = [0; 4096];
+        while let Some(errors) = &self.errors {
+            match rustix::io::read(errors, &mut piece) {
+                Ok(0) => self.errors = None,
+                Ok(n) => all.extend_from_slice(&piece[..n]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(_) => self.errors = None,
+            }
+        }
+        self.said.extend_from_slice(&all);
+        let surplus = self.said.len().saturating_sub(MAX_SAID);
+        self.said.drain(..surplus);
+        all
+    }
+
+    /// Why the stream has ended before the ranks ran.
+    fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
+        let how = self.how_ended(error);
+        let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
+        let words = if said.is_empty() { message::shown(self.stream.came()) } else { said };
+        let words = if words.is_empty() { String::new() } else { format!(" and said:\n    {words}") };
+        let host = &self.host;
+        let next = match how {
+            Some(Exit::Code(127 | 126)) => {
+                "install OxMPI on that host at the same path, or name its directory there with --prefix"
+                    .to_string()
+            }
+            Some(Exit::Code(255)) => format!(
+                "see that 'ssh {host} true' works from here without a password, or name another program with --mca \
+                 plm_rsh_agent"
+            ),
+            _ => "try that command by hand; it should print a line that begins with OXMPI-AGENT".to_string(),
+        };
+        let how = how.map_or("has closed the stream".to_string(), |exit| exit.to_string());
+        host_error(
+            host,
+            format!("cannot start an agent there: '{}' {how}{words}\n  Next:    {next}", self.shown),
+        )
+    }
+
+    /// How the process that passes the stream on has ended.
+    fn how_ended(&mut self, error: Option<io::Error>) -> Option<Exit> {
+        if let Some(error) = error {
+            return Some(Exit::Error(error.to_string()));
+        }
+        let process = self.process.as_ref()?;
+        let end = Instant::now() + ENDING;
+        let left = Timespec { tv_sec: ENDING.as_secs() as i64, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(&left));
+        while self.errors.is_some() && Instant::now() < end && !self.read_errors().is_empty() {}
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::PidFd(self.process.as_ref()?.pidfd.as_fd()), options).ok()??;
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Some(Exit::Code(code)),
+            (None, Some(signal)) => Some(Exit::Signal(signal)),
+            _ => None,
+        }
+    }
+
+    /// Why nothing more comes while ranks run, for a person.
+    pub(crate) fn why_lost(&mut self, error: Option<io::Error>) -> String {
+        let how = self.how_ended(error);
+        let how = how.map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
+        let said = String::from_utf8_lossy(&self.said);
+        let said = said.trim();
+        if said.is_empty() { how } else { format!("{how}; the last that came from there:\n    {said}") }
+    }
+
+    /// Says that everything is over, and waits until the agent has ended.
+    pub(crate) fn end_all(all: &mut Vec<Far>) {
+        all.iter_mut().for_each(|far| far.post(&ToAgent::End));
+        let end = Instant::now() + 2 * ENDING;
+        let mut left: Vec<&mut Far> = all.iter_mut().collect();
+        while !left.is_empty() {
+            left.retain_mut(|far| {
+                far.stream.flush();
+                far.read_errors();
+                // What comes now is not looked at any more.
+                let goes_on = matches!(far.stream.read(), Ok(true));
+                let came = far.stream.came().len();
+                far.stream.take(came);
+                goes_on
+            });
+            let time = end.saturating_duration_since(Instant::now());
+            if left.is_empty() || time.is_zero() {
+                break;
+            }
+            let mut fds = Vec::new();
+            left.iter().for_each(|far| far.poll_into(&mut fds));
+            if poll(&mut fds, Some(&timespec(time))).is_err_and(|e| e != rustix::io::Errno::INTR) {
+                break;
+            }
+        }
+        all.clear();
+    }
+
+    fn poll_into<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
+        fds.push(PollFd::from_borrowed_fd(self.stream.input(), PollFlags::IN));
+        if self.stream.is_behind() {
+            fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
+        }
+        fds.extend(self.errors.iter().map(|errors| PollFd::new(errors, PollFlags::IN)));
+    }
+}
+
+impl Drop for Far {
+    /// Nothing is left of the process that passes the stream on; the agent sees the end of the stream, and ends.
+    fn drop(&mut self) {
+        if let Some(process) = &self.process {
+            let ended = poll(
+                &mut [PollFd::new(&process.pidfd, PollFlags::IN)],
+                Some(&Timespec { tv_sec: 0, tv_nsec: 0 }),
+            );
+            if let (Ok(0), Some(group)) = (ended, rustix::process::Pid::from_raw(process.pid)) {
+                let _ = kill_process_group(group, Signal::TERM);
+                let left = timespec(ENDING);
+                let ended = poll(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(&left));
+                if ended == Ok(0) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+            }
+            let _ = waitid(WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED);
+        }
+    }
+}
+
+/// How a process that passes a stream on has ended.
+enum Exit {
+    Code(i32),
+    Signal(i32),
+    Error(String),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "ended with exit code {code}"),
+            Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            Exit::Error(error) => write!(f, "is not heard any more: {error}"),
+        }
+    }
+}
+
+fn host_error(host: &str, text: String) -> LaunchError {
+    LaunchError::Host { host: host.into(), is_program: false, text }
+}
+
+fn program(app: &App) -> Program {
+    let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
+    Program {
+        ranks: app.ranks,
+        path: std::path::absolute(&app.path).unwrap_or_else(|_| app.path.clone()),
+        args: app.args.clone(),
+        inherited: app.inherits_chosen.then(|| app.inherited.clone()),
+        env: app.env.clone(),
+        directory: app.directory.clone().unwrap_or_else(here),
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
+}
+
+fn wait(awaited: &[&mut Far], signals: &Signals, left: Duration) -> Result<(), LaunchError> {
+    let signals: BorrowedFd<'_> = signals.as_fd();
+    let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
+    awaited.iter().for_each(|far| far.poll_into(&mut fds));
+    match poll(&mut fds, Some(&timespec(left))) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(LaunchError::Kernel("wait for the agents on other hosts", error.into())),
+    }
+}
+
+/// The signal by which the user ends the job before it runs.
+fn interrupted(signals: &Signals) -> Option<i32> {
+    let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Signal::as_raw);
+    signals.next().ok().flatten().filter(|number| ends.contains(number))
+}

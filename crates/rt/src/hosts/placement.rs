@@ -1,0 +1,205 @@
+//! Which rank is on which host, decided from names and numbers alone.
+
+/// A host that ranks can be placed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// What it is called.
+    pub host: String,
+    /// Ranks that it has before another host gets one more than its share; 1 at least.
+    pub slots: u32,
+    /// Ranks that it has at most.
+    pub max_slots: Option<u32>,
+}
+
+/// Some ranks, and where they may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crowd {
+    /// How many.
+    pub ranks: u32,
+    /// The hosts, by their place in the list of all, in the order in which they are filled.
+    pub hosts: Vec<usize>,
+    /// How many go to each host, if that is said.
+    pub per_host: Option<u32>,
+}
+
+/// In which order hosts get ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// All slots of one, then all of the next.
+    #[default]
+    Slot,
+    /// One each, in turn.
+    Node,
+}
+
+/// Why ranks find no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// There are not enough slots, and no more ranks are allowed.
+    #[error(
+        "{ranks} ranks on {slots} slots, which --nooversubscribe forbids: leave it out, or start fewer ranks (hosts: {hosts})"
+    )]
+    Slots {
+        /// The ranks that were to be placed.
+        ranks: u32,
+        /// The slots for them.
+        slots: u64,
+        /// The hosts, for a person.
+        hosts: String,
+    },
+    /// The hosts take no more.
+    #[error("{ranks} ranks, but the host file allows {most} (max-slots) on {hosts}")]
+    MaxSlots {
+        /// The ranks that were to be placed.
+        ranks: u32,
+        /// The largest number for them.
+        most: u64,
+        /// The hosts, for a person.
+        hosts: String,
+    },
+    /// So many on each are fewer than all.
+    #[error("{ranks} ranks with {each} on each host need {needed} hosts, and there are {there}: {hosts}")]
+    PerHost {
+        /// The ranks.
+        ranks: u32,
+        /// How many on each.
+        each: u32,
+        /// The hosts that they need.
+        needed: u32,
+        /// The hosts that are there.
+        there: usize,
+        /// Them, for a person.
+        hosts: String,
+    },
+}
+
+/// Places ranks: for each, in their order, the host, by its place in `rooms`. When all slots are taken the hosts get as many ranks
+/// once more, and so on, unless that is not allowed.
+///
+/// # Errors
+/// See [`PlacementError`].
+pub fn place(
+    rooms: &[Room],
+    crowds: &[Crowd],
+    by: By,
+    may_oversubscribe: bool,
+) -> Result<Vec<u32>, PlacementError> {
+    let mut taken = vec![0u32; rooms.len()];
+    let mut placed = Vec::new();
+    for crowd in crowds {
+        let hosts = || {
+            let names = crowd.hosts.iter().filter_map(|at| Some(&*rooms.get(*at)?.host));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        if let Some(each) = crowd.per_host {
+            let needed = crowd.ranks.div_ceil(each.max(1));
+            if needed as usize > crowd.hosts.len() {
+                let (ranks, there) = (crowd.ranks, crowd.hosts.len());
+                return Err(PlacementError::PerHost { ranks, each, needed, there, hosts: hosts() });
+            }
+        }
+        let mut left = crowd.ranks;
+        let mut given = vec![0u32; crowd.hosts.len()];
+        let mut round = 1u32;
+        while left > 0 {
+            let mut came = false;
+            for (place, host) in crowd.hosts.iter().enumerate() {
+                let Some(room) = rooms.get(*host) else { continue };
+                let room_for = |taken: u32, given: u32| match crowd.per_host {
+                    Some(each) => given < each && room.max_slots.is_none_or(|most| taken < most),
+                    None => taken < limit(room, round),
+                };
+                while left > 0 && room_for(taken[*host], given[place]) {
+                    (left, came) = (left - 1, true);
+                    taken[*host] += 1;
+                    given[place] += 1;
+                    placed.push(*host as u32);
+                    if by == By::Node {
+                        break;
+                    }
+                }
+            }
+            let may_grow = crowd.per_host.is_none()
+                && crowd
+                    .hosts
+                    .iter()
+                    .filter_map(|at| rooms.get(*at))
+                    .any(|room| limit(room, round) < room.max_slots.unwrap_or(u32::MAX));
+            if came && by == By::Node || left == 0 {
+                continue;
+            }
+            let sum = |of: fn(&Room) -> u32| {
+                crowd.hosts.iter().filter_map(|at| rooms.get(*at)).map(|room| u64::from(of(room))).sum()
+            };
+            if !may_grow {
+                let most = sum(|room| room.max_slots.unwrap_or(room.slots));
+                return Err(PlacementError::MaxSlots { ranks: crowd.ranks, most, hosts: hosts() });
+            }
+            if !may_oversubscribe {
+                let slots = sum(|room| room.slots);
+                return Err(PlacementError::Slots { ranks: crowd.ranks, slots, hosts: hosts() });
+            }
+            round = round.saturating_add(1);
+        }
+    }
+    Ok(placed)
+}
+
+/// How many ranks a host may have in a round.
+fn limit(room: &Room, round: u32) -> u32 {
+    room.slots.max(1).saturating_mul(round).min(room.max_slots.unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rooms(slots: &[(u32, Option<u32>)]) -> Vec<Room> {
+        let room = |(at, (slots, max_slots)): (u8, &(u32, Option<u32>))| Room {
+            host: char::from(b'a' + at).to_string(),
+            slots: *slots,
+            max_slots: *max_slots,
+        };
+        (0..).zip(slots).map(room).collect()
+    }
+
+    fn all(ranks: u32, rooms: &[Room], by: By) -> Result<Vec<u32>, PlacementError> {
+        let crowd = Crowd { ranks, hosts: (0..rooms.len()).collect(), per_host: None };
+        place(rooms, &[crowd], by, true)
+    }
+
+    #[test]
+    fn hosts_are_filled_by_slots_or_in_turn_and_then_once_more() {
+        let two = rooms(&[(2, None), (1, None)]);
+        assert_eq!(all(2, &two, By::Slot).unwrap(), [0, 0]);
+        assert_eq!(all(7, &two, By::Slot).unwrap(), [0, 0, 1, 0, 0, 1, 0]);
+        assert_eq!(all(3, &two, By::Node).unwrap(), [0, 1, 0]);
+        assert_eq!(all(6, &two, By::Node).unwrap(), [0, 1, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let two = rooms(&[(2, Some(2)), (1, Some(3))]);
+        assert_eq!(all(5, &two, By::Slot).unwrap(), [0, 0, 1, 1, 1]);
+        let error = all(6, &two, By::Slot).unwrap_err().to_string();
+        assert_eq!(error, "6 ranks, but the host file allows 5 (max-slots) on a, b");
+        let two = rooms(&[(2, None), (1, None)]);
+        let crowd = Crowd { ranks: 4, hosts: vec![0, 1], per_host: None };
+        let error = place(&two, &[crowd], By::Slot, false).unwrap_err().to_string();
+        assert!(error.starts_with("4 ranks on 3 slots, which --nooversubscribe forbids"), "{error}");
+        let crowd = Crowd { ranks: 5, hosts: vec![0, 1], per_host: Some(2) };
+        let error = place(&two, &[crowd], By::Slot, true).unwrap_err().to_string();
+        assert_eq!(error, "5 ranks with 2 on each host need 3 hosts, and there are 2: a, b");
+    }
+
+    #[test]
+    fn programs_have_hosts_of_their_own_and_share_slots() {
+        let three = rooms(&[(2, None), (2, None), (1, None)]);
+        let crowds = [
+            Crowd { ranks: 1, hosts: vec![1], per_host: None },
+            Crowd { ranks: 3, hosts: vec![0, 1], per_host: None },
+            Crowd { ranks: 3, hosts: vec![2, 0], per_host: Some(2) },
+        ];
+        assert_eq!(place(&three, &crowds, By::Slot, false).unwrap(), [1, 0, 0, 1, 2, 2, 0]);
+    }
+}

@@ -1,0 +1,440 @@
+//! Processes on other hosts, behind their agents.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::process::Signal;
+
+use super::Launch;
+use super::launcher::{FAR, FAR_ERRORS, FAR_INPUT, Launcher, Member};
+use super::output::{Came, Lines, Sink, read_some};
+use super::start::{Rank, app_of};
+use crate::blob;
+use crate::control::{Reply, Request};
+use crate::hosts::agent::WINDOW;
+use crate::hosts::head::{Far, SILENCE};
+use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
+use crate::job::{Event, Glimpse};
+
+/// Bytes of standard input that may be under way to a process.
+const INPUT_WINDOW: u64 = 256 << 10;
+/// How long the answers to a look are awaited.
+const LOOK_GRACE: Duration = Duration::from_secs(2);
+/// How long something may take from a host that has just said something.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// What goes to a process on another host as its standard input.
+pub(super) struct FarInput {
+    rank: u32,
+    /// Where it comes from; `None` when it has ended.
+    pipe: Option<OwnedFd>,
+    /// Bytes that the process has not taken.
+    under_way: u64,
+}
+
+/// The names of the hosts of all ranks, if they are not all on this one, whose name is `own`.
+pub(super) fn hosts_of(launch: &Launch, own: &str) -> Vec<String> {
+    let Some(spread) = &launch.spread else { return Vec::new() };
+    let name = |node: &u32| match spread.hosts.get(*node as usize) {
+        Some(host) if host.opening.is_some() => host.name.clone(),
+        _ => own.to_string(),
+    };
+    spread.nodes.iter().map(name).collect()
+}
+
+/// Which of the nodes this host is, if there are several; one of its own if no rank is here.
+pub(super) fn own_node(launch: &Launch, ranks: &[(u32, Rank)]) -> Option<u32> {
+    match (ranks.first(), &launch.spread) {
+        (Some((_, rank)), _) => rank.segment.boot().node,
+        (None, spread) => spread.as_ref().map(|spread| spread.hosts.len() as u32),
+    }
+}
+
+impl Launcher<'_> {
+    /// Takes the processes on other hosts among the members.
+    pub(super) fn enlist_far(
+        &mut self,
+        nodes: &[u32],
+        inputs: Vec<(u32, OwnedFd)>,
+    ) -> rustix::io::Result<()> {
+        for at in 0..self.far.len() {
+            let Some(far) = &self.far[at] else { continue };
+            self.listen(&self.events, far.stream.input(), FAR, at as u64)?;
+            if let Some(errors) = &far.errors {
+                self.listen(&self.events, errors.as_fd(), FAR_ERRORS, at as u64)?;
+            }
+            let pids = far.pids.clone();
+            for (number, pid) in pids {
+                self.enlist_far_one(at, number, pid, nodes);
+            }
+        }
+        for (rank, pipe) in inputs {
+            self.listen(&self.events, pipe.as_fd(), FAR_INPUT, rank.into())?;
+            self.far_inputs.push(FarInput { rank, pipe: Some(pipe), under_way: 0 });
+        }
+        Ok(())
+    }
+
+    fn enlist_far_one(&mut self, at: usize, number: u32, pid: u32, nodes: &[u32]) {
+        let Some(node) = nodes.get(number as usize) else { return };
+        let tag = self.launch.tag_output.then(|| number.to_string());
+        let member = Member {
+            rank: None,
+            relic: None,
+            has_left: false,
+            is_forgotten: false,
+            running: true,
+            outputs: [None, None],
+            lines: [0, 1].map(|_| Lines::new(tag.as_deref())),
+            plug: None,
+            node: *node,
+            host: Some(at),
+            far_open: [true; 2],
+            seen: Glimpse { pid, ..Glimpse::default() },
+            app: app_of(&self.launch.apps, number),
+        };
+        self.open_count += 2;
+        self.members.insert(number, member);
+    }
+
+    /// Whether a process is on another host.
+    pub(super) fn is_far(&self, rank: u32) -> bool {
+        self.members.get(&rank).is_some_and(|member| member.host.is_some())
+    }
+
+    fn post_far(&mut self, at: usize, message: &ToAgent) {
+        if let Some(Some(far)) = self.far.get_mut(at) {
+            far.post(message);
+        }
+    }
+
+    fn post_all(&mut self, message: &ToAgent) {
+        self.far.iter_mut().flatten().for_each(|far| far.post(message));
+    }
+
+    /// An agent has said something, or there is room in its stream.
+    pub(super) fn far_ready(&mut self, at: usize) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        far.stream.flush();
+        let ended = match far.stream.read() {
+            Ok(true) => None,
+            Ok(false) => Some(None),
+            Err(error) => Some(Some(error)),
+        };
+        far.heard = Instant::now();
+        self.hear_far(at);
+        if let Some(error) = ended {
+            self.lose_host(at, error);
+        }
+    }
+
+    /// Takes all messages that have come whole; one read brings no more than others can wait for.
+    fn hear_far(&mut self, at: usize) {
+        loop {
+            let Some(Some(far)) = self.far.get_mut(at) else { return };
+            match far.next() {
+                Ok(Some(message)) => self.heed_far(at, message),
+                Ok(None) => return,
+                Err(error) => return self.lose_senseless(at, &error),
+            }
+        }
+    }
+
+    fn heed_far(&mut self, at: usize, message: FromAgent) {
+        // An agent speaks for its own processes alone.
+        let is_own = |launcher: &Self, rank: u32| {
+            launcher.members.get(&rank).is_some_and(|member| member.host == Some(at))
+        };
+        match message {
+            FromAgent::Alive => {}
+            FromAgent::Text { text } => self.print(&text),
+            FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
+                self.note_seen(rank, seen);
+                self.request_of_far(rank, &request, blob);
+            }
+            FromAgent::Output { rank, is_error, bytes } if is_own(self, rank) => {
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.owed += bytes.len() as u64;
+                }
+                self.take_output(rank, usize::from(is_error), &bytes);
+            }
+            FromAgent::Exited { rank, exit, seen } if is_own(self, rank) => {
+                self.note_seen(rank, seen);
+                let seen = self.glimpse(rank);
+                self.far_inputs.retain(|input| input.rank != rank);
+                self.note_end(rank, exit, seen);
+            }
+            FromAgent::Seen(all) => {
+                for (rank, seen) in all {
+                    if is_own(self, rank) {
+                        self.note_seen(rank, seen);
+                    }
+                }
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.looks = far.looks.saturating_sub(1);
+                }
+                self.tell_deferred(Instant::now());
+            }
+            FromAgent::Answer { asker, reply } => {
+                let Some(Some(far)) = self.far.get_mut(at) else { return };
+                let place = far.asking.iter().position(|(by, _)| *by == asker);
+                if let (Some(place), Ok(reply)) = (place, Reply::decode(&reply)) {
+                    let (asker, wanted) = far.asking.swap_remove(place);
+                    self.tell_whereabouts(asker, wanted, reply);
+                }
+            }
+            FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
+            _ => {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it says what it must not");
+                self.lose_host(at, Some(error));
+            }
+        }
+    }
+
+    fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call }: Seen) {
+        let last_call = self.call_name(last_call);
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.seen = Glimpse { pid, stage, last_call };
+        }
+    }
+
+    fn request_of_far(&mut self, rank: u32, request: &[u8], contents: Option<Vec<u8>>) {
+        let came = contents.map(|bytes| blob::write(&bytes)).transpose();
+        match (Request::decode(request), came) {
+            (Ok(request), Ok(came)) => self.heed(rank, request, came),
+            (Err(error), _) => self.tell(Event::Say { text: format!("{}: {error}", self.job.name(rank)) }),
+            (_, Err(error)) => self.conclude(rank, Err(error.to_string())),
+        }
+    }
+
+    /// Sends an answer to a process on another host. Whether it is one.
+    pub(super) fn answer_far(&mut self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) -> bool {
+        let Some(at) = self.members.get(&rank).and_then(|member| member.host) else { return false };
+        let contents = match (reply, fd) {
+            (Reply::Given, Some(fd)) => blob::read(fd).map(Some).map_err(|error| error.to_string()),
+            (_, None) => Ok(None),
+            // Memory and sockets do not leave their host.
+            _ => Err("it is on another host".to_string()),
+        };
+        let message = match contents {
+            Ok(blob) => ToAgent::Answer { rank, reply: reply.encode(), blob },
+            Err(reason) => {
+                ToAgent::Answer { rank, reply: Reply::Refused { rank, reason }.encode(), blob: None }
+            }
+        };
+        self.post_far(at, &message);
+        true
+    }
+
+    /// Asks the agent of a process where that can be reached, for another process.
+    pub(super) fn ask_host(&mut self, asker: u32, wanted: u32) {
+        let at = self.members.get(&wanted).and_then(|member| member.host);
+        match at.and_then(|at| self.far.get_mut(at)?.as_mut()) {
+            Some(far) => {
+                far.asking.push((asker, wanted));
+                far.post(&ToAgent::Where { asker, rank: wanted });
+            }
+            None => {
+                let reason = "the agent of its host is lost".to_string();
+                self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
+            }
+        }
+    }
+
+    /// Sends a signal to those of these processes that are on other hosts.
+    pub(super) fn signal_far(&mut self, signal: Signal, ranks: impl Iterator<Item = u32>) {
+        let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); self.far.len()];
+        for rank in ranks {
+            if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
+                by_host[at].push(rank);
+            }
+        }
+        for (at, ranks) in by_host.into_iter().enumerate().filter(|(_, ranks)| !ranks.is_empty()) {
+            self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks });
+        }
+    }
+
+    /// Tells the processes on other hosts of one more death.
+    pub(super) fn announce_far(&mut self) {
+        self.post_all(&ToAgent::Died { count: 1 });
+    }
+
+    /// Asks how far the processes on other hosts are.
+    pub(super) fn look_far(&mut self) {
+        for far in self.far.iter_mut().flatten() {
+            far.looks += 1;
+            far.post(&ToAgent::Look);
+        }
+    }
+
+    /// Tells the state machine of an event when all that the other hosts have said by now is known.
+    pub(super) fn tell_after_look(&mut self, event: Event) {
+        self.look_far();
+        self.deferred.push(event);
+        let now = Instant::now();
+        self.deferred_until.get_or_insert(now + LOOK_GRACE);
+        self.tell_deferred(now);
+    }
+
+    /// Does so if it is known, or nobody should wait any longer.
+    pub(super) fn tell_deferred(&mut self, now: Instant) {
+        let is_known = self.far.iter().flatten().all(|far| far.looks == 0);
+        if self.deferred.is_empty() || !(is_known || self.deferred_until.is_some_and(|until| until <= now)) {
+            return;
+        }
+        self.deferred_until = None;
+        for event in std::mem::take(&mut self.deferred) {
+            let event = match event {
+                Event::TimedOut { time, .. } => Event::TimedOut { time, seen: self.glimpses() },
+                event => event,
+            };
+            self.tell(event);
+        }
+    }
+
+    /// What an agent, or who passes it on, complains about.
+    pub(super) fn far_complains(&mut self, at: usize) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        let said = far.read_errors();
+        self.sinks[1].queue().extend_from_slice(&said);
+        self.sinks[1].write();
+    }
+
+    /// There is standard input for a process on another host.
+    pub(super) fn far_input(&mut self, rank: u32) {
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else { return };
+        let Some(pipe) = &input.pipe else { return };
+        let bytes = match read_some(pipe, &mut self.buffer[..]) {
+            Came::Bytes(n) => self.buffer[..n].to_vec(),
+            Came::Nothing => return,
+            Came::End => Vec::new(),
+        };
+        input.under_way += bytes.len() as u64;
+        if bytes.is_empty() {
+            // Closing takes it out of the epoll set, too.
+            input.pipe = None;
+        } else if input.under_way >= INPUT_WINDOW {
+            let _ = epoll::delete(&self.events, pipe);
+        }
+        if let Some(at) = self.members.get(&rank).and_then(|member| member.host) {
+            self.post_far(at, &ToAgent::Input { rank, bytes });
+        }
+    }
+
+    fn input_taken(&mut self, rank: u32, bytes: u64) {
+        let Some(input) = self.far_inputs.iter_mut().find(|input| input.rank == rank) else { return };
+        let was_full = input.under_way >= INPUT_WINDOW;
+        input.under_way = input.under_way.saturating_sub(bytes);
+        if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
+            let name = epoll::EventData::new_u64(FAR_INPUT << 32 | u64::from(rank));
+            // It fails only if the pipe is not there, and it is.
+            let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
+        }
+    }
+
+    /// When something is to be done about other hosts though nothing comes.
+    pub(super) fn far_time(&self) -> Option<Instant> {
+        self.far.iter().flatten().map(|far| far.heard + SILENCE).min()
+    }
+
+    /// Lets agents send more output, listens for room in streams, and sees who is silent.
+    pub(super) fn look_after_far(&mut self) {
+        let full = self.sinks.iter().any(Sink::is_full);
+        let now = Instant::now();
+        let mut silent = Vec::new();
+        for (at, far) in self.far.iter_mut().enumerate() {
+            let Some(far) = far else { continue };
+            if far.owed > WINDOW / 4 && !full {
+                let bytes = std::mem::take(&mut far.owed);
+                far.post(&ToAgent::Taken { bytes });
+            }
+            far.stream.flush();
+            if far.is_behind != far.stream.is_behind() {
+                far.is_behind = !far.is_behind;
+                let name = epoll::EventData::new_u64(FAR << 32 | at as u64);
+                // It fails only if the descriptor is not there, or there already, and it is as it should be.
+                let _ = match far.is_behind {
+                    true => epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT),
+                    false => epoll::delete(&self.events, far.stream.output()),
+                };
+            }
+            if now.saturating_duration_since(far.heard) > SILENCE {
+                silent.push(at);
+            }
+        }
+        for at in silent {
+            // This process may itself have been stopped for long.
+            self.far_ready_if_there(at);
+        }
+    }
+
+    fn far_ready_if_there(&mut self, at: usize) {
+        let Some(Some(far)) = self.far.get_mut(at) else { return };
+        let had = far.stream.came().len();
+        match far.stream.read() {
+            Ok(true) if far.stream.came().len() == had => {
+                let text = format!("nothing has come from it for {} s", SILENCE.as_secs());
+                self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
+            }
+            _ => self.far_ready(at),
+        }
+    }
+
+    /// Whether output may come from other hosts that is under way.
+    pub(super) fn is_far_busy(&self, now: Instant) -> bool {
+        let is_open = |at| {
+            self.members.values().any(|member| member.host == Some(at) && member.far_open.contains(&true))
+        };
+        let busy = |(at, far): (usize, &Option<Far>)| {
+            far.as_ref().is_some_and(|far| now < far.heard + QUIET) && is_open(at)
+        };
+        self.far.iter().enumerate().any(busy)
+    }
+
+    fn lose_senseless(&mut self, at: usize, error: &StreamError) {
+        self.lose_host(at, Some(io::Error::new(io::ErrorKind::InvalidData, error.to_string())));
+    }
+
+    /// The stream to an agent has ended, and with it the agent and its processes.
+    fn lose_host(&mut self, at: usize, error: Option<io::Error>) {
+        let Some(mut far) = self.far.get_mut(at).and_then(Option::take) else { return };
+        let said = far.read_errors();
+        self.sinks[1].queue().extend_from_slice(&said);
+        let text = far.why_lost(error);
+        let host = far.host.clone();
+        let asking = std::mem::take(&mut far.asking);
+        drop(far);
+        let mut ranks = Vec::new();
+        for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at)) {
+            if std::mem::take(&mut member.running) {
+                ranks.push(*rank);
+            }
+        }
+        let of_it = self.members.iter().filter(|(_, member)| member.host == Some(at));
+        let open = of_it.flat_map(|(rank, member)| {
+            [0, 1].into_iter().filter(|kind| member.far_open[*kind]).map(|kind| (*rank, kind))
+        });
+        let open: Vec<(u32, usize)> = open.collect();
+        open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
+        self.far_inputs.retain(|input| !ranks.contains(&input.rank));
+        for rank in &ranks {
+            self.forget_services(*rank);
+            self.ports.ended(*rank);
+        }
+        self.tell(Event::HostLost { host, ranks: ranks.clone(), text });
+        ranks.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
+        for (asker, wanted) in asking {
+            let reason = "the agent of its host is lost".to_string();
+            self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
+        }
+        self.tell_deferred(Instant::now());
+    }
+
+    /// Everything is over: the agents end, and what is left of their processes with them.
+    pub(super) fn end_far(&mut self) {
+        let mut all: Vec<Far> = self.far.iter_mut().filter_map(Option::take).collect();
+        Far::end_all(&mut all);
+    }
+}
