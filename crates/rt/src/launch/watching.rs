@@ -78,12 +78,15 @@ impl Launcher<'_> {
         state::lines(sights, self.job.host(), clock::now_ns(), &|number| self.job.place(number))
     }
 
-    /// All processes that are still held.
+    /// All processes that are still held. Of those on other hosts it is known what their agents have told last.
     fn sights(&self) -> Vec<Sight> {
-        let held =
-            self.members.iter().filter_map(|(number, member)| Some((*number, member, member.rank.as_ref()?)));
-        held.map(|(number, member, rank)| {
+        let held = self.members.iter().filter(|(_, member)| member.rank.is_some() || member.host.is_some());
+        held.map(|(&number, member)| {
             let seen = self.glimpse(number);
+            let Some(rank) = &member.rank else {
+                let doing = if member.running { Doing::Unknown } else { Doing::Ended };
+                return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
+            };
             let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
             let name = |waiting: Waiting| {
                 let call = Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
