@@ -18,8 +18,10 @@ use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Count, Inherit, Options, Program, Setting};
+pub(crate) use self::options::{TIMEOUT_WANTED, timeout as seconds};
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.

@@ -583,6 +583,16 @@ parameters! {
         default: "", aliases: ["rpi_tcp_if_exclude"], level: User,
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
     }
+    plm_rsh_agent: text {
+        default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent"], level: User,
+        help: "The program, with options, that starts programs on other hosts: it is called with the host and a command. ssh \
+               gets the options that keep it from asking questions.",
+    }
+    boot_session_suffix: text {
+        default: "", aliases: [], level: User,
+        help: "A word that tells universes of one user on one host apart ('oxmpi boot'): daemons and commands with different \
+               words know nothing of each other.",
+    }
     btl: text {
         default: "", aliases: [], level: User,
         help: "Open MPI's word for transports: a list such as 'self,sm,tcp' of those that may be used, or '^tcp' for all but \

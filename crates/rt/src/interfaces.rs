@@ -78,6 +78,24 @@ pub fn choose<'a>(
     exclude: &str,
     is_one_host: bool,
 ) -> Result<&'a Interface, InterfaceError> {
+    let all = ranked(there, include, exclude, is_one_host)?;
+    all.first().copied().ok_or_else(|| InterfaceError::None {
+        include: include.into(),
+        exclude: exclude.into(),
+        there: there.to_vec(),
+    })
+}
+
+/// All that [`choose`] could choose, the best first.
+///
+/// # Errors
+/// If a parameter names what is not there.
+pub fn ranked<'a>(
+    there: &'a [Interface],
+    include: &str,
+    exclude: &str,
+    is_one_host: bool,
+) -> Result<Vec<&'a Interface>, InterfaceError> {
     let included = entries("btl_tcp_if_include", include, there)?;
     let excluded = entries("btl_tcp_if_exclude", exclude, there)?;
     let usable = there.iter().filter(|i| {
@@ -85,11 +103,11 @@ pub fn choose<'a>(
             && !excluded.iter().any(|entry| entry.names(i))
             && !is_link_local(i.address)
     });
+    let mut usable: Vec<&Interface> = usable.collect();
     // The order in which the user names them counts before ours.
     let place = |i: &Interface| included.iter().position(|entry| entry.names(i)).unwrap_or(0);
-    usable.min_by_key(|i| (place(i), i.is_loopback != is_one_host, i.address.is_ipv6())).ok_or_else(|| {
-        InterfaceError::None { include: include.into(), exclude: exclude.into(), there: there.to_vec() }
-    })
+    usable.sort_by_key(|i| (place(i), i.is_loopback != is_one_host, i.address.is_ipv6()));
+    Ok(usable)
 }
 
 /// Whether an address means something only together with an interface.

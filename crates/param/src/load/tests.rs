@@ -76,7 +76,7 @@ fn names_of_open_mpi_that_are_not_ours_are_skipped_and_told_where_near() {
 #[test]
 fn usual_names_of_open_mpi_are_near_to_none_of_ours() {
     let names = "osc io btl_tcp_if_ninclude btl_base_verbose btl_vader_single_copy_mechanism \
-                 btl_tcp_links btl_tcp_sndbuf mpi_yield_when_idle rmaps_base_oversubscribe plm_rsh_agent \
+                 btl_tcp_links btl_tcp_sndbuf mpi_yield_when_idle rmaps_base_oversubscribe plm_base_verbose \
                  orte_tmpdir_base opal_cuda_support ess_base_jobid wait";
     for name in names.split_whitespace().filter(|n| *n != "btl_tcp_if_ninclude") {
         let found = Found::gather([(format!("OMPI_MCA_{name}"), "x")], None);
