@@ -188,7 +188,12 @@ impl Show {
     }
 
     fn is_over(&self) -> bool {
-        self.ended.is_some() && self.lines.iter().all(|lines| !lines.is_open)
+        match self.ended {
+            None => false,
+            // What a lost daemon has started may be there still, and keep the streams.
+            Some(Err(_)) => true,
+            Some(Ok(_)) => self.lines.iter().all(|lines| !lines.is_open),
+        }
     }
 
     fn fd(&self, which: usize) -> BorrowedFd<'_> {

@@ -150,6 +150,26 @@ impl Channel {
         matches!(self.stage, Stage::Open(_))
     }
 
+    /// Bytes that are missing until [`Channel::next`] can do something, at least 1. Who reads no more than that leaves the next
+    /// message where poll(2) sees it.
+    pub(crate) fn wanted(&self) -> usize {
+        let whole = match &self.stage {
+            Stage::Hello(..) => HELLO,
+            Stage::Welcome(_) => WELCOME,
+            Stage::Proof(_) => PROOF,
+            Stage::Open(sealers) => {
+                self.frame().map_or(4, |end| if sealers.is_some() { end + MAC } else { end })
+            }
+            Stage::Failed => 1,
+        };
+        whole.saturating_sub(self.input.len()).max(1)
+    }
+
+    /// Where the message of the first frame ends, if its length has come.
+    fn frame(&self) -> Option<usize> {
+        self.input.first_chunk::<4>().map(|bytes| 4 + u32::from_le_bytes(*bytes) as usize)
+    }
+
     /// The next message that has come whole.
     ///
     /// # Errors
@@ -160,15 +180,11 @@ impl Channel {
                 return Ok(None);
             }
         }
-        let Stage::Open(sealers) = &mut self.stage else { return Ok(None) };
-        let Some(length) = self.input.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize)
-        else {
-            return Ok(None);
-        };
-        if length > MAX_MESSAGE {
-            return Err(ChannelError::TooLong(length as u64));
+        let Some(end) = self.frame() else { return Ok(None) };
+        if end > 4 + MAX_MESSAGE {
+            return Err(ChannelError::TooLong(end as u64 - 4));
         }
-        let end = 4 + length;
+        let Stage::Open(sealers) = &mut self.stage else { return Ok(None) };
         let all = if sealers.is_some() { end + MAC } else { end };
         if self.input.len() < all {
             return Ok(None);
@@ -294,6 +310,29 @@ mod tests {
             b.feed(&bytes);
             assert_eq!(b.next(), Err(ChannelError::Stranger), "the same again");
         }
+    }
+
+    #[test]
+    fn who_reads_what_is_wanted_reads_no_more() {
+        let (mut a, mut b) = pair(5, 5);
+        a.send(&Message::Ask).unwrap();
+        a.send(&Message::Go).unwrap();
+        let mut came = Vec::new();
+        let mut on_the_way = Vec::new();
+        while came.is_empty() {
+            on_the_way.extend_from_slice(a.output());
+            a.sent(a.output().len());
+            while b.wanted() <= on_the_way.len() && came.is_empty() {
+                let bytes: Vec<u8> = on_the_way.drain(..b.wanted()).collect();
+                b.feed(&bytes);
+                came.extend(b.next().unwrap());
+            }
+            a.feed(b.output());
+            b.sent(b.output().len());
+            assert_eq!(a.next(), Ok(None));
+        }
+        assert_eq!(came, [Message::Ask]);
+        assert!(!on_the_way.is_empty() && !b.has_input(), "the second message is not read yet");
     }
 
     #[test]

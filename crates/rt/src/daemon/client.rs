@@ -73,7 +73,7 @@ pub enum UniverseError {
         reason: String,
     },
     /// There is no such node.
-    #[error("there is no node n{number}; the universe has n0 to n{}", size - 1)]
+    #[error("there is no node n{number}; the last one is n{}", size - 1)]
     NoNode {
         /// Its number.
         number: usize,
@@ -364,6 +364,7 @@ impl Connection {
     fn next(&mut self, patience: Option<Duration>) -> Result<Message, UniverseError> {
         let mut bytes = [0; 1 << 14];
         loop {
+            // Only what belongs to the next message, so that [`Running::end`] tells of the one behind it.
             let next = self.channel.next();
             self.flush()?;
             match next {
@@ -373,7 +374,8 @@ impl Connection {
                     return Err(UniverseError::Nonsense { node: self.node.clone(), what: error.to_string() });
                 }
             }
-            let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes));
+            let room = self.channel.wanted().min(bytes.len());
+            let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes[..room]));
             match read {
                 Ok(0) => {
                     let text = "it has closed the connection";

@@ -29,7 +29,7 @@ pub enum NotationError {
     #[error("'{0}' names no nodes (n0-3,5), processors (c0-3,5), nor is it N, C, h or o")]
     Syntax(String),
     /// A node that is not there.
-    #[error("'{word}': there is no node n{number}; the universe has n0 to n{}", size - 1)]
+    #[error("'{word}': there is no node n{number}; the last one is n{}", size - 1)]
     NoNode {
         /// What was written.
         word: String,
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_named() {
         let of = |word: &str| places(word, &nodes(), 0).unwrap_err().to_string();
-        assert_eq!(of("n1-3"), "'n1-3': there is no node n3; the universe has n0 to n2");
+        assert_eq!(of("n1-3"), "'n1-3': there is no node n3; the last one is n2");
         assert_eq!(of("c0-4000000000"), "'c0-4000000000': there is no processor c3; the universe has 3");
         for word in ["n", "n3-1", "nx", "n+1", "x1", "", "c1,", "n-1"] {
             assert!(of(word).contains("names no nodes"), "{word}");

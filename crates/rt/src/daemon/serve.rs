@@ -130,23 +130,31 @@ pub(super) struct Daemon {
 /// Acts as a daemon. Returns the exit code.
 pub fn serve() -> i32 {
     let mut boot = Channel::trusted();
-    match prepare(&mut boot) {
-        Ok(Some(mut daemon)) => {
-            daemon.boot = Some(boot);
-            match daemon.run() {
-                Ok(code) => code,
-                Err(text) => daemon.complain(&text),
-            }
-        }
-        Ok(None) => 1,
+    let seed = match read_seed(&mut boot) {
+        Ok(seed) => seed,
         Err(text) => {
-            let is_told = tell_boot(&Message::Trouble { reason: text.clone() }).is_ok();
-            if !is_told || !boot.is_open() {
-                eprintln!("oxmpi daemon: {text}");
-            }
-            1
+            eprintln!("oxmpi daemon: {text}");
+            return 1;
         }
+    };
+    let mut daemon = match prepare(seed, &mut boot) {
+        Ok(Some(daemon)) => daemon,
+        Ok(None) => return 1,
+        Err(text) => return complain(text),
+    };
+    daemon.boot = Some(boot);
+    match daemon.run() {
+        Ok(code) => code,
+        Err(text) if daemon.boot.is_some() => complain(text),
+        Err(_) => 1,
     }
+}
+
+/// Tells `oxmpi boot` what is wrong. Returns the exit code.
+fn complain(reason: String) -> i32 {
+    // If it has gone it does not want to know.
+    let _ = tell_boot(&Message::Trouble { reason });
+    1
 }
 
 /// Says something to `oxmpi boot`.
@@ -199,16 +207,24 @@ fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
     }
 }
 
-/// Becomes a daemon that can be reached, and knows all others. `None` if nobody wants it any more.
-fn prepare(boot: &mut Channel) -> Result<Option<Daemon>, String> {
+/// `oxmpi boot` says what it should not.
+fn wrong(message: &Message) -> String {
+    format!("'oxmpi boot' says what it should not: {message:?}")
+}
+
+/// The first that `oxmpi boot` says.
+fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
     // If nobody reads it, reading will tell.
     let _ = write_all(rustix::stdio::stdout(), MAGIC);
-    let wrong = |message: Message| format!("'oxmpi boot' says what it should not: {message:?}");
-    let seed = match await_boot(boot)? {
-        Some(Message::Seed(seed)) => seed,
-        Some(other) => return Err(wrong(other)),
-        None => return Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
-    };
+    match await_boot(boot)? {
+        Some(Message::Seed(seed)) if seed.node < seed.size => Ok(seed),
+        Some(other) => Err(wrong(&other)),
+        None => Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
+    }
+}
+
+/// Becomes a daemon that can be reached, and knows all others. `None` if nobody wants it any more.
+fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
     super::check_suffix(&seed.suffix)?;
     let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -229,8 +245,8 @@ fn prepare(boot: &mut Channel) -> Result<Option<Daemon>, String> {
     let told = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
     tell_boot(&ready).map_err(told)?;
     let nodes = match await_boot(boot)? {
-        Some(Message::Table { nodes }) if nodes.len() == seed.size as usize && seed.node < seed.size => nodes,
-        Some(other) => return Err(wrong(other)),
+        Some(Message::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
+        Some(other) => return Err(wrong(&other)),
         None => return Ok(None),
     };
     let kernel = |error: io::Error| format!("cannot make what it sleeps on: {error}");
@@ -279,14 +295,6 @@ fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
 }
 
 impl Daemon {
-    fn complain(&self, text: &str) -> i32 {
-        if self.boot.is_some() {
-            // If it has gone it does not want to know.
-            let _ = tell_boot(&Message::Trouble { reason: text.into() });
-        }
-        1
-    }
-
     fn run(&mut self) -> Result<i32, String> {
         let mut ready = Vec::new();
         loop {
