@@ -328,7 +328,7 @@ impl Hosts {
             ]);
         }
         all.iter().for_each(|words| assert!(ip(words), "ip {words}"));
-        let agent = "#!/bin/sh\necho \"Welcome to $1, stranger\"\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+        let agent = "#!/bin/sh\necho \"Welcome to $1, stranger\"\nhost=$1; shift\nunset OXMPI_MCA_boot_session_suffix\nexec ip netns exec $host sh -c \"$*\"\n";
         fs::write(hosts.agent(), agent).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(hosts.agent(), mode).unwrap();
@@ -401,6 +401,11 @@ fn daemons_on_several_hosts_are_one_universe() {
         .collect();
     addresses.sort_unstable();
     assert_eq!(addresses, ["0", "1", "2", "2"]);
+    // What runs there knows which universe it is in, and has the limits of before.
+    let script = "echo $OXMPI_MCA_boot_session_suffix; ulimit -n";
+    let there = hosts.oxmpi(1, &["exec", "n2", "sh", "-c", script]).1;
+    assert_eq!(there, hosts.on(1, &["sh", "-c", script]).1);
+    assert!(there.starts_with(&hosts.universe.suffix), "{there}");
     // Input and much output go over TCP.
     let script = format!("head -c 3000000 /dev/zero | {OXMPI} exec n2 cat | wc -c");
     assert_eq!(hosts.on(0, &["sh", "-c", &script]).1.trim(), "3000000");

@@ -33,6 +33,10 @@ pub(super) struct Programs {
     guard: Option<Guard>,
     /// By the process id of the leader.
     running: BTreeMap<i32, Running>,
+    /// Tells universes of one user apart.
+    suffix: String,
+    /// The limit on open files that programs get, as this process had it.
+    open_files: Option<(u64, u64)>,
 }
 
 struct Running {
@@ -54,9 +58,10 @@ pub(super) struct Failure {
 
 impl Programs {
     /// Makes this process one that can start programs. It must have no thread.
-    pub(super) fn new() -> io::Result<Programs> {
+    pub(super) fn new(suffix: &str, open_files: Option<(u64, u64)>) -> io::Result<Programs> {
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        Ok(Programs { guard: Some(Guard::start()?), running: BTreeMap::new() })
+        let guard = Some(Guard::start()?);
+        Ok(Programs { guard, running: BTreeMap::new(), suffix: suffix.into(), open_files })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,6 +96,13 @@ impl Programs {
             return Err(fail(0, "no program is named".into()));
         };
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        if !self.suffix.is_empty() {
+            // Commands that the program starts mean this universe.
+            env.insert(
+                format!("{}boot_session_suffix", oxmpi_param::ENV_PREFIX).into(),
+                (&self.suffix).into(),
+            );
+        }
         env.extend(exec.env.iter().cloned());
         let directory = directory(exec, env.get(OsStr::new("HOME")))?;
         let path = find(name, env.get(OsStr::new("PATH")), &directory)?;
@@ -107,7 +119,7 @@ impl Programs {
             directory: Some(&c(directory.as_os_str().as_bytes())?),
             fds: &[(stdio, 0), (stdio, 1), (errors, 2)],
             mask: &SignalMask::none(),
-            open_files: None,
+            open_files: self.open_files,
             cpus: None,
             is_tied: true,
         })

@@ -14,7 +14,7 @@ use oxmpi_os::poller::{Poller, Ready};
 use oxmpi_os::spawn::{self, Signals};
 use oxmpi_os::{cpus, host, local};
 use oxmpi_wire::Nonce;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::channel::{Channel, ChannelError};
 use super::links::Peer;
@@ -125,6 +125,8 @@ pub(super) struct Daemon {
     ending: Option<Ending>,
     /// Whether `oxmpi boot` knows that all are connected.
     is_connected: bool,
+    /// The limit on open files from before it was raised.
+    open_files: Option<(u64, u64)>,
 }
 
 /// Acts as a daemon. Returns the exit code.
@@ -269,9 +271,19 @@ fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
         background: None,
         ending: None,
         is_connected: false,
+        open_files: raise_open_files(),
     };
     daemon.tell_when_connected().map_err(told)?;
     Ok(Some(daemon))
+}
+
+/// Raises the limit on open files as far as it goes: each other node takes one. Returns what it was, if it was lower.
+fn raise_open_files() -> Option<(u64, u64)> {
+    let limit = getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current?, limit.maximum?);
+    let raised = Rlimit { current: Some(hard), maximum: Some(hard) };
+    // If it cannot be raised, connections beyond it fail and say so.
+    (soft < hard && setrlimit(Resource::Nofile, raised).is_ok()).then_some((soft, hard))
 }
 
 /// Listens at the addresses of this host that others can reach.
@@ -392,7 +404,7 @@ impl Daemon {
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
-        let programs = Programs::new()?;
+        let programs = Programs::new(&self.seed.suffix, self.open_files)?;
         local::listen_on(&self.door)?;
         self.poller.add(&self.door, DOOR, false)?;
         self.background = Some((signals, programs));
