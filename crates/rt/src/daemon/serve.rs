@@ -4,24 +4,27 @@
 //! says over its standard output how far it is; when all daemons are connected it goes into the background. If its input
 //! ends before, it ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod beginning;
+mod ending;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use oxmpi_os::local;
 use oxmpi_os::net::{self, Listener, Socket};
 use oxmpi_os::poller::{Poller, Ready};
-use oxmpi_os::spawn::{self, Signals};
-use oxmpi_os::{cpus, host, local};
+use oxmpi_os::spawn::Signals;
 use oxmpi_wire::Nonce;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
 
+use self::beginning::{prepare, read_seed, tell_boot};
+use self::ending::Ending;
 use super::channel::{Channel, ChannelError};
 use super::links::Peer;
-use super::message::{Exec, Message, Purpose, Seed, Seen, VERSION, View};
+use super::message::{Exec, Message, Purpose, Seed, Seen, View};
 use super::programs::{Failure, Programs};
-use super::socket_name;
-use crate::interfaces;
 
 /// What a daemon writes to its standard output before its messages: what a login shell has said comes before it.
 pub(super) const MAGIC: &[u8] = b"\noxmpi-daemon-1\n";
@@ -34,12 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes that wait for one reader at most.
 const MAX_OUTPUT: usize = 16 << 20;
-/// Addresses at which a daemon listens at most.
-const MAX_ADDRESSES: usize = 8;
-/// How long the other daemons have to end.
-const HALT_LIMIT: Duration = Duration::from_secs(15);
-/// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 // Names in the poller; connections have numbers from `FIRST`.
 const DOOR: u64 = 0;
@@ -94,19 +91,6 @@ pub(super) struct Connection {
     is_full: bool,
 }
 
-/// How it comes to an end.
-struct Ending {
-    /// Who wants to know of the end of all.
-    clients: Vec<u64>,
-    /// The daemons that want to know of the end of this one.
-    peers: Vec<u64>,
-    /// Those that have not yet said that they end.
-    waiting: BTreeSet<u32>,
-    /// Those that did not say so.
-    missing: BTreeSet<u32>,
-    limit: Instant,
-}
-
 /// A daemon.
 pub(super) struct Daemon {
     pub(super) poller: Poller,
@@ -157,153 +141,6 @@ fn complain(reason: String) -> i32 {
     // If it has gone it does not want to know.
     let _ = tell_boot(&Message::Trouble { reason });
     1
-}
-
-/// Says something to `oxmpi boot`.
-fn tell_boot(message: &Message) -> io::Result<()> {
-    let mut channel = Channel::trusted();
-    channel.send(message).map_err(io::Error::other)?;
-    write_all(rustix::stdio::stdout(), channel.output())
-}
-
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Reads from `oxmpi boot` what has come; `false` at its end.
-fn hear_boot(channel: &mut Channel) -> io::Result<bool> {
-    let mut bytes = [0; 4096];
-    loop {
-        match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
-            Ok(n) => {
-                channel.feed(&bytes[..n]);
-                return Ok(n > 0);
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The next message of `oxmpi boot`; `None` if it has gone.
-fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
-    let not_boot = "it is started by 'oxmpi boot', not by hand";
-    loop {
-        match channel.next() {
-            Ok(Some(message)) => return Ok(Some(message)),
-            Ok(None) => {}
-            Err(error) => return Err(format!("{not_boot}: {error}")),
-        }
-        match hear_boot(channel) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) => return Err(format!("{not_boot}: cannot read its standard input: {error}")),
-        }
-    }
-}
-
-/// `oxmpi boot` says what it should not.
-fn wrong(message: &Message) -> String {
-    format!("'oxmpi boot' says what it should not: {message:?}")
-}
-
-/// The first that `oxmpi boot` says.
-fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
-    // If nobody reads it, reading will tell.
-    let _ = write_all(rustix::stdio::stdout(), MAGIC);
-    match await_boot(boot)? {
-        Some(Message::Seed(seed)) if seed.node < seed.size => Ok(seed),
-        Some(other) => Err(wrong(&other)),
-        None => Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
-    }
-}
-
-/// Becomes a daemon that can be reached, and knows all others. `None` if nobody wants it any more.
-fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
-    super::check_suffix(&seed.suffix)?;
-    let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "a daemon of user {} runs on {} already, of this universe or of another ('oxmpi halt' there ends it)",
-            rustix::process::geteuid().as_raw(),
-            host::name()
-        ),
-        _ => format!("cannot take the name of the daemon's socket: {error}"),
-    })?;
-    let listeners = if seed.size > 1 { listen(&seed)? } else { Vec::new() };
-    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>();
-    let ready = Message::Ready {
-        version: VERSION,
-        host: host::name(),
-        cpus: cpus::usable() as u32,
-        addresses: addresses.map_err(|error| format!("cannot ask where a socket listens: {error}"))?,
-    };
-    let told = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
-    tell_boot(&ready).map_err(told)?;
-    let nodes = match await_boot(boot)? {
-        Some(Message::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
-        Some(other) => return Err(wrong(&other)),
-        None => return Ok(None),
-    };
-    let kernel = |error: io::Error| format!("cannot make what it sleeps on: {error}");
-    let poller = Poller::new().map_err(kernel)?;
-    poller.add(rustix::stdio::stdin(), BOOT, false).map_err(kernel)?;
-    for (name, listener) in (LISTENERS..).zip(&listeners) {
-        poller.add(listener, name, false).map_err(kernel)?;
-    }
-    let own = seed.node;
-    let mut daemon = Daemon {
-        poller,
-        seed,
-        peers: (0..).zip(nodes).map(|(number, node)| Peer::new(node, number, own)).collect(),
-        connections: BTreeMap::new(),
-        next: FIRST,
-        door,
-        listeners,
-        shut: None,
-        boot: None,
-        background: None,
-        ending: None,
-        is_connected: false,
-        open_files: raise_open_files(),
-    };
-    daemon.tell_when_connected().map_err(told)?;
-    Ok(Some(daemon))
-}
-
-/// Raises the limit on open files as far as it goes: each other node takes one. Returns what it was, if it was lower.
-fn raise_open_files() -> Option<(u64, u64)> {
-    let limit = getrlimit(Resource::Nofile);
-    let (soft, hard) = (limit.current?, limit.maximum?);
-    let raised = Rlimit { current: Some(hard), maximum: Some(hard) };
-    // If it cannot be raised, connections beyond it fail and say so.
-    (soft < hard && setrlimit(Resource::Nofile, raised).is_ok()).then_some((soft, hard))
-}
-
-/// Listens at the addresses of this host that others can reach.
-fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
-    let there = net::interfaces().map_err(|error| format!("cannot ask for the networks: {error}"))?;
-    let ranked = interfaces::ranked(&there, &seed.include, &seed.exclude, false);
-    let ranked = ranked.map_err(|error| error.to_string())?;
-    let listen = |address| {
-        Listener::bind(address, None).map_err(|error| format!("cannot listen at {address}: {error}"))
-    };
-    let far: Vec<_> = ranked.iter().filter(|interface| !interface.is_loopback).take(MAX_ADDRESSES).collect();
-    if far.is_empty() {
-        return Err(format!(
-            "{} has no network that the other nodes could reach (btl_tcp_if_include '{}', btl_tcp_if_exclude '{}')",
-            host::name(),
-            seed.include,
-            seed.exclude
-        ));
-    }
-    far.into_iter().map(|interface| listen(interface.address)).collect()
 }
 
 impl Daemon {
@@ -372,52 +209,6 @@ impl Daemon {
             return Err(format!("no connection with n{number} ({name}): {trouble}"));
         }
         Ok(())
-    }
-
-    /// Hears what `oxmpi boot` says; `false` if it has gone.
-    fn hear_boot(&mut self) -> Result<bool, String> {
-        let Some(mut boot) = self.boot.take() else { return Ok(true) };
-        let is_there = hear_boot(&mut boot).unwrap_or(false);
-        match boot.next() {
-            Ok(Some(Message::Go)) => {
-                self.boot = Some(boot);
-                self.go_into_background()
-                    .map_err(|error| format!("cannot go into the background: {error}"))?;
-                self.boot = None;
-                return Ok(true);
-            }
-            Ok(None) if is_there => self.boot = Some(boot),
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// Leaves who has started it.
-    fn go_into_background(&mut self) -> io::Result<()> {
-        self.poller.remove(rustix::stdio::stdin());
-        spawn::detach_session()?;
-        rustix::process::chdir("/")?;
-        let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
-        // A set of descriptors tells of signals to the process that has made it, so not before the fork.
-        let signals = Signals::new(&wanted)?;
-        self.poller.add(&signals, SIGNALS, false)?;
-        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
-        rustix::stdio::dup2_stdin(&null)?;
-        rustix::stdio::dup2_stderr(&null)?;
-        let programs = Programs::new(&self.seed.suffix, self.open_files)?;
-        local::listen_on(&self.door)?;
-        self.poller.add(&self.door, DOOR, false)?;
-        self.background = Some((signals, programs));
-        tell_boot(&Message::Gone)?;
-        Ok(rustix::stdio::dup2_stdout(&null)?)
-    }
-
-    fn tell_when_connected(&mut self) -> io::Result<()> {
-        if self.peers.iter().any(|peer| !peer.is_up()) || self.is_connected {
-            return Ok(());
-        }
-        self.is_connected = true;
-        tell_boot(&Message::Connected)
     }
 
     fn hear_signals(&mut self) {
@@ -714,89 +505,6 @@ impl Daemon {
                 }
             }
             Role::Stranger | Role::Stream(..) => {}
-        }
-    }
-
-    /// A program wants the universe to end.
-    fn halt_all(&mut self, client: u64) {
-        let mut waiting = BTreeSet::new();
-        if self.ending.is_none() {
-            let links: Vec<(u32, u64)> =
-                (0..).zip(&self.peers).filter_map(|(n, p)| Some((n, p.link?))).collect();
-            for (node, link) in links {
-                self.tell(link, &Message::Halt);
-                if self.connections.contains_key(&link) {
-                    waiting.insert(node);
-                }
-            }
-        }
-        self.end();
-        let (own, peers) = (self.seed.node, self.peers.len() as u32);
-        if let Some(ending) = &mut self.ending {
-            ending.missing.extend((0..peers).filter(|node| *node != own && !waiting.contains(node)));
-            ending.waiting.extend(waiting);
-            ending.clients.push(client);
-        }
-    }
-
-    /// Another daemon wants this one to end, or has ended itself.
-    fn halt_from(&mut self, number: u64) {
-        let Some(Connection { role: Role::Peer(node), .. }) = self.connections.get(&number) else { return };
-        let node = *node;
-        if let Some(ending) = &mut self.ending
-            && ending.waiting.remove(&node)
-        {
-            return;
-        }
-        self.end();
-        if let Some(ending) = &mut self.ending {
-            ending.peers.push(number);
-        }
-    }
-
-    /// Begins to end this daemon.
-    fn end(&mut self) {
-        if self.ending.is_some() {
-            return;
-        }
-        if let Some((_, programs)) = &mut self.background {
-            programs.end(None);
-        }
-        self.ending = Some(Ending {
-            clients: Vec::new(),
-            peers: Vec::new(),
-            waiting: BTreeSet::new(),
-            missing: BTreeSet::new(),
-            limit: Instant::now() + HALT_LIMIT,
-        });
-    }
-
-    /// Whether nothing is left to wait for.
-    fn is_over(&self, now: Instant) -> bool {
-        let is_quiet = self.background.as_ref().is_none_or(|(_, programs)| programs.is_empty());
-        self.ending
-            .as_ref()
-            .is_some_and(|ending| (is_quiet && ending.waiting.is_empty()) || ending.limit <= now)
-    }
-
-    /// Says farewell, when its programs have ended.
-    fn finish(&mut self) {
-        if let Some((_, programs)) = self.background.take() {
-            programs.finish();
-        }
-        let Some(ending) = self.ending.take() else { return };
-        let missing = ending.missing.iter().chain(&ending.waiting).copied().collect();
-        ending
-            .clients
-            .iter()
-            .for_each(|client| self.tell(*client, &Message::Halted { missing: Vec::clone(&missing) }));
-        ending.peers.iter().for_each(|peer| self.tell(*peer, &Message::Halt));
-        let limit = Instant::now() + FAREWELL;
-        let mut ready = Vec::new();
-        while self.connections.values().any(|connection| connection.is_full) && Instant::now() < limit {
-            self.poller.wait(Some(limit.saturating_duration_since(Instant::now())));
-            self.poller.look(&mut ready);
-            ready.iter().filter(|ready| ready.writable).for_each(|ready| self.flush(ready.name));
         }
     }
 }
