@@ -20,8 +20,11 @@ use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
+pub(crate) use self::options::{TIMEOUT_WANTED, timeout as seconds};
+pub(crate) use self::spread::shell_text;
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.

@@ -17,5 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+mod transcript;
 
 pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};
+pub use transcript::{MAC, Nonce, Sealer, Secret, Transcript, WrongMac};

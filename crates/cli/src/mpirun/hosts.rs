@@ -123,7 +123,7 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
 }
 
 /// Whether a name or an address is this machine: one can only bind a socket to an address of one's own.
-pub(super) fn is_here(name: &str) -> bool {
+pub(crate) fn is_here(name: &str) -> bool {
     let own = oxmpi_os::host::name();
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
         return true;

@@ -150,13 +150,18 @@ fn opening(options: &Options, params: &Params, host: &str, user: Option<&str>) -
     Ok(Opening::Command { path, args })
 }
 
-/// The program that reaches other hosts, and its options.
-fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+/// What the user says how to reach other hosts: choices with colons between them.
+fn shells(params: &Params) -> String {
     let is_default = params
         .iter()
         .any(|(param, _)| param.name == "plm_rsh_agent" && *params.source(param) == Source::Default);
     let lam = std::env::var(LAM_AGENT).ok().filter(|text| is_default && !text.trim().is_empty());
-    let text = lam.unwrap_or_else(|| params.plm_rsh_agent().to_string());
+    lam.unwrap_or_else(|| params.plm_rsh_agent().to_string())
+}
+
+/// The program that reaches other hosts, and its options.
+fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+    let text = shells(params);
     let mut last = None;
     for choice in text.split(':') {
         let mut words = choice.split_whitespace().map(OsString::from);
@@ -168,6 +173,17 @@ fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
     }
     let why = last.unwrap_or_else(|| "it names no program".to_string());
     Err(stop(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
+}
+
+/// The same as one text, for who can do without until another host is there: if no choice is there, the last one.
+pub(crate) fn shell_text(params: &Params) -> String {
+    let text = shells(params);
+    let is_there = |choice: &&str| {
+        let program = choice.split_whitespace().next().unwrap_or_default();
+        (Search { path: None, directory: None }).find(OsStr::new(program)).is_ok()
+    };
+    let mut choices = text.split(':');
+    choices.clone().find(is_there).or(choices.next_back()).unwrap_or_default().to_string()
 }
 
 /// The agent's program on other hosts.

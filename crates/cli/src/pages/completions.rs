@@ -6,10 +6,14 @@ use oxmpi_param::registry::Param;
 use crate::mpirun::{Opt, chapters};
 
 /// Words of `oxmpi`, and of `oxmpi info`.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 15] = [
     "info",
     "explain",
     "doctor",
+    "boot",
+    "nodes",
+    "exec",
+    "halt",
     "man",
     "completions",
     "mpirun",
