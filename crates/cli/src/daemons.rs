@@ -133,7 +133,7 @@ impl Command {
 }
 
 /// The parameter, or LAM/MPI's variable for the same.
-fn suffix(params: &Params) -> Result<String, String> {
+pub(crate) fn suffix(params: &Params) -> Result<String, String> {
     let (name, value) = match params.boot_session_suffix() {
         "" => ("LAM_MPI_SESSION_SUFFIX", std::env::var("LAM_MPI_SESSION_SUFFIX").unwrap_or_default()),
         value => ("boot_session_suffix", value.to_string()),

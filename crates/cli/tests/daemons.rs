@@ -448,6 +448,58 @@ fn daemons_on_several_hosts_are_one_universe() {
     await_that("nothing is left", || (0..3).all(|host| hosts.processes(host).is_empty()));
 }
 
+#[test]
+fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
+    let Some(hosts) = Hosts::new("ranks", 3) else { return };
+    let (code, _, err) = hosts.boot(&format!("{} schedule=no\n", hosts.names[2]));
+    assert_eq!(code, 0, "{err}");
+    // No other way leads to the hosts.
+    let mpirun = |host: usize, words: &[&str]| {
+        let always = ["mpirun", "--timeout", "50", "--mca", "plm_rsh_agent", "/no/such/agent"];
+        let (code, out, err) = hosts.oxmpi(host, &[&always, words].concat());
+        let address = |word: &str| Some(word.strip_prefix("10.93.7.1")?.strip_suffix("/24")?.to_string());
+        let mut nodes: Vec<String> = out.split_whitespace().filter_map(address).collect();
+        nodes.sort_unstable();
+        (code, nodes.concat(), err)
+    };
+    let program = ["ip", "-o", "-4", "addr", "show", "dev", "eth0"];
+    let on = |host: usize, words: &[&str]| {
+        let (code, nodes, err) = mpirun(host, &[words, &program].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+        nodes
+    };
+    // One processor on the first host, two on the second; the third takes ranks only if it is named.
+    assert_eq!((on(0, &["C"]), on(0, &["N"]), on(0, &[])), ("011".into(), "01".into(), "0".into()));
+    assert_eq!((on(0, &["-np", "4"]), on(0, &["-np", "2"])), ("0011".into(), "01".into()));
+    assert_eq!((on(2, &["C"]), on(1, &["-n", "3", "--map-by", "node"])), ("011".into(), "011".into()));
+    let third = format!("{}:2,10.93.7.10", hosts.names[2]);
+    assert_eq!(on(0, &["--host", &third]), "022");
+    // A program that fails, and one that is not there.
+    let (code, _, err) = mpirun(0, &["-np", "3", "sh", "-c", "exit 7"]);
+    assert!(code == 7, "{code} {err}");
+    assert_eq!(mpirun(0, &["-np", "3", "-prefix", "/no/such", "true"]).0, 1);
+    // Nothing is left of jobs but the daemons and their guards, also if mpirun is killed.
+    let sleep = marker(9);
+    let words = ["ip", "netns", "exec", &hosts.names[0], OXMPI, "mpirun", "C", "sleep", &sleep];
+    let mut job = hosts.universe.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    await_that("it runs", || with_argument(&sleep).len() >= 4 && hosts.processes(1).len() >= 6);
+    let is_mpirun = |directory: &PathBuf| {
+        let words = fs::read(directory.join("cmdline")).unwrap_or_default();
+        words.starts_with(format!("{OXMPI}\0mpirun\0C\0sleep\0{sleep}").as_bytes())
+    };
+    processes(is_mpirun).into_iter().for_each(kill);
+    job.wait().unwrap();
+    await_that("only daemons are left", || (0..3).all(|host| hosts.processes(host).len() == 2));
+    // A host that is lost is told of; without daemons everything is as before.
+    kill(*hosts.processes(1).iter().min().unwrap());
+    await_that("its end is noticed", || hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n"));
+    let (code, _, err) = mpirun(0, &["C", "true"]);
+    assert!(code == 1 && err.contains("'oxmpi exec n1 ") && err.contains("'oxmpi nodes' shows"), "{err}");
+    assert_eq!(hosts.oxmpi(0, &["halt"]).0, 1);
+    await_that("nothing is left", || (0..3).all(|host| hosts.processes(host).is_empty()));
+    assert_eq!(on(0, &["-np", "2"]), "00");
+}
+
 /// Boots again, and returns what it says.
 fn err_of_boot(hosts: &Hosts) -> String {
     assert_eq!(hosts.oxmpi(1, &["halt"]).0, 0);
