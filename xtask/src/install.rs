@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC,
-//!                               ompi_info and laminfo are links to it
+//!                               ompi_info, laminfo, lamboot, lamhalt, lamnodes and lamexec are links to it
 //! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
 //! lib/pkgconfig/oxmpi.pc        the same for pkg-config
 //! include/mpi.h                 generated from the tables of crates/abi
@@ -21,8 +21,20 @@ use std::path::{Path, PathBuf};
 use crate::root;
 use crate::run::{Failure, Run};
 
-const PROGRAM_LINKS: [&str; 8] =
-    ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
+const PROGRAM_LINKS: [&str; 12] = [
+    "mpirun",
+    "mpiexec",
+    "mpicc",
+    "mpicxx",
+    "mpic++",
+    "mpiCC",
+    "ompi_info",
+    "laminfo",
+    "lamboot",
+    "lamhalt",
+    "lamnodes",
+    "lamexec",
+];
 /// The soname of the library, which programs ask for.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
@@ -45,13 +57,17 @@ const PAGES: [(&str, &str, &str); 7] = [
     ("completions", "fish", "share/fish/vendor_completions.d/mpirun.fish"),
 ];
 /// Pages of other names: the page and the name.
-const PAGE_LINKS: [(&str, &str); 6] = [
+const PAGE_LINKS: [(&str, &str); 10] = [
     ("mpirun.1", "mpiexec.1"),
     ("mpicc.1", "mpicxx.1"),
     ("mpicc.1", "mpic++.1"),
     ("mpicc.1", "mpiCC.1"),
     ("oxmpi.1", "ompi_info.1"),
     ("oxmpi.1", "laminfo.1"),
+    ("oxmpi.1", "lamboot.1"),
+    ("oxmpi.1", "lamhalt.1"),
+    ("oxmpi.1", "lamnodes.1"),
+    ("oxmpi.1", "lamexec.1"),
 ];
 
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");

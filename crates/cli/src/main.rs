@@ -5,6 +5,7 @@
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
+//! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | the user's daemons, as `oxmpi boot` and so on: [`daemons`] |
 //! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`bench`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
@@ -12,6 +13,7 @@
 
 mod bench;
 mod collectives;
+mod daemons;
 mod doctor;
 mod explain;
 mod info;
@@ -41,6 +43,10 @@ oxmpi: an MPI library and launcher
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
   oxmpi bench               how fast the transports are here ('oxmpi bench --help')
   oxmpi doctor              look at this machine, and say what to do about it
+  oxmpi boot [FILE]         start a daemon for you on each host of a file ('oxmpi boot --help')
+  oxmpi nodes               list the nodes where you have daemons
+  oxmpi exec PLACES PROGRAM run a program there, which need not use MPI ('oxmpi exec --help')
+  oxmpi halt                end your daemons and what they have started
   oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
   oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
   oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
@@ -56,6 +62,7 @@ fn main() {
         args.remove(0);
     }
     let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
+    let tools: Vec<&str> = tools.into_iter().chain(daemons::NAMES.map(|(name, _)| name)).collect();
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
@@ -66,7 +73,12 @@ fn main() {
         Some(language) => wrapper::main(language, name, &args),
         None if name == "mpirun" || name == "mpiexec" => mpirun::main(name, &args),
         None if ompi_info::NAMES.contains(&name) => ompi_info::main(name, &args),
-        None => oxmpi(&args),
+        None => {
+            if let Some((_, word)) = daemons::NAMES.iter().find(|(lam, _)| *lam == name) {
+                args.insert(0, word.into());
+            }
+            oxmpi(&args)
+        }
     })
 }
 
@@ -84,6 +96,11 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["bench", ..] => return bench::main(&args[1..]),
         ["bench-rank", ref what @ ..] => return bench::rank_main(what),
         ["explain", ..] => return explain::main(&args[1..]),
+        ["boot", ..] => return daemons::boot(&args[1..]),
+        ["halt", ..] => return daemons::halt(&args[1..]),
+        ["nodes", ..] => return daemons::nodes(&args[1..]),
+        ["exec", ..] => return daemons::exec(&args[1..]),
+        ["daemon"] => return daemons::serve(),
         ["doctor", ..] => return doctor::main(&args[1..]),
         ["man", ..] => return pages::man(&args[1..]),
         ["completions", ..] => return pages::completions(&args[1..]),

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxmpi_abi::FuncId;
@@ -15,13 +16,17 @@ use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
 use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, Stdin, Wanted};
 use oxmpi_tuned::settings::Settings;
 
+pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
 use self::options::{Command, Inherit, Options, Program, Setting};
+pub(crate) use self::options::{TIMEOUT_WANTED, timeout as seconds};
+pub(crate) use self::spread::shell_text;
 use crate::prefix;
 
 /// Exit code for a command line that is wrong.
@@ -87,7 +92,8 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
     if !options.quiet {
         warn(&found);
     }
-    let mut launch = launch(&options, found.params)?;
+    let universe = spread::enter_universe(&mut options, &found.params)?;
+    let mut launch = launch(&options, found.params, universe.as_ref())?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
             return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
@@ -153,10 +159,10 @@ fn call_name(call: u16) -> Option<&'static str> {
 }
 
 /// The job that the options describe.
-fn launch(options: &Options, params: Params) -> Result<Launch, Stop> {
+fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
     let apps = options.programs.iter().map(|program| app(program, options)).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
-    let spread = spread::spread(options, apps.iter().map(|app| app.ranks), &params)?;
+    let spread = spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
     if let Stdin::Rank(rank) = options.stdin
         && rank >= size
     {

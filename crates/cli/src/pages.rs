@@ -81,7 +81,7 @@ fn mpicc() -> String {
 fn oxmpi() -> String {
     let mut page = Page::new("oxmpi", "1", "explain this installation of OxMPI");
     page.heading("SYNOPSIS");
-    page.literal("oxmpi WORD ...\nompi_info ...\nlaminfo ...");
+    page.literal("oxmpi WORD ...\nompi_info ...\nlaminfo ...\nlamboot, lamnodes, lamexec, lamhalt ...");
     let texts = [
         ("DESCRIPTION", crate::HELP),
         ("OXMPI INFO", crate::info::HELP),
@@ -89,6 +89,10 @@ fn oxmpi() -> String {
         ("OXMPI BENCH", crate::bench::HELP),
         ("OXMPI QUIESCE", crate::quiesce::HELP),
         ("OXMPI DOCTOR", crate::doctor::HELP),
+        ("OXMPI BOOT", crate::daemons::BOOT_HELP),
+        ("OXMPI NODES", crate::daemons::NODES_HELP),
+        ("OXMPI EXEC", crate::daemons::EXEC_HELP),
+        ("OXMPI HALT", crate::daemons::HALT_HELP),
         ("OMPI_INFO AND LAMINFO", crate::ompi_info::HELP),
     ];
     for (heading, text) in texts {

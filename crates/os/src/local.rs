@@ -40,6 +40,35 @@ pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Takes a name for a stream of bytes (SOCK_STREAM), which has names of its own. Nobody can connect before [`listen_on`].
+///
+/// # Errors
+/// `AddrInUse` if somebody has this name; what socket(2) and bind(2) say.
+pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    Ok(socket)
+}
+
+/// Listens on a socket that has a name; [`peer`] tells others that it was this process.
+///
+/// # Errors
+/// What listen(2) says.
+pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
+    Ok(listen(socket, BACKLOG)?)
+}
+
+/// Connects to who listens under the name of a stream. Does not wait, but what comes after may: the socket is blocking.
+///
+/// # Errors
+/// `ConnectionRefused` if nobody has this name or listens; what connect(2) says.
+pub fn connect_stream(name: &str) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    Ok(socket)
+}
+
 /// Connects to who listens under a name. Does not wait.
 ///
 /// # Errors
@@ -97,6 +126,19 @@ fn known(credentials: libc::ucred) -> io::Result<Peer> {
 mod tests {
     use super::*;
     use crate::fdpass;
+
+    #[test]
+    fn a_stream_has_a_name_before_somebody_listens() {
+        let name = format!("oxmpi-test-stream-{}", std::process::id());
+        let taken = bind_stream(&name).unwrap();
+        assert_eq!(bind_stream(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(connect_stream(&name).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        listen_on(&taken).unwrap();
+        let ours = connect_stream(&name).unwrap();
+        let theirs = accept(&taken).unwrap().unwrap();
+        let own = Peer { pid: std::process::id().cast_signed(), user: rustix::process::geteuid().as_raw() };
+        assert_eq!((peer(&ours).unwrap(), peer(&theirs).unwrap()), (own, own));
+    }
 
     #[test]
     fn a_process_without_a_number_here_is_refused() {

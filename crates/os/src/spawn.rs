@@ -476,6 +476,18 @@ fn guard(pipe: RawFd, mark: &str, ward: Option<&Ward<'_>>) -> ! {
 /// # Errors
 /// What fork(2) says; `Unsupported` if this process has threads.
 pub fn detach() -> io::Result<()> {
+    detach_with(|| rustix::process::setpgid(None, None))
+}
+
+/// As [`detach`], and the child leads a session of its own: no terminal has a say in its life.
+///
+/// # Errors
+/// As there.
+pub fn detach_session() -> io::Result<()> {
+    detach_with(|| rustix::process::setsid().map(drop))
+}
+
+fn detach_with(lead: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -487,8 +499,7 @@ pub fn detach() -> io::Result<()> {
     unsafe {
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
-            0 if libc::setpgid(0, 0) != 0 => Err(io::Error::last_os_error()),
-            0 => Ok(()),
+            0 => Ok(lead()?),
             _ => libc::_exit(0),
         }
     }

@@ -737,10 +737,15 @@ parameters! {
         help: "The networks that sockets must not use, in the form of btl_tcp_if_include.",
     }
     plm_rsh_agent: text {
-        default: "ssh", aliases: ["pls_rsh_agent"], level: User,
-        help: "The program by which mpirun starts its agent on another host, with the options that come before the host; of \
-               several, separated by colons, the first that is there. 'ssh' is told never to ask (BatchMode). The environment \
-               variable LAMRSH means the same where this is not set.",
+        default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent"], level: User,
+        help: "The program by which mpirun starts its agent, and 'oxmpi boot' a daemon, on another host, with the options that come \
+               before the host; of several, separated by colons, the first that is there. 'ssh' is told never to ask (BatchMode). \
+               The environment variable LAMRSH means the same where this is not set.",
+    }
+    boot_session_suffix: text {
+        default: "", aliases: [], level: User,
+        help: "A word that tells universes of one user on one host apart ('oxmpi boot'): daemons and commands with different \
+               words know nothing of each other.",
     }
     btl: text {
         default: "", aliases: [], level: User,

@@ -79,6 +79,27 @@ pub fn choose<'a>(
     exclude: &str,
     is_one_host: bool,
 ) -> Result<Vec<&'a Interface>, InterfaceError> {
+    let all = ranked(there, include, exclude, is_one_host)?;
+    if all.is_empty() {
+        return Err(InterfaceError::None {
+            include: include.into(),
+            exclude: exclude.into(),
+            there: there.to_vec(),
+        });
+    }
+    Ok(all)
+}
+
+/// As [`choose`], but nothing may be left.
+///
+/// # Errors
+/// If a parameter names what is not there.
+pub fn ranked<'a>(
+    there: &'a [Interface],
+    include: &str,
+    exclude: &str,
+    is_one_host: bool,
+) -> Result<Vec<&'a Interface>, InterfaceError> {
     let included = entries("btl_tcp_if_include", include, there)?;
     let excluded = entries("btl_tcp_if_exclude", exclude, there)?;
     let usable = there.iter().filter(|i| {
@@ -87,19 +108,12 @@ pub fn choose<'a>(
             && !is_link_local(i.address)
             && (is_one_host || !included.is_empty() || !i.is_loopback)
     });
+    let mut usable: Vec<&Interface> = usable.collect();
     // The order in which the user names them counts before ours.
     let place = |i: &Interface| included.iter().position(|entry| entry.names(i)).unwrap_or(0);
-    let mut usable: Vec<&Interface> = usable.collect();
     usable.sort_by_key(|i| {
         (place(i), i.is_loopback != is_one_host, is_for_guests(&i.name), i.address.is_ipv6())
     });
-    if usable.is_empty() {
-        return Err(InterfaceError::None {
-            include: include.into(),
-            exclude: exclude.into(),
-            there: there.to_vec(),
-        });
-    }
     Ok(usable)
 }
 

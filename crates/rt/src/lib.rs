@@ -15,6 +15,7 @@
 //! | [`interfaces`] | which network the sockets of a job use |
 //! | [`job`] | what `mpirun` decides: a state machine without a system call in it |
 //! | [`report`] | the one text that a failed job prints |
+//! | [`daemon`] | the user's daemons, one on each node |
 //! | [`launch`] | what `mpirun` does: start processes, pass on their output, carry out the decisions |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod blob;
 pub mod client;
 mod codec;
 pub mod control;
+pub mod daemon;
 pub mod hostmap;
 pub mod hosts;
 pub mod interfaces;

@@ -18,5 +18,7 @@
 
 mod frame;
 pub mod relay;
+mod transcript;
 
 pub use frame::{Context, ContextId, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Received, Tags, WireError};
+pub use transcript::{MAC, Nonce, Sealer, Secret, Transcript, WrongMac};

@@ -4,11 +4,14 @@ use std::net::ToSocketAddrs;
 
 use oxmpi_os::net::is_own;
 use oxmpi_param::nearest::nearest;
+use oxmpi_rt::daemon::Universe;
 
 /// The hosts that were named, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
     pub(crate) named: Vec<Named>,
+    /// Nobody has named them: they are those of the user's daemons.
+    pub(crate) is_implied: bool,
 }
 
 /// A host as it was named.
@@ -21,9 +24,46 @@ pub(crate) struct Named {
     pub(crate) user: Option<String>,
     /// No ranks are placed there.
     pub(crate) is_left_out: bool,
+    /// The daemon there, if it is known.
+    pub(crate) node: Option<NodeOf>,
+}
+
+/// Which node of a universe a host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeOf {
+    pub(crate) number: usize,
+    pub(crate) is_here: bool,
+}
+
+impl Named {
+    /// Whether it is this machine. Of a node its daemon knows: the same name can mean another machine to who has booted.
+    pub(crate) fn is_here(&self) -> bool {
+        self.node.map_or_else(|| is_here(&self.name), |node| node.is_here)
+    }
 }
 
 impl Hosts {
+    /// The nodes of a universe, with a slot for each processor. No ranks are placed where it is booted with `schedule=no`.
+    pub(crate) fn of_universe(universe: &Universe) -> Result<Hosts, String> {
+        let named = universe.nodes().into_iter().enumerate().map(|(number, node)| Named {
+            name: node.name,
+            slots: Some(node.cpus),
+            is_left_out: !node.is_scheduled,
+            node: Some(NodeOf { number, is_here: number == universe.own() }),
+            ..Named::default()
+        });
+        Ok(Hosts { is_implied: true, ..Hosts::new(named.collect())? })
+    }
+
+    /// Finds out which of them are nodes of a universe. This machine needs no daemon, and who is to log in as somebody else has none.
+    pub(crate) fn find_nodes(&mut self, universe: &Universe) {
+        let nodes = universe.nodes();
+        for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name)) {
+            let number = nodes.iter().position(|node| node.name.eq_ignore_ascii_case(&host.name));
+            host.node = number.map(|number| NodeOf { number, is_here: number == universe.own() });
+        }
+    }
+
     /// Reads `a,b:4`.
     pub(crate) fn of_list(text: &str) -> Result<Hosts, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -53,7 +93,7 @@ impl Hosts {
         let limits = named.iter().map(|host| host.max_slots.unwrap_or(0));
         limits.into_iter().try_fold(0, u32::checked_add).ok_or("too many slots (max-slots)")?;
         match named.iter().any(|host| !host.is_left_out) {
-            true => Ok(Hosts { named }),
+            true => Ok(Hosts { named, is_implied: false }),
             false if named.is_empty() => Err("no host is named".to_string()),
             false => Err("all hosts are left out (schedule=no)".to_string()),
         }
@@ -72,7 +112,7 @@ impl Hosts {
 
     /// The first host that is not this machine.
     pub(crate) fn elsewhere(&self) -> Option<&str> {
-        self.used().map(|host| host.name.as_str()).find(|name| !is_here(name))
+        self.used().find(|host| !host.is_here()).map(|host| host.name.as_str())
     }
 }
 
@@ -123,7 +163,7 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
 }
 
 /// Whether a name or an address is this machine: one can only bind a socket to an address of one's own.
-pub(super) fn is_here(name: &str) -> bool {
+pub(crate) fn is_here(name: &str) -> bool {
     let own = oxmpi_os::host::name();
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
         return true;

@@ -2,14 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use oxmpi_os::{cpus, host};
 use oxmpi_param::{Params, Source};
+use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hosts::opening::Opening;
 use oxmpi_rt::hosts::placement::{self, Crowd, Room};
 use oxmpi_rt::launch::{Host, Spread};
 
-use super::hosts::{Hosts, Named, is_here};
+use super::hosts::{Hosts, Named, NodeOf};
 use super::options::{Count, Options, Program};
 use super::{NOT_FOUND, Search, Stop, USAGE, stop};
 
@@ -37,6 +39,7 @@ pub(super) fn ranks(program: &Program, options: &Options) -> Result<u32, Stop> {
         (_, Some(each)) => on_all(each)?,
         (Count::PerHost, None) => on_all(1)?,
         (Count::PerProcessor, None) => hosts.slots().unwrap_or_else(|| slots_of_one(hosts)),
+        (Count::Unsaid, None) if hosts.is_implied => 1,
         (Count::Unsaid, None) => hosts.slots().unwrap_or(1),
     })
 }
@@ -50,6 +53,7 @@ fn slots_of_one(hosts: &Hosts) -> u32 {
 struct Place {
     room: Room,
     user: Option<String>,
+    node: Option<NodeOf>,
     is_here: bool,
 }
 
@@ -58,6 +62,7 @@ pub(super) fn spread(
     options: &Options,
     ranks: impl Iterator<Item = u32>,
     params: &Params,
+    universe: Option<&Arc<Universe>>,
 ) -> Result<Option<Spread>, Stop> {
     let mut places: Vec<Place> = Vec::new();
     let mut crowds = Vec::new();
@@ -100,10 +105,15 @@ pub(super) fn spread(
         return Err(stop(USAGE, text));
     }
     let hosts = used.iter().map(|at| {
-        let Place { room, user, is_here } = &places[*at];
-        let opening = match is_here {
-            true => None,
-            false => Some(opening(options, params, &room.host, user.as_deref())?),
+        let Place { room, user, node, is_here } = &places[*at];
+        let opening = match (is_here, node.zip(universe)) {
+            (true, _) => None,
+            (false, Some((node, universe))) => Some(Opening::Daemon {
+                universe: Arc::clone(universe),
+                node: node.number,
+                program: options.prefix.as_ref().map(|prefix| prefix.join("bin/oxmpi")),
+            }),
+            (false, None) => Some(opening(options, params, &room.host, user.as_deref())?),
         };
         Ok(Host { name: room.host.clone(), opening })
     });
@@ -114,16 +124,16 @@ pub(super) fn spread(
 
 /// The place of a host among all, where it is added if it is new. All names of this machine are one host.
 fn add(places: &mut Vec<Place>, host: &Named, slots: u32) -> usize {
-    let here = is_here(&host.name);
+    let here = host.is_here();
     let known = places.iter().position(|place| {
-        if here { place.is_here } else { place.room.host.eq_ignore_ascii_case(&host.name) }
+        if here { place.is_here } else { !place.is_here && place.room.host.eq_ignore_ascii_case(&host.name) }
     });
     match known {
         Some(at) => at,
         None => {
             let name = if here { host::name() } else { host.name.clone() };
             let room = Room { host: name, slots, max_slots: host.max_slots };
-            places.push(Place { room, user: host.user.clone(), is_here: here });
+            places.push(Place { room, user: host.user.clone(), node: host.node, is_here: here });
             places.len() - 1
         }
     }
@@ -150,13 +160,18 @@ fn opening(options: &Options, params: &Params, host: &str, user: Option<&str>) -
     Ok(Opening::Command { path, args })
 }
 
-/// The program that reaches other hosts, and its options.
-fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+/// What the user says how to reach other hosts: choices with colons between them.
+fn shells(params: &Params) -> String {
     let is_default = params
         .iter()
         .any(|(param, _)| param.name == "plm_rsh_agent" && *params.source(param) == Source::Default);
     let lam = std::env::var(LAM_AGENT).ok().filter(|text| is_default && !text.trim().is_empty());
-    let text = lam.unwrap_or_else(|| params.plm_rsh_agent().to_string());
+    lam.unwrap_or_else(|| params.plm_rsh_agent().to_string())
+}
+
+/// The program that reaches other hosts, and its options.
+fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+    let text = shells(params);
     let mut last = None;
     for choice in text.split(':') {
         let mut words = choice.split_whitespace().map(OsString::from);
@@ -168,6 +183,17 @@ fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
     }
     let why = last.unwrap_or_else(|| "it names no program".to_string());
     Err(stop(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
+}
+
+/// The same as one text, for who can do without until another host is there: if no choice is there, the last one.
+pub(crate) fn shell_text(params: &Params) -> String {
+    let text = shells(params);
+    let is_there = |choice: &&str| {
+        let program = choice.split_whitespace().next().unwrap_or_default();
+        (Search { path: None, directory: None }).find(OsStr::new(program)).is_ok()
+    };
+    let mut choices = text.split(':');
+    choices.clone().find(is_there).or(choices.next_back()).unwrap_or_default().to_string()
 }
 
 /// The agent's program on other hosts.
@@ -184,6 +210,34 @@ fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
     if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// The user's daemons, if there are some: hosts that nobody has named are theirs, and those of others among them are reached by them.
+/// Else, or if they do not answer, everything stays as it is.
+pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<Option<Arc<Universe>>, Stop> {
+    let suffix = crate::daemons::suffix(params).map_err(|why| stop(USAGE, why))?;
+    let universe = match Universe::find(&suffix) {
+        Ok(Some(universe)) => universe,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            if !options.quiet {
+                eprintln!("mpirun: warning: the daemons of 'oxmpi boot' are not used: {error}");
+            }
+            return Ok(None);
+        }
+    };
+    match options.programs.first_mut() {
+        Some(first) if first.hosts.named.is_empty() => {
+            first.hosts = Hosts::of_universe(&universe).map_err(|why| {
+                stop(USAGE, format!("the nodes of 'oxmpi boot': {why}; --host names others"))
+            })?;
+        }
+        _ => {}
+    }
+    for program in options.programs.iter_mut().filter(|program| !program.hosts.is_implied) {
+        program.hosts.find_nodes(&universe);
+    }
+    Ok(Some(Arc::new(universe)))
 }
 
 #[cfg(test)]

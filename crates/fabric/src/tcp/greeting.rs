@@ -29,16 +29,9 @@
 
 use super::record::Point;
 use crate::shm::Stranger;
+use oxmpi_wire::{MAC, Transcript, WrongMac};
 
-/// The secret of a job.
-#[derive(Clone)]
-pub struct Secret(pub [u8; 32]);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
-}
+pub use oxmpi_wire::{Nonce, Secret};
 
 /// Who a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +45,6 @@ pub struct Identity {
     /// How often this rank has been started: a newer one replaces an older one.
     pub incarnation: u64,
 }
-
-/// Random bytes that are used once.
-pub type Nonce = [u8; 32];
 
 /// Why a greeting ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +63,12 @@ pub enum GreetingError {
     Refused,
 }
 
+impl From<WrongMac> for GreetingError {
+    fn from(_: WrongMac) -> GreetingError {
+        GreetingError::Stranger
+    }
+}
+
 /// Bytes of a Hello.
 pub const HELLO: usize = 72 + MAC;
 /// Bytes of a Welcome.
@@ -82,54 +78,10 @@ pub const PROOF: usize = 24 + MAC;
 /// Bytes of a Verdict.
 pub const VERDICT: usize = 24 + MAC;
 
-const MAC: usize = 32;
+/// Bytes of all greetings of a connection.
+const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const MAGIC: [u8; 8] = *b"OxMPItcp";
 const VERSION: u8 = 1;
-
-/// The greetings of one connection so far, on either side.
-#[derive(Clone, Debug)]
-struct Transcript {
-    secret: Secret,
-    said: Vec<u8>,
-}
-
-impl Transcript {
-    fn new(secret: &Secret) -> Transcript {
-        Transcript { secret: secret.clone(), said: Vec::with_capacity(HELLO + WELCOME + PROOF + VERDICT) }
-    }
-
-    fn mac(&self, label: u8) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.secret.0);
-        hasher.update(&[label]);
-        hasher.update(&self.said);
-        hasher.finalize()
-    }
-
-    /// Ends a message of our own with its MAC.
-    fn seal<const N: usize>(&mut self, label: u8, message: &[u8]) -> [u8; N] {
-        let at = self.said.len();
-        self.said.extend_from_slice(message);
-        let mac = self.mac(label);
-        self.said.extend_from_slice(mac.as_bytes());
-        let mut out = [0; N];
-        out.copy_from_slice(&self.said[at..]);
-        out
-    }
-
-    /// Checks a message of the other side's.
-    fn open<const N: usize>(&mut self, label: u8, message: &[u8; N]) -> Result<(), GreetingError> {
-        let (body, mac) = message.split_at(N - MAC);
-        self.said.extend_from_slice(body);
-        let mut wanted = [0; MAC];
-        wanted.copy_from_slice(mac);
-        // `Hash` compares in constant time.
-        if self.mac(label) != blake3::Hash::from_bytes(wanted) {
-            return Err(GreetingError::Stranger);
-        }
-        self.said.extend_from_slice(mac);
-        Ok(())
-    }
-}
 
 /// Writes a message without its MAC.
 struct Writer(Vec<u8>);
@@ -201,7 +153,7 @@ impl Initiator {
         secret: &Secret,
         nonce: &Nonce,
     ) -> (Initiator, [u8; HELLO]) {
-        let mut transcript = Transcript::new(secret);
+        let mut transcript = Transcript::new(secret, ROOM);
         let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
         hello.extend(nonce);
         let hello = transcript.seal(KIND_HELLO, &hello);
@@ -291,7 +243,7 @@ impl Acceptor {
         if reader.array() != MAGIC || reader.array() != [VERSION, KIND_HELLO, 0, 0, 0, 0, 0, 0] {
             return Err(GreetingError::Noise);
         }
-        let mut transcript = Transcript::new(secret);
+        let mut transcript = Transcript::new(secret, ROOM);
         transcript.open(KIND_HELLO, hello)?;
         let (job, from, to, incarnation) = (reader.u64(), reader.u32(), reader.u32(), reader.u64());
         if job != wanted || to != own.rank || from == own.rank {

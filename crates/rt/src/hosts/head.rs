@@ -5,13 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use oxmpi_os::segment::Boot;
-use oxmpi_os::spawn::{Process, Signals};
+use oxmpi_os::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::message::{self, FromAgent, Order, Program, StreamError, ToAgent};
-use super::opening::{Opened, Opening};
+use super::opening::{Carrier, Opened, Opening};
 use super::stream::Stream;
+use crate::daemon::Ended;
 use crate::launch::{App, Launch, LaunchError};
 
 /// How long an agent may take for an answer, before the ranks run.
@@ -34,7 +35,7 @@ pub(crate) struct Far {
     pub(crate) errors: Option<OwnedFd>,
     /// The last complaints.
     said: Vec<u8>,
-    process: Option<Process>,
+    carrier: Carrier,
     /// How the stream was opened, for a person.
     shown: String,
     /// What comes is read as messages: the agent has greeted.
@@ -80,11 +81,9 @@ impl Far {
 
     fn open(host: &str, node: u32, opening: &Opening, signals: &Signals) -> Result<Far, LaunchError> {
         let shown = opening.shown();
-        let Opened { stream, errors, process } = opening.open(signals).map_err(|error| {
-            let text = format!(
-                "cannot start an agent there: '{shown}': {error}\n  Next:    install ssh, or name the program with --mca \
-                 plm_rsh_agent"
-            );
+        let Opened { stream, errors, carrier } = opening.open(signals).map_err(|error| {
+            let next = opening.remedy();
+            let text = format!("cannot start an agent there: '{shown}': {error}\n  Next:    {next}");
             host_error(host, text)
         })?;
         let now = Instant::now();
@@ -94,7 +93,7 @@ impl Far {
             stream,
             errors,
             said: Vec::new(),
-            process,
+            carrier,
             shown,
             has_greeted: false,
             limit: now + PATIENCE,
@@ -306,13 +305,26 @@ impl Far {
         if let Some(error) = error {
             return Some(Exit::Error(error.to_string()));
         }
-        let process = self.process.as_ref()?;
         let end = Instant::now() + ENDING;
-        let left = Timespec { tv_sec: ENDING.as_secs() as i64, tv_nsec: 0 };
-        let _ = poll(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(&left));
+        let ended = match &self.carrier {
+            Carrier::Process(process) => PollFd::new(&process.pidfd, PollFlags::IN),
+            Carrier::Agent(running) => PollFd::from_borrowed_fd(running.end(), PollFlags::IN),
+        };
+        let has_ended = poll(&mut [ended], Some(&timespec(ENDING))) == Ok(1);
         while self.errors.is_some() && Instant::now() < end && !self.read_errors().is_empty() {}
+        let process = match &mut self.carrier {
+            Carrier::Process(process) => process,
+            Carrier::Agent(running) if has_ended => {
+                return Some(match running.wait() {
+                    Ok(Ended::Exited(code)) => Exit::Code(code),
+                    Ok(Ended::Killed(signal)) => Exit::Signal(signal),
+                    Err(error) => Exit::Error(error.to_string()),
+                });
+            }
+            Carrier::Agent(_) => return None,
+        };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let status = waitid(WaitId::PidFd(self.process.as_ref()?.pidfd.as_fd()), options).ok()??;
+        let status = waitid(WaitId::PidFd(process.pidfd.as_fd()), options).ok()??;
         match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Some(Exit::Code(code)),
             (None, Some(signal)) => Some(Exit::Signal(signal)),
@@ -367,9 +379,10 @@ impl Far {
 }
 
 impl Drop for Far {
-    /// Nothing is left of the process that passes the stream on; the agent sees the end of the stream, and ends.
+    /// Nothing is left of the process that passes the stream on; the agent sees the end of the stream, and ends. If a daemon has
+    /// started it, that ends it too.
     fn drop(&mut self) {
-        if let Some(process) = &self.process {
+        if let Carrier::Process(process) = &self.carrier {
             let ended = poll(
                 &mut [PollFd::new(&process.pidfd, PollFlags::IN)],
                 Some(&Timespec { tv_sec: 0, tv_nsec: 0 }),

@@ -1,18 +1,21 @@
-//! How the stream to an agent is opened: by a program whose standard input and output it is.
+//! How the stream to an agent is opened: by a program whose standard input and output it is, or by a daemon, which starts the agent
+//! with its end of a socket.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use oxmpi_os::spawn::{Process, Program, Signals, spawn};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::stream::Stream;
+use crate::daemon::{self, Running, Universe};
 
 /// How the agent of a host is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Opening {
     /// This program with these arguments (its own name first) passes its standard input and output on to the agent, as ssh
     /// does.
@@ -22,6 +25,27 @@ pub enum Opening {
         /// Its arguments.
         args: Vec<OsString>,
     },
+    /// The user's daemon on a node starts the agent.
+    Daemon {
+        /// All daemons of the user.
+        universe: Arc<Universe>,
+        /// The node's number.
+        node: usize,
+        /// The program that becomes the agent; `None`: that which the daemon itself runs.
+        program: Option<PathBuf>,
+    },
+}
+
+/// What the daemon's program is called by a process that the daemon starts.
+const OF_DAEMON: &str = "/proc/self/exe";
+
+/// What holds the other end of a stream.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    /// A process here, which passes the stream on.
+    Process(Process),
+    /// The agent itself, which a daemon has started.
+    Agent(Box<Running>),
 }
 
 /// A stream that was just opened.
@@ -29,17 +53,29 @@ pub(crate) struct Opened {
     pub(crate) stream: Stream,
     /// What the agent, or who opened the stream, complains about.
     pub(crate) errors: Option<OwnedFd>,
-    /// The process that passes the stream on, if there is one.
-    pub(crate) process: Option<Process>,
+    pub(crate) carrier: Carrier,
 }
 
 impl Opening {
     /// Begins to open the stream.
     ///
     /// # Errors
-    /// The program cannot be run, or the kernel refuses something.
+    /// The program cannot be run, the daemon refuses or is not reached, or the kernel refuses something.
     pub(crate) fn open(&self, signals: &Signals) -> io::Result<Opened> {
-        let Opening::Command { path, args } = self;
+        let (path, args) = match self {
+            Opening::Command { path, args } => (path, args),
+            Opening::Daemon { universe, node, .. } => {
+                let running = universe.exec(*node, &self.agent()).map_err(io::Error::other)?;
+                let errors = running.errors.try_clone()?;
+                rustix::fs::fcntl_setfl(&errors, rustix::fs::OFlags::NONBLOCK)?;
+                let stream = Stream::new(running.stream.try_clone()?, running.stream.try_clone()?)?;
+                return Ok(Opened {
+                    stream,
+                    errors: Some(errors),
+                    carrier: Carrier::Agent(Box::new(running)),
+                });
+            }
+        };
         let (their_input, our_output) = pipe_with(PipeFlags::CLOEXEC)?;
         let (our_input, their_output) = pipe_with(PipeFlags::CLOEXEC)?;
         let (errors, their_errors) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -64,13 +100,42 @@ impl Opening {
         })?;
         rustix::fs::fcntl_setfl(&errors, rustix::fs::OFlags::NONBLOCK)?;
         let stream = Stream::new(our_input, our_output)?;
-        Ok(Opened { stream, errors: Some(errors), process: Some(process) })
+        Ok(Opened { stream, errors: Some(errors), carrier: Carrier::Process(process) })
     }
 
     /// What is done, for a person.
     pub fn shown(&self) -> String {
-        let Opening::Command { args, .. } = self;
-        args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        let shown =
+            |args: &[OsString]| args.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        match self {
+            Opening::Command { args, .. } => shown(args),
+            Opening::Daemon { node, .. } => format!("oxmpi exec n{node} {}", shown(&self.agent().args)),
+        }
+    }
+
+    /// What the user can do if that fails.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Opening::Command { .. } => "install ssh, or name the program with --mca plm_rsh_agent",
+            Opening::Daemon { .. } => {
+                "'oxmpi nodes' shows which daemons answer; 'oxmpi halt' and 'oxmpi boot' start anew"
+            }
+        }
+    }
+
+    /// What a daemon is to run.
+    fn agent(&self) -> daemon::Program {
+        let program = match self {
+            Opening::Daemon { program: Some(program), .. } => program.as_os_str(),
+            // The daemon's child looks at this before it becomes another program, so it is the daemon's, wherever that lies.
+            _ => OsStr::new(OF_DAEMON),
+        };
+        daemon::Program {
+            args: vec![program.into(), "agent".into()],
+            env: Vec::new(),
+            directory: "/".into(),
+            is_strict: true,
+        }
     }
 }
 

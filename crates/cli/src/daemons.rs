@@ -1,0 +1,286 @@
+//! `oxmpi boot`, `oxmpi halt`, `oxmpi nodes`: the user's daemons. LAM/MPI's names for them are `lamboot`, `lamhalt` and
+//! `lamnodes`.
+
+mod exec;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use oxmpi_os::host;
+use oxmpi_param::nearest::nearest;
+use oxmpi_param::{Found, Params, Source};
+use oxmpi_rt::daemon::{self, Boot, BootError, Host, Node, Universe, Wish};
+
+pub(crate) use self::exec::{HELP as EXEC_HELP, exec};
+use crate::mpirun::{TIMEOUT_WANTED, is_here, seconds, shell_text};
+use crate::prefix;
+
+/// LAM/MPI's names, and ours.
+pub(crate) const NAMES: [(&str, &str); 4] =
+    [("lamboot", "boot"), ("lamhalt", "halt"), ("lamnodes", "nodes"), ("lamexec", "exec")];
+
+pub(crate) const BOOT_HELP: &str = "\
+oxmpi boot, lamboot: start a daemon for you on each of some hosts
+
+  oxmpi boot            on this host only
+  oxmpi boot FILE       on the hosts of a file, a line each: HOST [cpu=N] [user=NAME] [schedule=no] [prefix=/DIR]
+      -v, --verbose         say each step
+      --timeout SECONDS     give up after so long (60)
+      --mca NAME VALUE      set a parameter: plm_rsh_agent (ssh), btl_tcp_if_include, boot_session_suffix
+
+This host must be in the file; with schedule=no it has a daemon, but N and C leave it out. cpu=N is how many ranks a host
+takes: by default one for each of its processors. Daemons on other hosts are started by ssh, which must not ask for a password.
+If one cannot be started, none is. Daemons go on until 'oxmpi halt'.
+";
+
+pub(crate) const HALT_HELP: &str = "\
+oxmpi halt, lamhalt: end your daemons, on all hosts, and what they have started
+
+  oxmpi halt
+      -v, --verbose         say which
+      --mca NAME VALUE      set a parameter: boot_session_suffix
+Exit code: 0, or 1 if there are none, or some did not answer.
+";
+
+pub(crate) const NODES_HELP: &str = "\
+oxmpi nodes, lamnodes: list the nodes where you have daemons
+
+  oxmpi nodes [PLACES]      all, or n0-2, c1, N, C, h (this one), o (where 'oxmpi boot' ran); a line for each:
+                            n0 HOST:PROCESSORS:origin,this_node,no_schedule,no_answer
+      -n                    leave out the numbers of nodes
+      -c                    leave out the numbers of processors
+      -i                    addresses of daemons instead of names
+      --mca NAME VALUE      set a parameter: boot_session_suffix
+A node whose daemon has ended or cannot be reached is marked no_answer, and standard error says why.
+";
+
+/// What was wrong with a command, and its exit code.
+struct Stop(String, i32);
+
+fn usage(text: impl ToString) -> Stop {
+    Stop(text.to_string(), 2)
+}
+
+fn failed(text: impl ToString) -> Stop {
+    Stop(text.to_string(), 1)
+}
+
+/// What all these commands understand.
+struct Command {
+    params: Params,
+    verbose: bool,
+    timeout: Option<Duration>,
+    /// Single letters that the command knows.
+    flags: Vec<char>,
+    words: Vec<String>,
+}
+
+impl Command {
+    /// Reads a command line; `None` if help was wanted.
+    fn read(args: &[OsString], flags: &[&str], known: &[&'static str]) -> Result<Option<Command>, Stop> {
+        let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
+        if !found.errors.is_empty() {
+            return Err(usage(found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")));
+        }
+        let mut command =
+            Command { params: found.params, verbose: false, timeout: None, flags: vec![], words: vec![] };
+        let mut args = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+        while let Some(arg) = args.next() {
+            let bare = arg.trim_start_matches('-');
+            let (option, inline) = match arg.split_once('=') {
+                Some((option, value)) if arg.starts_with("--") => (option, Some(value.to_string())),
+                _ => (arg.as_str(), None),
+            };
+            match option {
+                "-h" | "--help" => return Ok(None),
+                "-v" | "--verbose" if known.contains(&"--verbose") => command.verbose = true,
+                "-t" | "--timeout" if known.contains(&"--timeout") => {
+                    let text = inline.or_else(|| args.next()).unwrap_or_default();
+                    let time = seconds(&text);
+                    let bad = || usage(format!("{option} {text}: not {TIMEOUT_WANTED}"));
+                    command.timeout = Some(time.ok_or_else(bad)?);
+                }
+                "--mca" | "-mca" | "-ssi" | "--ssi" => {
+                    let (name, value) = (args.next(), args.next());
+                    let (Some(name), Some(value)) = (name, value) else {
+                        return Err(usage(format!("{option} needs a parameter and its value after it")));
+                    };
+                    let source = Source::CommandLine(format!("{option} {name} {value}"));
+                    command.params.set_from(&name, &value, source).map_err(usage)?;
+                }
+                _ if flags.contains(&option) => command.flags.extend(bare.chars()),
+                _ if option.starts_with('-') && option.len() > 1 => {
+                    let all = known.iter().copied().chain(["--help", "--mca"]);
+                    let hint = nearest(option, all).map(|n| format!("; did you mean '{n}'?"));
+                    return Err(usage(format!("unknown option '{option}'{}", hint.unwrap_or_default())));
+                }
+                _ => command.words.push(arg),
+            }
+        }
+        Ok(Some(command))
+    }
+
+    /// What tells universes of one user apart.
+    fn suffix(&self) -> Result<String, Stop> {
+        suffix(&self.params).map_err(usage)
+    }
+
+    /// The universe that is booted.
+    fn universe(&self) -> Result<Universe, Stop> {
+        let found = Universe::find(&self.suffix()?).map_err(failed)?;
+        found.ok_or_else(|| failed("no daemon of yours runs on this host: 'oxmpi boot' starts some"))
+    }
+}
+
+/// The parameter, or LAM/MPI's variable for the same.
+pub(crate) fn suffix(params: &Params) -> Result<String, String> {
+    let (name, value) = match params.boot_session_suffix() {
+        "" => ("LAM_MPI_SESSION_SUFFIX", std::env::var("LAM_MPI_SESSION_SUFFIX").unwrap_or_default()),
+        value => ("boot_session_suffix", value.to_string()),
+    };
+    daemon::check_suffix(&value).map_err(|why| format!("{name}: {why}"))?;
+    Ok(value)
+}
+
+/// Does what one of the commands is to do, and says what is wrong.
+fn main(name: &str, help: &str, done: Result<Option<i32>, Stop>) -> i32 {
+    match done {
+        Ok(Some(code)) => code,
+        Ok(None) => {
+            crate::say(help);
+            0
+        }
+        Err(Stop(text, code)) => {
+            eprintln!("oxmpi {name}: {text}");
+            code
+        }
+    }
+}
+
+/// Answers `oxmpi boot`.
+pub(crate) fn boot(args: &[OsString]) -> i32 {
+    main("boot", BOOT_HELP, try_boot(args))
+}
+
+fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let Some(command) = Command::read(args, &[], &["--verbose", "--timeout"])? else { return Ok(None) };
+    let hosts = match &command.words[..] {
+        [] => vec![Wish { host: Host::new(&host::name()), is_here: true }],
+        [file] => {
+            let text = std::fs::read_to_string(file).map_err(|error| usage(format!("{file}: {error}")))?;
+            let hosts = daemon::hosts(&text).map_err(|error| usage(format!("{file}: {error}")))?;
+            hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
+        }
+        [_, more, ..] => return Err(usage(format!("'{more}': there is one file of hosts"))),
+    };
+    let params = &command.params;
+    let program = std::env::current_exe();
+    let boot = Boot {
+        hosts,
+        agent: shell_text(params),
+        suffix: command.suffix()?,
+        include: params.btl_tcp_if_include().into(),
+        exclude: params.btl_tcp_if_exclude().into(),
+        program: program.map_err(|error| failed(format!("cannot find this program itself: {error}")))?,
+        timeout: command.timeout.unwrap_or(Duration::from_secs(60)),
+    };
+    let mut say = |text: &str| {
+        if command.verbose {
+            eprintln!("oxmpi boot: {text}");
+        }
+    };
+    let nodes = daemon::boot(&boot, &mut say).map_err(|error| match error {
+        BootError::NotHere { .. } | BootError::Twice { .. } => usage(error),
+        BootError::Already { .. } => failed(error),
+        _ => failed(format!("{error}\nno daemon is left running")),
+    })?;
+    let cpus: u64 = nodes.iter().filter(|node| node.is_scheduled).map(|node| u64::from(node.cpus)).sum();
+    crate::say(&format!(
+        "booted: {}, {} ('oxmpi nodes' lists, 'oxmpi halt' ends)\n",
+        counted(nodes.len() as u64, "node"),
+        counted(cpus, "processor")
+    ));
+    Ok(Some(0))
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Answers `oxmpi halt`.
+pub(crate) fn halt(args: &[OsString]) -> i32 {
+    main("halt", HALT_HELP, try_halt(args))
+}
+
+fn try_halt(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let Some(command) = Command::read(args, &[], &["--verbose"])? else { return Ok(None) };
+    if let Some(word) = command.words.first() {
+        return Err(usage(format!("'{word}': it ends all, so nothing can follow it")));
+    }
+    let universe = command.universe()?;
+    let missing = universe.halt().map_err(failed)?;
+    let mut lost = Vec::new();
+    for (number, node) in universe.nodes().iter().enumerate() {
+        if missing.contains(&(number as u32)) {
+            let why = universe.trouble(number).unwrap_or("it does not say that it has ended");
+            lost.push(format!("n{number} ({}): {why}", node.name));
+        } else if command.verbose {
+            crate::say(&format!("n{number} ({}): halted\n", node.name));
+        }
+    }
+    if lost.is_empty() {
+        return Ok(Some(0));
+    }
+    let remedy = "if a daemon still runs there, 'oxmpi halt' on that host ends it";
+    Err(failed(format!("these did not answer; {remedy}:\n{}", lost.join("\n"))))
+}
+
+/// Answers `oxmpi nodes`.
+pub(crate) fn nodes(args: &[OsString]) -> i32 {
+    main("nodes", NODES_HELP, try_nodes(args))
+}
+
+fn try_nodes(args: &[OsString]) -> Result<Option<i32>, Stop> {
+    let flags = ["-n", "-c", "-i"];
+    let Some(command) = Command::read(args, &flags, &flags)? else { return Ok(None) };
+    let universe = command.universe()?;
+    let nodes = universe.nodes();
+    let mut wanted: Vec<usize> = (0..nodes.len()).collect();
+    if !command.words.is_empty() {
+        wanted.clear();
+        for word in &command.words {
+            let places = daemon::places(word, &nodes, universe.own()).map_err(usage)?;
+            wanted.extend(places.iter().map(|place| place.node));
+        }
+    }
+    let has = |flag| command.flags.contains(&flag);
+    for number in wanted {
+        let node = &nodes[number];
+        let shown = if has('i') { addresses(node) } else { node.name.clone() };
+        let numbered = if has('n') { String::new() } else { format!("n{number}\t") };
+        let cpus = if has('c') { String::new() } else { format!(":{}", node.cpus) };
+        let trouble = universe.trouble(number);
+        let marks = [
+            ("origin", node.is_origin),
+            ("this_node", number == universe.own()),
+            ("no_schedule", !node.is_scheduled),
+            ("no_answer", trouble.is_some()),
+        ];
+        let marks: Vec<&str> = marks.iter().filter(|(_, is)| *is).map(|(mark, _)| *mark).collect();
+        crate::say(&format!("{numbered}{shown}{cpus}:{}\n", marks.join(",")));
+        if let Some(trouble) = trouble {
+            eprintln!("oxmpi nodes: n{number} ({}) does not answer: {trouble}", node.name);
+        }
+    }
+    Ok(Some(0))
+}
+
+fn addresses(node: &Node) -> String {
+    let all: Vec<String> = node.addresses.iter().map(|address| address.ip().to_string()).collect();
+    if all.is_empty() { "127.0.0.1".into() } else { all.join(",") }
+}
+
+/// Acts as a daemon, for who was started by `oxmpi boot`.
+pub(crate) fn serve() -> i32 {
+    daemon::serve()
+}

@@ -1,0 +1,399 @@
+//! What a user's programs ask of the daemons.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use oxmpi_os::local;
+use oxmpi_wire::Secret;
+
+use super::channel::Channel;
+use super::message::{Exec, Message, Purpose, View};
+use super::serve::nonce;
+use super::{Ended, Node, socket_name};
+
+/// How long a daemon may take to answer, and to be connected to.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the end of all may take.
+const HALT_PATIENCE: Duration = Duration::from_secs(30);
+/// The streams of a program, by name.
+const STDIO: u32 = 0;
+const ERRORS: u32 = 1;
+
+/// Why a daemon does not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum UniverseError {
+    /// It cannot be reached, or is silent.
+    #[error("the daemon of {node}: {error}")]
+    Io {
+        /// Its node.
+        node: String,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// Somebody else's process has taken the name of this user's daemon.
+    #[error(
+        "the name of this user's daemon on this host belongs to a process of user {user} (number {pid}): there is no \
+         universe that could be trusted"
+    )]
+    Stranger {
+        /// Whose.
+        user: u32,
+        /// Which.
+        pid: i32,
+    },
+    /// It has refused.
+    #[error("the daemon of {node} refuses: {reason}")]
+    Refused {
+        /// Its node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// It says what makes no sense.
+    #[error("the daemon of {node} says what makes no sense ({what}): is it of another version of OxMPI?")]
+    Nonsense {
+        /// Its node.
+        node: String,
+        /// What.
+        what: String,
+    },
+    /// A program does not run.
+    #[error("{node}: {reason}")]
+    Failed {
+        /// The node.
+        node: String,
+        /// The number of the error (errno), or 0.
+        error: i32,
+        /// Why.
+        reason: String,
+    },
+    /// There is no such node.
+    #[error("there is no node n{number}; the last one is n{}", size - 1)]
+    NoNode {
+        /// Its number.
+        number: usize,
+        /// How many there are.
+        size: usize,
+    },
+}
+
+/// A program to run on a node.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// It and its arguments. Without a `/` it is looked for in the PATH that it will have.
+    pub args: Vec<OsString>,
+    /// Variables that are stronger than those of the node's daemon.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where to start it, an absolute path.
+    pub directory: PathBuf,
+    /// Whether it must start there. Else, if there is no such directory, it starts in the home directory.
+    pub is_strict: bool,
+}
+
+/// A program that runs on a node. When this is dropped, the program and its process group are ended (SIGTERM, two seconds later
+/// SIGKILL).
+#[derive(Debug)]
+pub struct Running {
+    /// Its standard input and output: a connected stream socket, blocking.
+    pub stream: OwnedFd,
+    /// Its standard error, the same.
+    pub errors: OwnedFd,
+    /// Its process id on its node.
+    pub pid: u32,
+    control: Connection,
+}
+
+impl Running {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If its daemon ends before it, or is lost.
+    pub fn wait(&mut self) -> Result<Ended, UniverseError> {
+        match self.control.next(None)? {
+            Message::Ended { how, .. } => Ok(how),
+            other => Err(self.control.nonsense(&other)),
+        }
+    }
+
+    /// Becomes readable when it has ended: then [`Running::wait`] does not wait.
+    pub fn end(&self) -> BorrowedFd<'_> {
+        self.control.socket.as_fd()
+    }
+}
+
+/// The daemons of this user.
+#[derive(Clone, Debug)]
+pub struct Universe {
+    suffix: String,
+    view: View,
+}
+
+impl Universe {
+    /// The universe of this user that has a daemon on this host; `None` if there is none. `suffix` tells universes of one user
+    /// apart, and is usually empty.
+    ///
+    /// # Errors
+    /// If there is something that does not behave as a daemon.
+    pub fn find(suffix: &str) -> Result<Option<Universe>, UniverseError> {
+        let Some(mut control) = Connection::near("this host".into(), suffix, &Purpose::Control)? else {
+            return Ok(None);
+        };
+        control.send(&Message::Ask)?;
+        match control.next(Some(PATIENCE))? {
+            Message::View(view) => Ok(Some(Universe { suffix: suffix.into(), view })),
+            other => Err(control.nonsense(&other)),
+        }
+    }
+
+    /// The number of this host's node.
+    pub fn own(&self) -> usize {
+        self.view.own as usize
+    }
+
+    /// The nodes, in the order of their numbers.
+    pub fn nodes(&self) -> Vec<Node> {
+        self.view.nodes.iter().map(|seen| seen.node.clone()).collect()
+    }
+
+    /// Why a node's daemon does not answer the one here; `None` if it does.
+    pub fn trouble(&self, node: usize) -> Option<&str> {
+        self.view.nodes.get(node)?.trouble.as_deref()
+    }
+
+    /// Runs a program on a node.
+    ///
+    /// # Errors
+    /// If the node's daemon cannot be reached, or cannot run it.
+    pub fn exec(&self, node: usize, program: &Program) -> Result<Running, UniverseError> {
+        let (mut control, id) = self.connect(node, &Purpose::Control)?;
+        let stream = |stream| self.connect(node, &Purpose::Stream { connection: id, stream });
+        let (stream, errors) = (stream(STDIO)?.0.into_stream()?, stream(ERRORS)?.0.into_stream()?);
+        control.send(&Message::Exec(Exec {
+            id: 0,
+            stdio: STDIO,
+            errors: ERRORS,
+            args: program.args.clone(),
+            env: program.env.clone(),
+            directory: program.directory.clone(),
+            is_strict: program.is_strict,
+        }))?;
+        match control.next(Some(PATIENCE))? {
+            Message::Started { pid, .. } => Ok(Running { stream, errors, pid, control }),
+            Message::Failed { error, reason, .. } => {
+                Err(UniverseError::Failed { node: control.node, error, reason })
+            }
+            other => Err(control.nonsense(&other)),
+        }
+    }
+
+    /// Ends all daemons and what they have started. Returns the numbers of those that did not say that they have.
+    ///
+    /// # Errors
+    /// If the daemon of this host does not answer.
+    pub fn halt(&self) -> Result<Vec<u32>, UniverseError> {
+        let (mut control, _) = self.connect(self.own(), &Purpose::Control)?;
+        control.send(&Message::Halt)?;
+        match control.next(Some(HALT_PATIENCE))? {
+            Message::Halted { missing } => {
+                // It ends now; when its name is free, another can be booted.
+                let _ = control.next(Some(PATIENCE));
+                Ok(missing)
+            }
+            other => Err(control.nonsense(&other)),
+        }
+    }
+
+    /// A connection with a node's daemon, and its number there.
+    fn connect(&self, node: usize, purpose: &Purpose) -> Result<(Connection, u64), UniverseError> {
+        let Some(seen) = self.view.nodes.get(node) else {
+            return Err(UniverseError::NoNode { number: node, size: self.view.nodes.len() });
+        };
+        let name = || format!("n{node} ({})", seen.node.name);
+        let found = if node == self.own() {
+            Connection::near(name(), &self.suffix, purpose)?
+        } else {
+            Some(Connection::far(name(), &seen.node.addresses, &self.view.secret, purpose)?)
+        };
+        let gone = || UniverseError::Io { node: name(), error: io::ErrorKind::ConnectionRefused.into() };
+        let connection = found.ok_or_else(gone)?;
+        let id = connection.id;
+        Ok((connection, id))
+    }
+}
+
+#[derive(Debug)]
+enum Socket {
+    Near(UnixStream),
+    Far(TcpStream),
+}
+
+impl Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Near(socket) => socket.as_fd(),
+            Socket::Far(socket) => socket.as_fd(),
+        }
+    }
+
+    fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Near(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
+            Socket::Far(socket) => socket.set_read_timeout(time).and(socket.set_write_timeout(time)),
+        }
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Near(socket) => socket.read(bytes),
+            Socket::Far(socket) => socket.read(bytes),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Near(socket) => socket.write_all(bytes),
+            Socket::Far(socket) => socket.write_all(bytes),
+        }
+    }
+}
+
+/// A connection with a daemon, which waits for answers.
+#[derive(Debug)]
+struct Connection {
+    node: String,
+    socket: Socket,
+    channel: Channel,
+    /// Its number at the daemon.
+    id: u64,
+}
+
+impl Connection {
+    /// With the daemon of this host, if there is one.
+    fn near(node: String, suffix: &str, purpose: &Purpose) -> Result<Option<Connection>, UniverseError> {
+        let failed = |error| UniverseError::Io { node: node.clone(), error };
+        let socket = match local::connect_stream(&socket_name(suffix)) {
+            Ok(socket) => socket,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let peer = local::peer(&socket).map_err(failed)?;
+        if peer.user != rustix::process::geteuid().as_raw() {
+            return Err(UniverseError::Stranger { user: peer.user, pid: peer.pid });
+        }
+        Connection::introduced(node, Socket::Near(socket.into()), Channel::trusted(), purpose).map(Some)
+    }
+
+    fn far(
+        node: String,
+        addresses: &[SocketAddr],
+        secret: &Secret,
+        purpose: &Purpose,
+    ) -> Result<Connection, UniverseError> {
+        let mut error = io::Error::new(io::ErrorKind::AddrNotAvailable, "its addresses are not known");
+        for address in addresses {
+            match TcpStream::connect_timeout(address, PATIENCE) {
+                Ok(socket) => {
+                    let nonce = nonce().ok_or_else(|| UniverseError::Io {
+                        node: node.clone(),
+                        error: io::Error::other("the kernel has no random numbers"),
+                    })?;
+                    // It only makes small messages slower.
+                    let _ = socket.set_nodelay(true);
+                    let channel = Channel::initiator(secret, &nonce);
+                    return Connection::introduced(node, Socket::Far(socket), channel, purpose);
+                }
+                Err(why) => error = io::Error::new(why.kind(), format!("{address}: {why}")),
+            }
+        }
+        Err(UniverseError::Io { node, error })
+    }
+
+    fn introduced(
+        node: String,
+        socket: Socket,
+        channel: Channel,
+        purpose: &Purpose,
+    ) -> Result<Connection, UniverseError> {
+        let mut connection = Connection { node, socket, channel, id: 0 };
+        connection.send(&Message::Purpose(purpose.clone()))?;
+        match connection.next(Some(PATIENCE))? {
+            Message::Accepted { connection: id } => connection.id = id,
+            other => return Err(connection.nonsense(&other)),
+        }
+        Ok(connection)
+    }
+
+    fn failed(&self, error: io::Error) -> UniverseError {
+        let error = match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("it does not answer within {PATIENCE:?}"))
+            }
+            _ => error,
+        };
+        UniverseError::Io { node: self.node.clone(), error }
+    }
+
+    fn nonsense(&self, message: &Message) -> UniverseError {
+        match message {
+            Message::Refused { reason } => {
+                UniverseError::Refused { node: self.node.clone(), reason: reason.clone() }
+            }
+            other => UniverseError::Nonsense { node: self.node.clone(), what: format!("{other:?}") },
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> Result<(), UniverseError> {
+        let long = |error| UniverseError::Io { node: self.node.clone(), error: io::Error::other(error) };
+        self.channel.send(message).map_err(long)?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), UniverseError> {
+        let output = self.channel.output().to_vec();
+        self.channel.sent(output.len());
+        let sent = self.socket.set_patience(Some(PATIENCE)).and_then(|()| self.socket.write_all(&output));
+        sent.map_err(|error| self.failed(error))
+    }
+
+    /// The next message.
+    fn next(&mut self, patience: Option<Duration>) -> Result<Message, UniverseError> {
+        let mut bytes = [0; 1 << 14];
+        loop {
+            // Only what belongs to the next message, so that [`Running::end`] tells of the one behind it.
+            let next = self.channel.next();
+            self.flush()?;
+            match next {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(error) => {
+                    return Err(UniverseError::Nonsense { node: self.node.clone(), what: error.to_string() });
+                }
+            }
+            let room = self.channel.wanted().min(bytes.len());
+            let read = self.socket.set_patience(patience).and_then(|()| self.socket.read(&mut bytes[..room]));
+            match read {
+                Ok(0) => {
+                    let text = "it has closed the connection";
+                    return Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+                }
+                Ok(n) => self.channel.feed(&bytes[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    /// What was accepted as a stream of a program.
+    fn into_stream(self) -> Result<OwnedFd, UniverseError> {
+        self.socket.set_patience(None).map_err(|error| self.failed(error))?;
+        Ok(match self.socket {
+            Socket::Near(socket) => socket.into(),
+            Socket::Far(socket) => socket.into(),
+        })
+    }
+}

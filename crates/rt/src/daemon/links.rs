@@ -1,0 +1,245 @@
+//! The links of a daemon with the others: each connects to those with lower numbers.
+//!
+//! A link that breaks is made again by the side that has made it: after a second, then after longer and longer times. A daemon
+//! that refuses at all its addresses has ended, as the ports of a new one are others; then nobody tries any more.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use oxmpi_os::net::{self, Interface, Socket};
+use rustix::net::sockopt;
+
+use super::Node;
+use super::channel::Channel;
+use super::message::{Message, Purpose};
+use super::serve::{Connection, Daemon, Link, Role, nonce};
+
+/// How long to wait before a link is made again, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// After so long without a sign of life the kernel asks for one, so often, and so many times.
+const ALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
+
+/// Another daemon, or this one.
+pub(super) struct Peer {
+    pub(super) node: Node,
+    /// The connection with it.
+    pub(super) link: Option<u64>,
+    is_own: bool,
+    /// Why there is no link.
+    trouble: Option<String>,
+    /// If we connect to it.
+    dial: Option<Dial>,
+}
+
+/// How far connecting has got.
+struct Dial {
+    /// The place in the node's addresses.
+    address: usize,
+    /// When to try next; not while we try, nor when there is a link.
+    next: Option<Instant>,
+    /// How long to wait after the next failure.
+    pause: Duration,
+    /// Whether all addresses of this round have refused.
+    is_refused: bool,
+}
+
+impl Peer {
+    /// Node `number`, as node `own` sees it.
+    pub(super) fn new(mut node: Node, number: u32, own: u32) -> Peer {
+        if number < own {
+            // Those of a network that we are on come first.
+            let there = net::interfaces().unwrap_or_default();
+            node.addresses.sort_by_key(|address| !there.iter().any(|i| shares(i, address.ip())));
+        }
+        let dial = (number < own).then(|| Dial {
+            address: 0,
+            next: Some(Instant::now()),
+            pause: PAUSES.0,
+            is_refused: true,
+        });
+        Peer { node, link: None, is_own: number == own, trouble: None, dial }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.is_own || self.link.is_some()
+    }
+
+    /// Why it does not answer.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match (self.is_up(), &self.trouble) {
+            (true, _) => None,
+            (false, Some(trouble)) => Some(trouble.clone()),
+            (false, None) => Some("there is no connection with it yet".into()),
+        }
+    }
+}
+
+/// Whether an address is on the network of an interface.
+fn shares(interface: &Interface, address: IpAddr) -> bool {
+    let common = match (interface.address, address) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => return false,
+    };
+    common >= u32::from(interface.prefix)
+}
+
+impl Daemon {
+    /// When the next attempt is due.
+    pub(super) fn dial_time(&self) -> Option<Instant> {
+        self.peers.iter().filter_map(|peer| peer.dial.as_ref()?.next).min()
+    }
+
+    /// Makes the attempts that are due.
+    pub(super) fn dial_due(&mut self, now: Instant) {
+        for node in 0..self.peers.len() {
+            let is_due = |dial: &Dial| dial.next.is_some_and(|next| next <= now);
+            if self.peers[node].dial.as_ref().is_some_and(is_due) {
+                self.dial(node as u32);
+            }
+        }
+    }
+
+    fn dial(&mut self, node: u32) {
+        let peer = &mut self.peers[node as usize];
+        let Some(dial) = &mut peer.dial else { return };
+        dial.next = None;
+        let Some(to) = peer.node.addresses.get(dial.address).copied() else {
+            return self.not_reached(node, "its addresses are not known");
+        };
+        let Some(nonce) = nonce() else { return self.not_reached(node, "there are no random numbers") };
+        match Socket::connect(to, None) {
+            Ok(socket) => {
+                let channel = Channel::initiator(&self.seed.secret, &nonce);
+                if self.add(Link::Far(socket), channel, Role::Dialling(node)).is_none() {
+                    self.not_reached(node, "no descriptor is left");
+                }
+            }
+            Err(error) => {
+                let is_refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+                self.failed(node, is_refused, &format!("{to}: {error}"));
+            }
+        }
+    }
+
+    /// Sees whether an attempt to connect has succeeded, if that is what the connection is; `false` if it has not.
+    pub(super) fn dialled(&mut self, number: u64) -> bool {
+        let Some(Connection { role: Role::Dialling(node), link: Link::Far(socket), .. }) =
+            self.connections.get(&number)
+        else {
+            return true;
+        };
+        let (node, outcome) = (*node, socket.outcome());
+        if let Err(error) = outcome {
+            if let Some(connection) = self.connections.remove(&number) {
+                self.poller.remove(&connection.link);
+            }
+            let to = self.address_of(node);
+            let is_refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+            self.failed(node, is_refused, &format!("{to}: {error}"));
+            return false;
+        }
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.role = Role::Asking(node);
+        }
+        let own = self.seed.node;
+        self.tell(number, &Message::Purpose(Purpose::Peer { node: own }));
+        true
+    }
+
+    fn address_of(&self, node: u32) -> String {
+        let peer = &self.peers[node as usize];
+        let address = peer.dial.as_ref().and_then(|dial| peer.node.addresses.get(dial.address));
+        address.map_or_else(|| peer.node.name.clone(), SocketAddr::to_string)
+    }
+
+    /// An attempt has ended in an unexpected way.
+    pub(super) fn not_reached(&mut self, node: u32, why: &str) {
+        let to = self.address_of(node);
+        self.failed(node, false, &format!("{to}: {why}"));
+    }
+
+    fn failed(&mut self, node: u32, is_refused: bool, why: &str) {
+        let peer = &mut self.peers[node as usize];
+        let Some(dial) = &mut peer.dial else { return };
+        dial.is_refused &= is_refused;
+        dial.address += 1;
+        if dial.address < peer.node.addresses.len() {
+            dial.next = Some(Instant::now());
+            return;
+        }
+        peer.trouble = Some(why.into());
+        dial.address = 0;
+        dial.next = (!dial.is_refused).then(|| Instant::now() + dial.pause);
+        dial.pause = (dial.pause * 2).min(PAUSES.1);
+        dial.is_refused = true;
+    }
+
+    /// The other side has answered.
+    pub(super) fn answered(&mut self, number: u64, message: Message) {
+        let Some(Connection { role: Role::Asking(node), .. }) = self.connections.get(&number) else { return };
+        let node = *node;
+        match message {
+            Message::Accepted { .. } => self.link_up(number, node),
+            Message::Refused { reason } => self.lose(number, &reason),
+            _ => self.lose(number, "its answer makes no sense"),
+        }
+    }
+
+    /// Another daemon has connected.
+    pub(super) fn welcome_peer(&mut self, number: u64, node: u32) {
+        if node <= self.seed.node || node as usize >= self.peers.len() {
+            let reason = format!("n{node} is not to connect to n{}", self.seed.node);
+            self.tell(number, &Message::Refused { reason });
+            return self.lose(number, "it has no business here");
+        }
+        self.tell(number, &Message::Accepted { connection: number });
+        self.link_up(number, node);
+    }
+
+    fn link_up(&mut self, number: u64, node: u32) {
+        // What was there before is broken, or the other side would not have connected again.
+        if let Some(old) = self.peers[node as usize].link.take() {
+            self.lose(old, "it has connected again");
+        }
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        connection.role = Role::Peer(node);
+        connection.limit = None;
+        let (idle, interval, count) = ALIVE;
+        // Where the kernel does not know them, a host that has gone is noticed later.
+        let _ = sockopt::set_socket_keepalive(&connection.link, true);
+        let _ = sockopt::set_tcp_keepidle(&connection.link, idle);
+        let _ = sockopt::set_tcp_keepintvl(&connection.link, interval);
+        let _ = sockopt::set_tcp_keepcnt(&connection.link, count);
+        let peer = &mut self.peers[node as usize];
+        peer.link = Some(number);
+        peer.trouble = None;
+        if let Some(dial) = &mut peer.dial {
+            dial.next = None;
+            dial.pause = PAUSES.0;
+        }
+    }
+
+    /// A link has ended.
+    pub(super) fn unlink(&mut self, node: u32, number: u64, why: &str) {
+        let peer = &mut self.peers[node as usize];
+        if peer.link != Some(number) {
+            return;
+        }
+        peer.link = None;
+        peer.trouble = Some(why.into());
+        if let Some(dial) = &mut peer.dial {
+            dial.address = 0;
+            dial.is_refused = true;
+            dial.next = Some(Instant::now() + dial.pause);
+        }
+    }
+
+    /// A node to which there is no connection and will be none soon.
+    pub(super) fn broken_peer(&self) -> Option<(u32, String)> {
+        let broken = |(number, peer): (u32, &Peer)| {
+            (!peer.is_up()).then(|| peer.trouble.clone().map(|trouble| (number, trouble)))?
+        };
+        (0..).zip(&self.peers).find_map(broken)
+    }
+}

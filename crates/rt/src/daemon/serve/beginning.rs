@@ -1,0 +1,217 @@
+//! How a daemon begins: as a child that `oxmpi boot` talks with, until it goes into the background.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use oxmpi_os::net::{self, Listener};
+use oxmpi_os::poller::Poller;
+use oxmpi_os::spawn::{self, Signals};
+use oxmpi_os::{cpus, host, local};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+use super::super::channel::Channel;
+use super::super::links::Peer;
+use super::super::message::{Message, Seed, VERSION};
+use super::super::programs::Programs;
+use super::super::{check_suffix, socket_name};
+use super::{BOOT, DOOR, Daemon, FIRST, LISTENERS, MAGIC, SIGNALS};
+use crate::interfaces;
+
+/// Addresses at which a daemon listens at most.
+const MAX_ADDRESSES: usize = 8;
+
+/// Says something to `oxmpi boot`.
+pub(super) fn tell_boot(message: &Message) -> io::Result<()> {
+    let mut channel = Channel::trusted();
+    channel.send(message).map_err(io::Error::other)?;
+    write_all(rustix::stdio::stdout(), channel.output())
+}
+
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads from `oxmpi boot` what has come; `false` at its end.
+fn hear_boot(channel: &mut Channel) -> io::Result<bool> {
+    let mut bytes = [0; 4096];
+    loop {
+        match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
+            Ok(n) => {
+                channel.feed(&bytes[..n]);
+                return Ok(n > 0);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The next message of `oxmpi boot`; `None` if it has gone.
+fn await_boot(channel: &mut Channel) -> Result<Option<Message>, String> {
+    let not_boot = "it is started by 'oxmpi boot', not by hand";
+    loop {
+        match channel.next() {
+            Ok(Some(message)) => return Ok(Some(message)),
+            Ok(None) => {}
+            Err(error) => return Err(format!("{not_boot}: {error}")),
+        }
+        match hear_boot(channel) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(format!("{not_boot}: cannot read its standard input: {error}")),
+        }
+    }
+}
+
+/// `oxmpi boot` says what it should not.
+fn wrong(message: &Message) -> String {
+    format!("'oxmpi boot' says what it should not: {message:?}")
+}
+
+/// The first that `oxmpi boot` says.
+pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
+    // If nobody reads it, reading will tell.
+    let _ = write_all(rustix::stdio::stdout(), MAGIC);
+    match await_boot(boot)? {
+        Some(Message::Seed(seed)) if seed.node < seed.size => Ok(seed),
+        Some(other) => Err(wrong(&other)),
+        None => Err("it is started by 'oxmpi boot', not by hand: its standard input is empty".into()),
+    }
+}
+
+/// Becomes a daemon that can be reached, and knows all others. `None` if nobody wants it any more.
+pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
+    check_suffix(&seed.suffix)?;
+    let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "a daemon of user {} runs on {} already, of this universe or of another ('oxmpi halt' there ends it)",
+            rustix::process::geteuid().as_raw(),
+            host::name()
+        ),
+        _ => format!("cannot take the name of the daemon's socket: {error}"),
+    })?;
+    let listeners = if seed.size > 1 { listen(&seed)? } else { Vec::new() };
+    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>();
+    let ready = Message::Ready {
+        version: VERSION,
+        host: host::name(),
+        cpus: cpus::usable() as u32,
+        addresses: addresses.map_err(|error| format!("cannot ask where a socket listens: {error}"))?,
+    };
+    let told = |error: io::Error| format!("cannot answer 'oxmpi boot': {error}");
+    tell_boot(&ready).map_err(told)?;
+    let nodes = match await_boot(boot)? {
+        Some(Message::Table { nodes }) if nodes.len() == seed.size as usize => nodes,
+        Some(other) => return Err(wrong(&other)),
+        None => return Ok(None),
+    };
+    let kernel = |error: io::Error| format!("cannot make what it sleeps on: {error}");
+    let poller = Poller::new().map_err(kernel)?;
+    poller.add(rustix::stdio::stdin(), BOOT, false).map_err(kernel)?;
+    for (name, listener) in (LISTENERS..).zip(&listeners) {
+        poller.add(listener, name, false).map_err(kernel)?;
+    }
+    let own = seed.node;
+    let mut daemon = Daemon {
+        poller,
+        seed,
+        peers: (0..).zip(nodes).map(|(number, node)| Peer::new(node, number, own)).collect(),
+        connections: BTreeMap::new(),
+        next: FIRST,
+        door,
+        listeners,
+        shut: None,
+        boot: None,
+        background: None,
+        ending: None,
+        is_connected: false,
+        open_files: raise_open_files(),
+    };
+    daemon.tell_when_connected().map_err(told)?;
+    Ok(Some(daemon))
+}
+
+/// Raises the limit on open files as far as it goes: each other node takes one. Returns what it was, if it was lower.
+fn raise_open_files() -> Option<(u64, u64)> {
+    let limit = getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current?, limit.maximum?);
+    let raised = Rlimit { current: Some(hard), maximum: Some(hard) };
+    // If it cannot be raised, connections beyond it fail and say so.
+    (soft < hard && setrlimit(Resource::Nofile, raised).is_ok()).then_some((soft, hard))
+}
+
+/// Listens at the addresses of this host that others can reach.
+fn listen(seed: &Seed) -> Result<Vec<Listener>, String> {
+    let there = net::interfaces().map_err(|error| format!("cannot ask for the networks: {error}"))?;
+    let ranked = interfaces::ranked(&there, &seed.include, &seed.exclude, false);
+    let ranked = ranked.map_err(|error| error.to_string())?;
+    let listen = |address| {
+        Listener::bind(address, None).map_err(|error| format!("cannot listen at {address}: {error}"))
+    };
+    let far: Vec<_> = ranked.iter().filter(|interface| !interface.is_loopback).take(MAX_ADDRESSES).collect();
+    if far.is_empty() {
+        return Err(format!(
+            "{} has no network that the other nodes could reach (btl_tcp_if_include '{}', btl_tcp_if_exclude '{}')",
+            host::name(),
+            seed.include,
+            seed.exclude
+        ));
+    }
+    far.into_iter().map(|interface| listen(interface.address)).collect()
+}
+
+impl Daemon {
+    /// Hears what `oxmpi boot` says; `false` if it has gone.
+    pub(super) fn hear_boot(&mut self) -> Result<bool, String> {
+        let Some(mut boot) = self.boot.take() else { return Ok(true) };
+        let is_there = hear_boot(&mut boot).unwrap_or(false);
+        match boot.next() {
+            Ok(Some(Message::Go)) => {
+                self.boot = Some(boot);
+                self.go_into_background()
+                    .map_err(|error| format!("cannot go into the background: {error}"))?;
+                self.boot = None;
+                return Ok(true);
+            }
+            Ok(None) if is_there => self.boot = Some(boot),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Leaves who has started it.
+    fn go_into_background(&mut self) -> io::Result<()> {
+        self.poller.remove(rustix::stdio::stdin());
+        spawn::detach_session()?;
+        rustix::process::chdir("/")?;
+        let wanted = [Signal::CHILD, Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
+        // A set of descriptors tells of signals to the process that has made it, so not before the fork.
+        let signals = Signals::new(&wanted)?;
+        self.poller.add(&signals, SIGNALS, false)?;
+        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stderr(&null)?;
+        let programs = Programs::new(&self.seed.suffix, self.open_files)?;
+        local::listen_on(&self.door)?;
+        self.poller.add(&self.door, DOOR, false)?;
+        self.background = Some((signals, programs));
+        tell_boot(&Message::Gone)?;
+        Ok(rustix::stdio::dup2_stdout(&null)?)
+    }
+
+    pub(super) fn tell_when_connected(&mut self) -> io::Result<()> {
+        if self.peers.iter().any(|peer| !peer.is_up()) || self.is_connected {
+            return Ok(());
+        }
+        self.is_connected = true;
+        tell_boot(&Message::Connected)
+    }
+}
