@@ -5,7 +5,7 @@
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`bench`] |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`mod@bench`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
