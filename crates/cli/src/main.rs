@@ -6,7 +6,7 @@
 //! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
 //! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
 //! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | the user's daemons, as `oxmpi boot` and so on: [`daemons`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`bench`] |
+//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`mod@bench`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]

@@ -188,7 +188,10 @@ mod tests {
             offered(&["mpirun", "-n", "4", "--mca", "rpi_tcp_s"]),
             ["rpi_tcp_short", "rpi_tcp_sockbuf"]
         );
-        assert_eq!(offered(&["mpirun", "--mca", "rpi", ""]), ["shm", "tcp", "lamd"]);
+        assert_eq!(
+            offered(&["mpirun", "--mca", "rpi", ""]),
+            ["shm", "tcp", "usysv", "sysv", "crtcp", "lamd"]
+        );
         assert_eq!(offered(&["mpirun", "--bind-to", "h"]), ["hwthread"]);
         // Behind the program all words are the program's.
         assert_eq!(offered(&["mpirun", "-n", "4", "program", "--tag"]), [""]);

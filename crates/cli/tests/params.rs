@@ -137,7 +137,7 @@ fn info_names_what_is_wrong_and_shows_the_rest() {
     assert_eq!(json(&out)["errors"].as_array().unwrap().len(), 2);
     assert!(
         err.contains(&format!(
-            "file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp, lamd",
+            "file {}:2:7: parameter 'rpi': 'tpc' is not one of shm, tcp, usysv, sysv, crtcp, lamd",
             home.file()
         )),
         "{err}"
@@ -374,7 +374,7 @@ fn a_program_alone_reads_the_files_itself() {
     std::fs::write(&system, "wait_spin_us = 2\nrpi = carrier_pigeon\n").unwrap();
     let (code, _, err) = alone();
     let wanted = format!(
-        "file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp, lamd",
+        "file {}:2:7: parameter 'rpi': 'carrier_pigeon' is not one of shm, tcp, usysv, sysv, crtcp, lamd",
         system.display()
     );
     assert!(code != 0 && err.contains(&wanted), "{code} {err}");

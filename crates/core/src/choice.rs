@@ -2,7 +2,7 @@
 //!
 //! The choice is made once for each call, from what all its ranks know alike: the components of the communicator
 //! (`oxmpi_tuned::stack`), what parameters and a rules file say, the fixed cut-offs. Where nobody has said anything and nobody
-//! wants to hear of it, and the job is on one node, all that is left of this is one look at a flag ([`Process::is_choosy`]):
+//! wants to hear of it, and the job is on one node, all that is left of this is one look at a flag (`Process::is_choosy`):
 //! shared memory serves what it can, the fixed cut-offs the rest. The collectives by which the library itself agrees on
 //! something are always served so: what is forced for the program must not make them fail.
 

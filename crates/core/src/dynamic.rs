@@ -11,9 +11,9 @@
 //!
 //! Processes of another launcher have numbers of this one's as well, so that nothing else knows of them. But what is told to a process that
 //! may be another launcher's is the [`ProcessName`] of a process, and the names of contexts begin with the launcher's place
-//! ([`Process::creator`]).
+//! (`Process::creator`).
 //!
-//! The launcher has to know which jobs are connected, as an abort ends those. [`Foreign`] tells it of each communicator that
+//! The launcher has to know which jobs are connected, as an abort ends those. `Foreign` tells it of each communicator that
 //! has processes of other jobs.
 
 pub mod join;

@@ -21,7 +21,7 @@
 //! | [`choice`] | which algorithm serves a collective |
 //! | `failure` | going on after processes have failed |
 //! | [`session`] | the end of a session |
-//! | [`file`] | files |
+//! | [`mod@file`] | files |
 //! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
 //! | [`handler`] | the error handler that an object has |
 //! | [`topology`] | communicators with a virtual topology |

@@ -1,7 +1,7 @@
 //! Blocking collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
 //!
 //! Every communicator of one group whose processes share memory has a control section with a message pool in the segment
-//! of its lowest rank ([`Control`]; `oxmpi_os::control_section` has the protocol), as long as that has one to give: a few
+//! of its lowest rank (`Control`; `oxmpi_os::control_section` has the protocol), as long as that has one to give: a few
 //! communicators at a time, of at most 64 ranks. A collective is a few numbered steps: in each, those who have data for others
 //! write a piece and publish it, those who need it read it where it lies. Long ones go through the segments of the pool
 //! piece by piece.
@@ -14,7 +14,7 @@
 //! in the order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not
 //! depend on timing.
 //!
-//! A component stack asks [`Served::of`], then [`Process::place_of`], and then [`Process::execute_served`].
+//! A component stack asks `Served::of`, then `Process::place_of`, and then `Process::execute_served`.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -15,7 +15,7 @@
 //!    a process ends or rests.
 //! 3. A relay delivers the messages of one process to another in the order in which they were sent.
 //! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
-//!    is asked, and answers behind all that ([`Lamd::await_end`]).
+//!    is asked, and answers behind all that (`Lamd::await_end`).
 //! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
 //!    is one report, whoever notices first.
 

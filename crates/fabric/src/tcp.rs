@@ -1,16 +1,16 @@
 //! Sockets: the path between processes that share no memory, or when it is asked for.
 //!
 //! A connection to a peer is made when there is something to send to it, after both have proved that they know the
-//! secret of the job ([`greeting`]). What goes over it are *records* ([`record`]), numbered in each direction.
+//! secret of the job (`greeting.rs`). What goes over it are *records* (`record.rs`), numbered in each direction.
 //!
 //! Rules
 //! 1. A record is kept until the peer has acknowledged it: copied if it is eager, by a reference to the user's memory if
-//!    it is a piece of an announced message, which so is complete when the peer has it. ([`outgoing`])
+//!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`)
 //! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel
 //!    as well. So nothing waits here that the engine does not know of.
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
 //!    from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end after some time ([`trouble`]); then the peer is lost. A peer that runs, as the launcher says, and is
+//! 4. Attempts end after some time (`trouble.rs`); then the peer is lost. A peer that runs, as the launcher says, and is
 //!    only silent or closes connections is tried for ever: it may compute, and look at its sockets seldom.
 //! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
 //!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has

@@ -2,7 +2,7 @@
 //!
 //! Pieces of a file that lie near each other are read together with what lies between them (*data sieving*). Writing
 //! like that writes what lies between, too, as it was a moment ago, so the range is locked meanwhile, and everybody who
-//! writes must lock ([`Rules::locks`]).
+//! writes must lock (`Rules::locks`).
 
 use crate::hints::{Hints, Switch};
 use crate::store::{LockKind, Store};

@@ -14,7 +14,7 @@
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
-//! (sockets with names that no file has), [`parcel`] (packets with files), [`file`],
+//! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`],
 //! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
 //! process), [`stillness`] (whether another thread was seen asleep), [`bytes`] (views of memory that somebody else may write).

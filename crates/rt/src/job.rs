@@ -5,7 +5,7 @@
 //!
 //! The launcher has one job at first. Processes of it may spawn others (MPI-5.0 chapter 11), each spawn is a job of its own
 //! with a world of its own. Processes are numbered through all jobs. Jobs are *connected* as long as a process of one has
-//! a communicator with a process of the other, directly or by others (MPI-5.0 section 11.10.4); module [`bonds`] keeps
+//! a communicator with a process of the other, directly or by others (MPI-5.0 section 11.10.4); module `bonds` keeps
 //! account of that.
 //!
 //! 1. A rank that dies by a signal, exits with a code other than 0, or exits with 0 between MPI_Init and MPI_Finalize

@@ -1,5 +1,5 @@
 //! What `mpirun` does: starts the ranks, passes on their output, answers them, and carries out what
-//! [`Job`] decides.
+//! [`Job`](crate::job::Job) decides.
 //!
 //! One thread, one loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
 //!
