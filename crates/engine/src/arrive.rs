@@ -86,10 +86,10 @@ impl Spare {
         if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
     }
 
-    /// Keeps a vector's memory, unless there is enough.
+    /// Keeps a vector's memory, unless it has none or there is enough.
     #[inline]
     pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
-        if self.0.len() < Spare::MOST && data.capacity() <= Spare::LONGEST {
+        if self.0.len() < Spare::MOST && (1..=Spare::LONGEST).contains(&data.capacity()) {
             data.clear();
             self.0.push(data);
         }
@@ -638,5 +638,23 @@ impl Sink for State {
 
     fn lost(&mut self, peer: u32) {
         self.lose(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else those would have to be asked for memory first, before the ones that have some.
+    #[test]
+    fn vectors_without_memory_are_not_kept() {
+        let mut spare = Spare::default();
+        let kept = spare.collect(Bytes::from(&[1, 2, 3][..]), 100);
+        let memory = kept.as_ptr();
+        spare.give_back(kept);
+        let nothing = spare.beginning(Bytes::from(&[][..]));
+        spare.give_back(nothing);
+        let again = spare.collect(Bytes::from(&[4][..]), 50);
+        assert_eq!((again.as_ptr(), &again[..]), (memory, &[4][..]));
     }
 }

@@ -12,8 +12,11 @@ pub fn own_thread() -> u32 {
 ///
 /// The kernel answers for it: it gives the system call of a thread (`/proc/self/task/N/syscall`, proc_pid_syscall(5)) only when the
 /// thread is off its processor, asleep, and has not run while it was looked at. `false` says nothing: the thread computes, waits for
-/// a page or a processor, or the kernel does not tell.
+/// a page or a processor, or the kernel does not tell. Of 0, which is no thread's number, it says nothing either.
 pub fn was_still(thread: u32) -> bool {
+    if thread == 0 {
+        return false;
+    }
     // In another PID namespace's /proc the numbers are others.
     let own = own_thread().to_string();
     let own_name = fs::read_link("/proc/thread-self").ok();
@@ -53,6 +56,12 @@ mod tests {
         while !was_still(number) {
             thread::yield_now();
         }
+    }
+
+    /// Who asks before the number has been told must not take the thread for one that has ended.
+    #[test]
+    fn no_thread_is_not_still() {
+        assert!(!was_still(0));
     }
 
     #[test]
