@@ -612,7 +612,7 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
     use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
     use oxmpi_rt::job::Exit;
     let room = Room::new("far-said");
-    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat >/dev/null\n");
+    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
     let mut said = greeting().into_bytes();
     let messages = [
         FromAgent::Ready { addresses: vec![(0, String::new())] },
