@@ -590,3 +590,43 @@ fn without_waiting_the_job_goes_on_by_itself() {
     let (code, _, err) = run(&["-nw", "no-such-program-anywhere"]);
     assert!(code == 127 && err.contains("no-such-program-anywhere"), "{err}");
 }
+
+#[test]
+fn a_slow_reader_gets_all_output_of_other_hosts() {
+    // More than may be under way from an agent at once, and little enough that the rest fits the pipe of a rank that has ended.
+    let room = Room::new("far-output");
+    let shell = room.write("shell", "#!/bin/sh\nshift; exec sh -c \"$*\"\n");
+    let print = "head -c 1110000 /dev/zero";
+    let mut command = mpirun(&["--mca", "plm_rsh_agent", &shell, "-H", "a.invalid,b.invalid,c.invalid"]);
+    let mut child = command.args(["sh", "-c", print]).spawn().unwrap();
+    let output = child.stdout.take();
+    std::thread::sleep(Duration::from_millis(1500));
+    child.stdout = output;
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout.len(), 3 * 1_110_000);
+}
+
+#[test]
+fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
+    use oxmpi_rt::hosts::message::{FromAgent, Seen, greeting};
+    use oxmpi_rt::job::Exit;
+    let room = Room::new("far-said");
+    let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
+    let mut said = greeting().into_bytes();
+    let messages = [
+        FromAgent::Ready { addresses: vec![(0, String::new())] },
+        FromAgent::Started { pids: vec![(0, 1)] },
+        FromAgent::Output { rank: 0, is_error: false, bytes: b"all at once\n".to_vec() },
+        FromAgent::Output { rank: 0, is_error: false, bytes: Vec::new() },
+        FromAgent::Output { rank: 0, is_error: true, bytes: Vec::new() },
+        FromAgent::Exited { rank: 0, exit: Exit::Code(0), seen: Seen::default() },
+    ];
+    messages.iter().for_each(|message| said.extend(message.encode()));
+    std::fs::write(room.0.join("said"), said).unwrap();
+    let command = &["--timeout", "20", "--mca", "plm_rsh_agent", &shell, "-H", "a.invalid", "true"];
+    let output = finish(mpirun(command).spawn().unwrap());
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{err}");
+    assert_eq!(output.stdout, b"all at once\n");
+}

@@ -127,6 +127,13 @@ fn named(text: &str) -> Result<Named, String> {
     if name.is_empty() {
         return Err(format!("'{text}' names no host"));
     }
+    // ssh would take it for an option, of which some run commands.
+    if name.starts_with('-') {
+        return Err(format!("'{text}' names no host: the name of a host does not begin with '-'"));
+    }
+    if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(format!("{text:?} names no host: there is white space in it"));
+    }
     let slots = slots.map(|slots| number(slots, text)).transpose()?;
     Ok(Named { name: name.to_string(), slots, ..Named::default() })
 }
@@ -189,6 +196,17 @@ mod tests {
         assert_eq!(of("[::1]:3"), Ok(("::1".into(), Some(3))));
         assert!(of("a:0").unwrap_err().contains("'0' is not a number of slots"));
         assert!(of("a:x").is_err() && of(":4").is_err() && of(",").is_err() && of("a:4294967295,a").is_err());
+    }
+
+    #[test]
+    fn what_ssh_would_take_for_an_option_is_no_host() {
+        for text in ["-oProxyCommand=true", "a,-F/dev/null", "[-v]:2"] {
+            let error = Hosts::of_list(text).unwrap_err();
+            assert!(error.contains("does not begin with '-'"), "{error}");
+        }
+        assert!(Hosts::of_list("a b").unwrap_err().contains("white space"));
+        let (line, error) = Hosts::of_file("a\n-oProxyCommand=true slots=2\n").unwrap_err();
+        assert!(line == Some(2) && error.contains("'-oProxyCommand=true'"), "{error}");
     }
 
     #[test]

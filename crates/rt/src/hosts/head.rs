@@ -154,6 +154,12 @@ impl Far {
         self.stream.post(&message.encode());
     }
 
+    /// Asks how far its processes are.
+    pub(crate) fn look(&mut self) {
+        self.looks += 1;
+        self.post(&ToAgent::Look);
+    }
+
     fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.limit = Instant::now() + PATIENCE);
         let mut awaited: Vec<&mut Far> = all.iter_mut().collect();

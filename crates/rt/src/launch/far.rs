@@ -130,6 +130,15 @@ impl Launcher<'_> {
         }
     }
 
+    /// Takes what agents have said since their ranks run: it may have come together with the report that they do, and then nothing
+    /// tells of it any more.
+    pub(super) fn hear_all_far(&mut self) {
+        let now = Instant::now();
+        // Starting may have taken longer than an agent may be silent.
+        self.far.iter_mut().flatten().for_each(|far| far.heard = now);
+        (0..self.far.len()).for_each(|at| self.hear_far(at));
+    }
+
     /// Takes all messages that have come whole; one read brings no more than others can wait for.
     fn hear_far(&mut self, at: usize) {
         loop {
@@ -180,8 +189,11 @@ impl Launcher<'_> {
             FromAgent::Answer { asker, reply } => {
                 let Some(Some(far)) = self.far.get_mut(at) else { return };
                 let place = far.asking.iter().position(|(by, _)| *by == asker);
-                if let (Some(place), Ok(reply)) = (place, Reply::decode(&reply)) {
+                if let Some(place) = place {
                     let (asker, wanted) = far.asking.swap_remove(place);
+                    let refusal =
+                        |error| Reply::Refused { rank: wanted, reason: format!("its agent: {error}") };
+                    let reply = Reply::decode(&reply).unwrap_or_else(refusal);
                     self.tell_whereabouts(asker, wanted, reply);
                 }
             }
@@ -263,10 +275,7 @@ impl Launcher<'_> {
 
     /// Asks how far the processes on other hosts are.
     pub(super) fn look_far(&mut self) {
-        for far in self.far.iter_mut().flatten() {
-            far.looks += 1;
-            far.post(&ToAgent::Look);
-        }
+        self.far.iter_mut().flatten().for_each(Far::look);
     }
 
     /// Tells the state machine of an event when all that the other hosts have said by now is known.
@@ -349,6 +358,10 @@ impl Launcher<'_> {
             if far.owed > WINDOW / 4 && !full {
                 let bytes = std::mem::take(&mut far.owed);
                 far.post(&ToAgent::Taken { bytes });
+                if self.finished.is_some() {
+                    // What it sends now is awaited.
+                    far.look();
+                }
             }
             far.stream.flush();
             if far.is_behind != far.stream.is_behind() {
@@ -388,7 +401,7 @@ impl Launcher<'_> {
             self.members.values().any(|member| member.host == Some(at) && member.far_open.contains(&true))
         };
         let busy = |(at, far): (usize, &Option<Far>)| {
-            far.as_ref().is_some_and(|far| now < far.heard + QUIET) && is_open(at)
+            far.as_ref().is_some_and(|far| far.looks > 0 || now < far.heard + QUIET) && is_open(at)
         };
         self.far.iter().enumerate().any(busy)
     }

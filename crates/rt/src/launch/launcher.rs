@@ -30,6 +30,8 @@ use crate::universe::Parent;
 
 /// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
+/// How often it is looked then whether output of other hosts may still come.
+const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 /// What an event of the poll set is about, packed into its 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
@@ -121,7 +123,7 @@ pub(super) struct Launcher<'a> {
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdog: Option<Watchdog>,
-    finished: Option<i32>,
+    pub(super) finished: Option<i32>,
     pub(super) buffer: Vec<u8>,
 }
 
@@ -297,13 +299,14 @@ impl<'a> Launcher<'a> {
     }
 
     fn run(&mut self) -> rustix::io::Result<i32> {
+        self.hear_all_far();
         loop {
-            self.wait()?;
-            self.times();
             if let Some(code) = self.finished {
                 self.drain()?;
                 return Ok(code);
             }
+            self.wait()?;
+            self.times();
         }
     }
 
@@ -643,13 +646,15 @@ impl<'a> Launcher<'a> {
     /// The ranks have ended: passes on what is still in their pipes.
     fn drain(&mut self) -> rustix::io::Result<()> {
         let end = Instant::now() + DRAIN_GRACE;
+        // An agent that held output back has been told by its answer that it may go on.
+        self.look_far();
         while self.open_count > 0 {
             let full = self.sinks.iter().any(Sink::is_full);
             let now = Instant::now();
             if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) && !self.is_far_busy(now) {
                 break;
             }
-            self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now) });
+            self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now + DRAIN_STEP) });
             self.wait()?;
             if self.sinks.iter().any(Sink::is_broken) {
                 break;
