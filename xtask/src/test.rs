@@ -31,7 +31,7 @@ pub(crate) fn test() -> Result<(), Failure> {
     all.show()?;
     Run::cargo().args(["test", "--workspace", "--locked", "--doc", "--quiet"]).show()?;
     loom()?;
-    fuzz(60)?;
+    fuzz(30)?;
     conformance::quick(&prefix)
 }
 
