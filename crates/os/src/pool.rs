@@ -6,15 +6,13 @@
 //! destinations, memory does not grow with their number. The *slots* of a message that lies in the pool go through the
 //! receiver's ring as always: see the pool chunk of [`ring`](crate::ring).
 //!
-//! The pool is a ring of *blocks*. Each has some bytes more than its size says, the *gap*: a processor that reads a
-//! block to its end fetches a few lines beyond it in advance, and what lies there should not be what the sender writes
-//! next. So plain copies leave the gap alone. Streaming ones (see [`CopyKind`](crate::bytes::CopyKind)) fill it in longer
-//! messages, because then all is read from memory and that fetching helps.
+//! The pool is a ring of *blocks*, which lie side by side: a processor that reads a block to its end fetches some lines beyond
+//! it in advance, and in a longer message these are the ones that it reads next.
 //!
 //! ```text
 //! states    for each block 32 bits: the position after it when it was freed last
-//! data      on a page of their own, the blocks, each with its gap
-//! position  number of the block since the start of all time | offset in it (1 + log2 of the size bits); 32 bits, wraps
+//! data      on a page of their own, the blocks
+//! position  bytes before it since the start of all time; 32 bits, wraps
 //! ```
 //!
 //! Rules
@@ -56,9 +54,9 @@ use std::{ptr::NonNull, sync::Arc};
 /// The sizes of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Bytes of data, without gaps: a power of two from 4 KiB to 1 GiB; 0: there is no pool.
+    /// Bytes of data: a power of two from 4 KiB to 1 GiB; 0: there is no pool.
     pub bytes: u32,
-    /// Bytes of a block, without its gap: a power of two, 1 KiB to a quarter of the pool.
+    /// Bytes of a block: a power of two, 1 KiB to a quarter of the pool.
     pub block_bytes: u32,
 }
 
@@ -97,22 +95,7 @@ impl PoolShape {
 
     /// Bytes of memory a pool takes.
     pub const fn area_bytes(&self) -> usize {
-        self.data_offset() + self.data_bytes().next_multiple_of(PAGE)
-    }
-
-    /// Bytes from one block to the next, which are also those that it has with its gap. The gap is half a block: 512
-    /// bytes would do for plain copies, but streaming ones are faster from the start of a page.
-    pub(crate) const fn pitch(&self) -> u32 {
-        self.block_bytes + self.block_bytes / 2
-    }
-
-    /// How far the positions of two neighbouring blocks are apart.
-    pub(crate) const fn span(&self) -> u32 {
-        2 * self.block_bytes
-    }
-
-    const fn data_bytes(&self) -> usize {
-        self.blocks() * self.pitch() as usize
+        self.data_offset() + self.bytes as usize
     }
 
     const fn blocks(&self) -> usize {
@@ -151,12 +134,12 @@ impl PoolArea {
         }
         assert!(shape.bytes > 0, "a pool of no bytes");
         let states: Arc<[AtomicU32]> = (0..shape.blocks()).map(|_| AtomicU32::new(0)).collect();
-        let data = heap_data(shape.data_bytes());
+        let data = heap_data(shape.bytes as usize);
         PoolArea {
             states: NonNull::from(&states[0]),
             data: NonNull::from(&data[..]).cast(),
             shape,
-            watched: Watched::new(shape.data_bytes()),
+            watched: Watched::new(shape.bytes as usize),
             _keep: Arc::new((states, data)),
         }
     }
@@ -171,7 +154,7 @@ impl PoolArea {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
         // SAFETY: the data lie inside the `area_bytes()` which the caller vouches for.
         let data = unsafe { at.add(shape.data_offset()) };
-        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.data_bytes()), _keep: keep }
+        PoolArea { states: at.cast(), data, shape, watched: Watched::new(shape.bytes as usize), _keep: keep }
     }
 
     /// The pool's sizes.
@@ -182,20 +165,19 @@ impl PoolArea {
     /// Where `position` lies in the data.
     #[inline(always)]
     const fn at(&self, position: u32) -> usize {
-        self.block(position) * self.shape.pitch() as usize + self.offset(position)
+        (position & (self.shape.bytes - 1)) as usize
     }
 
     /// Where `position` lies in its block.
     #[inline(always)]
     const fn offset(&self, position: u32) -> usize {
-        (position & (self.shape.span() - 1)) as usize
+        (position & (self.shape.block_bytes - 1)) as usize
     }
 
     /// The number of the block in which `position` lies.
     #[inline(always)]
     const fn block(&self, position: u32) -> usize {
-        // A lap of positions is twice as long as the data.
-        ((position & (2 * self.shape.bytes - 1)) >> self.shape.span().trailing_zeros()) as usize
+        self.at(position) >> self.shape.block_bytes.trailing_zeros()
     }
 
     /// The state of that block.
@@ -209,7 +191,7 @@ impl PoolArea {
     /// The position after the block in which `position` lies.
     #[inline(always)]
     const fn block_end(&self, position: u32) -> u32 {
-        (position | (self.shape.span() - 1)).wrapping_add(1)
+        (position | (self.shape.block_bytes - 1)).wrapping_add(1)
     }
 }
 
@@ -321,7 +303,7 @@ impl Pool {
     }
 
     fn known_free(&self) -> usize {
-        (self.area.shape.bytes - self.head.wrapping_sub(self.tail) / 2) as usize
+        (self.area.shape.bytes - self.head.wrapping_sub(self.tail)) as usize
     }
 
     /// Takes some blocks for process `to`, for which there must be room; the position of the first (rule 2).
@@ -341,7 +323,7 @@ impl Pool {
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
         let at = self.area.at(position);
-        debug_assert!(self.area.offset(position) + len <= self.area.shape.pitch() as usize);
+        debug_assert!(self.area.offset(position) + len <= self.area.shape.block_bytes as usize);
         self.area.watched.touch(at, len, Touch::Write);
         // SAFETY: inside the data, as a piece never crosses a block, and mapped while `area` lives. Nobody else uses
         // these bytes: their last reader has freed the block (rule 5), the next one knows of them only by the slot.
@@ -380,9 +362,7 @@ impl PoolView {
     /// The `len` bytes of a piece at `position`; none if they do not lie within one block.
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
-        // Not every number is a position: its offset may lie beyond the gap.
-        let left = (self.area.shape.pitch() as usize).checked_sub(self.area.offset(position))?;
-        if len > left {
+        if len > self.area.shape.block_bytes as usize - self.area.offset(position) {
             return None;
         }
         let at = self.area.at(position);
@@ -417,7 +397,7 @@ mod tests {
         assert!(wrong(8192, 4096).contains("blocks of 4096 bytes"));
         assert!(wrong(8192, 512).contains("blocks of 512 bytes"));
         assert_eq!(PoolShape { bytes: 0, block_bytes: 0 }.check(), Ok(()));
-        assert_eq!(SHAPE.area_bytes(), 4096 + 12288, "each block has a gap");
+        assert_eq!(SHAPE.area_bytes(), 4096 + 8192);
     }
 
     #[test]
@@ -432,7 +412,7 @@ mod tests {
             view.free(starts[1]);
             view.free(starts[2].wrapping_add(100));
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024, "the first block is not free");
-            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 2048)));
+            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 1024)));
         }
     }
 
@@ -446,7 +426,7 @@ mod tests {
         assert!(pool.room_for(1024) && !pool.room_for(1025));
         pool.forget(1);
         assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
-        view.free(8192);
+        view.free(4096);
         assert_eq!(pool.free_bytes(), 8192);
     }
 
@@ -460,9 +440,9 @@ mod tests {
             let blocks = len.div_ceil(1024) as u32;
             let start = pool.take(blocks, 1);
             if frees {
-                (0..blocks).for_each(|block| view.free(start.wrapping_add(block * 2048)));
+                (0..blocks).for_each(|block| view.free(start.wrapping_add(block * 1024)));
             }
-            start / 2048 % 64
+            start / 1024 % 64
         };
         assert_eq!([send(4097, true), send(4096, true), send(8192, true)], [0, 5, 0]);
         // Two fit the quarter, the third begins it again. Nine would, but only one more than all could be free.
@@ -480,9 +460,9 @@ mod tests {
     #[test]
     fn only_what_was_used_before_has_pages() {
         let (mut pool, mut view) = pool();
-        assert!(!pool.note_use(2048, 100) && pool.note_use(2048, 100) && pool.note_use(2049, 99));
-        assert!(!pool.note_use(2049, 100) && !pool.note_use(4096, 1), "more, and another block");
-        assert!(!view.note_use(2048, 100) && view.note_use(2048, 100), "each process has its own");
+        assert!(!pool.note_use(1024, 100) && pool.note_use(1024, 100) && pool.note_use(1025, 99));
+        assert!(!pool.note_use(1025, 100) && !pool.note_use(2048, 1), "more, and another block");
+        assert!(!view.note_use(1024, 100) && view.note_use(1024, 100), "each process has its own");
     }
 
     #[test]
@@ -490,10 +470,10 @@ mod tests {
         let (_, view) = pool();
         let len = |position, len| view.bytes(position, len).map(|bytes| bytes.len());
         assert_eq!(
-            (len(u32::MAX - 2047, 1536), len(511, 1025), len(1535, 1)),
-            (Some(1536), Some(1025), Some(1))
+            (len(u32::MAX - 1023, 1024), len(511, 513), len(1023, 1)),
+            (Some(1024), Some(513), Some(1))
         );
-        assert_eq!((len(1, 1536), len(1535, 2), len(0, 4096), len(0, usize::MAX)), (None, None, None, None));
-        assert_eq!((len(1536, 0), len(1537, 0), len(u32::MAX, 1)), (Some(0), None, None), "beyond the gap");
+        assert_eq!((len(1, 1024), len(1023, 2), len(0, 4096), len(0, usize::MAX)), (None, None, None, None));
+        assert_eq!((len(1024, 0), len(u32::MAX, 1), len(u32::MAX, 2)), (Some(0), Some(1), None));
     }
 }

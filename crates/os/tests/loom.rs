@@ -185,7 +185,7 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
         // Two blocks each: the pool is full, and what follows is written over what the receiver reads. Odd tags are
-        // streamed, into the gaps as well.
+        // streamed.
         assert!(
             send_pooled(&mut sender, &mut pool, 10, 2048) && send_pooled(&mut sender, &mut pool, 11, 1537)
         );

@@ -15,7 +15,7 @@ use crate::{
 const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10)];
 
 /// Streaming copies are slower, so that shorter pieces pay: of 4 KiB in messages of at most so many bytes, of a quarter of a
-/// block and its gap up to the next limit, and beyond of half of that.
+/// block up to the next limit, and beyond of half of that.
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
 const STREAMED_IN_QUARTERS: u32 = 128 << 10;
 
@@ -51,7 +51,7 @@ impl RingSender {
         }
         let most = self.area.shape.slots / 2;
         let slots = [CopyKind::Plain, CopyKind::Streaming]
-            .map(|kind| (len as u32).div_ceil(Pieces::of(len as u32, &shape, kind, most).longest))
+            .map(|kind| (len as u32).div_ceil(piece_bytes(len as u32, &shape, kind, most)))
             .into_iter()
             .fold(1, u32::max)
             + 1;
@@ -74,10 +74,10 @@ impl RingSender {
         pooling: Pooling<'_>,
         mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) -> bool {
-        let Some(pieces) = self.room_for_pooled(total, &mut *pooling.pool, pooling.copies.kind(), 0) else {
+        let Some(longest) = self.room_for_pooled(total, &mut *pooling.pool, pooling.copies.kind(), 0) else {
             return false;
         };
-        self.send_pieces(tag, context, total, pieces, pooling, &mut fill);
+        self.send_pieces(tag, context, total, longest, pooling, &mut fill);
         true
     }
 
@@ -108,12 +108,12 @@ impl RingSender {
             }
             Some(pooling) => {
                 let kind = pooling.copies.kind();
-                let Some(pieces) = self.room_for_pooled(body_len, &mut *pooling.pool, kind, 1) else {
+                let Some(longest) = self.room_for_pooled(body_len, &mut *pooling.pool, kind, 1) else {
                     return false;
                 };
                 let gone = self.send_slot(tag, 0, form::FRAME, frame);
                 if gone {
-                    self.send_pieces(0, 0, body_len, pieces, pooling, &mut fill);
+                    self.send_pieces(0, 0, body_len, longest, pooling, &mut fill);
                 }
                 gone
             }
@@ -127,7 +127,7 @@ impl RingSender {
         tag: i32,
         context: u16,
         total: usize,
-        pieces: Pieces,
+        longest: u32,
         pooling: Pooling<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
@@ -138,86 +138,65 @@ impl RingSender {
         }
         let total = total as u32;
         pool.skip_for(total as usize);
-        let mut block = pool.take(pieces.blocks(total), to);
-        let (mut offset, mut in_block) = (0, 0);
+        let block_bytes = pool.shape().block_bytes;
+        let mut position = pool.take(total.div_ceil(block_bytes).max(1), to);
+        let mut offset = 0;
         loop {
-            let len = pieces.longest.min(total - offset);
-            let position = block.wrapping_add(in_block);
+            let len = longest.min(total - offset);
             copy_piece(pool, position, len as usize, copies, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
             // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
-            in_block += len;
-            let ends_block = in_block == pieces.in_block || offset == total;
+            position = position.wrapping_add(len);
+            let ends_block = position & (block_bytes - 1) == 0 || offset == total;
             self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
             if offset == total {
                 return;
             }
-            if ends_block {
-                (block, in_block) = (block.wrapping_add(pool.shape().span()), 0);
-            }
         }
     }
 
-    /// If there is room for `more` slots and a message in the pool behind them: how it is cut.
+    /// If there is room for `more` slots and a message in the pool behind them: the length of its
+    /// pieces.
     fn room_for_pooled(
         &mut self,
         total: usize,
         pool: &mut Pool,
         kind: CopyKind,
         more: u32,
-    ) -> Option<Pieces> {
+    ) -> Option<u32> {
         let shape = pool.shape();
-        let longest = self.max_pooled(&shape);
+        let most = self.max_pooled(&shape);
         assert!(
-            total <= longest,
-            "a message of {total} bytes does not fit this pool, which takes {longest} at most"
+            total <= most,
+            "a message of {total} bytes does not fit this pool, which takes {most} at most"
         );
         let total = total as u32;
-        let pieces = Pieces::of(total, &shape, kind, self.area.shape.slots / 2);
-        let slots = total.div_ceil(pieces.longest).max(1) + more;
+        let longest = piece_bytes(total, &shape, kind, self.area.shape.slots / 2);
+        let slots = total.div_ceil(longest).max(1) + more;
         let fits = slots <= self.free || slots <= self.look_for_credits();
-        (fits && pool.room_for(total as usize)).then_some(pieces)
+        (fits && pool.room_for(total as usize)).then_some(longest)
     }
 }
 
-/// How a message is cut in the pool.
-#[derive(Clone, Copy)]
-struct Pieces {
-    /// The length of all pieces but the last, in bytes.
-    longest: u32,
-    /// The bytes in each block but the last: a number of pieces, and not less than the size of a block.
-    in_block: u32,
-}
-
-impl Pieces {
-    /// Cuts a message into at most so many pieces; if each is a block that must be possible.
-    fn of(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
-        if kind == CopyKind::Plain {
-            let in_block = shape.block_bytes;
+/// The length of the pieces, all but the last, in which a message is sent: at most so many of them; if each is a block that must be
+/// possible.
+fn piece_bytes(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> u32 {
+    let block = shape.block_bytes;
+    let wanted = match kind {
+        CopyKind::Plain => {
             let piece = PLAIN_PIECES.into_iter().find(|(up_to, _)| total <= *up_to);
-            let wanted = piece.map_or(in_block, |(_, bytes)| bytes.min(in_block));
-            let longest = if total.div_ceil(wanted) <= most { wanted } else { in_block };
-            return Pieces { longest, in_block };
+            piece.map_or(block, |(_, bytes)| bytes)
         }
-        let in_block = shape.pitch();
-        let longest = if total <= STREAMED_IN_4_KIB {
-            // A power of two that divides half a block, and so block and gap together.
-            (4 << 10).min(shape.block_bytes / 2)
-        } else if total <= STREAMED_IN_QUARTERS {
-            in_block / 4
-        } else {
-            in_block / 2
-        };
-        Pieces { longest: if total.div_ceil(longest) <= most { longest } else { in_block }, in_block }
-    }
-
-    /// How many blocks that takes.
-    const fn blocks(&self, total: u32) -> u32 {
-        if total == 0 { 1 } else { total.div_ceil(self.in_block) }
-    }
+        CopyKind::Streaming if total <= STREAMED_IN_4_KIB => 4 << 10,
+        CopyKind::Streaming if total <= STREAMED_IN_QUARTERS => block / 4,
+        CopyKind::Streaming => block / 2,
+    };
+    // Both are powers of two, so that pieces fill a block.
+    let wanted = wanted.min(block);
+    if total.div_ceil(wanted) <= most { wanted } else { block }
 }
 
 /// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.
