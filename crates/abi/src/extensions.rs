@@ -18,6 +18,9 @@ classes! {
 /// component that serves communicators made of this one (Open MPI's components guide, "Selecting a coll Module").
 pub const MPIX_MCA_COLL: c_int = 1000;
 
+/// The key of an info for calls that make a communicator: the name of the only collective component that serves it.
+pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
+
 /// The functions, in the order of their numbers.
 pub(crate) static FUNCTIONS: &[Extension] = &[
     Extension { name: "MPIX_Comm_ack_failed", params: "MPI_Comm comm, int num_to_ack, int *num_acked" },
@@ -48,7 +51,9 @@ pub fn header() -> String {
         text,
         "\n/* The key of an attribute: a char *, the name of the only component that serves the collectives of communicators\n   \
          made of this one. It is read when it is set. */\n\
-         #define MPIX_MCA_COLL {MPIX_MCA_COLL}\n#define MPI_MCA_COLL MPIX_MCA_COLL\n"
+         #define MPIX_MCA_COLL {MPIX_MCA_COLL}\n#define MPI_MCA_COLL MPIX_MCA_COLL\n\n\
+         /* The key of an info with which a communicator is made: the same of itself. */\n\
+         #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );
     text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
     for function in FUNCTIONS {

@@ -7,6 +7,7 @@ use crate::attributes;
 use crate::duplicates;
 use crate::errhandlers::{self, Kind};
 use crate::errors::{on_comm, outcome};
+use crate::hints::Wanted;
 use crate::info;
 use crate::library::{Running, fetch, library, null, put};
 use crate::on::On;
@@ -20,7 +21,6 @@ use oxmpi_core::handler::ErrorHandler;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
-use oxmpi_objects::hints::CommHints;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -73,10 +73,6 @@ fn check_origin(communicator: &Communicator, group: Arc<Group>) -> Result<Arc<Gr
         communicator.origin().check_same(group.origin(), abi::MPI_ERR_GROUP, "the group")?;
     }
     Ok(group)
-}
-
-fn hints_of(info: Info) -> Result<CommHints> {
-    info::given(info).map(|info| CommHints::default().updated(&info))
 }
 
 /// Runs a call that makes a communicator of groups alone. Its error handler is told of what goes wrong in the call itself.
@@ -141,7 +137,7 @@ mpi! {
 
     /// MPI-5.0 section 7.4.2. Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
-        let result = duplicates::duplicate(comm, Ok(CommHints::default()), newcomm);
+        let result = duplicates::duplicate(comm, Ok(Wanted::default()), newcomm);
         outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
@@ -161,11 +157,15 @@ mpi! {
         newcomm: *mut Comm,
     ) -> c_int {
         on_comm(FuncId::MPI_Comm_split_type, comm, |library, communicator| {
-            let info = info::given(info);
-            let split_type = if info.is_ok() { split_type } else { abi::MPI_UNDEFINED };
-            let resource = info.as_ref().ok().and_then(|info| info.hint("mpi_hw_resource_type"));
-            let made = library.process.split_type(communicator, split_type, key, resource)?;
-            info?;
+            let wanted = info::given(info).and_then(|info| Ok((Wanted::of(&info)?, info)));
+            let (how, component, resource) = match &wanted {
+                Ok((wanted, info)) => (split_type, wanted.component, info.hint("mpi_hw_resource_type")),
+                // The others must not wait for this rank's part.
+                Err(_) => (abi::MPI_UNDEFINED, None, None),
+            };
+            let made = library.process.split_type_served_by(communicator, (how, key), resource, component)?;
+            let hints = wanted?.0.hints;
+            made.iter().for_each(|made| made.set_hints(hints));
             give_if_any(library, newcomm, made)
         })
     }
@@ -191,9 +191,9 @@ mpi! {
         on_creation(FuncId::MPI_Comm_create_from_group, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let hints = hints_of(info)?;
+            let Wanted { hints, component } = Wanted::given(info)?;
             let group = library.group(group)?;
-            let made = library.process.create_from_group(&group, tag, handler)?;
+            let made = library.process.create_from_group(&group, tag, (handler, component))?;
             if let Some(made) = &made {
                 made.set_hints(hints);
             }
@@ -215,10 +215,10 @@ mpi! {
         on_creation(FuncId::MPI_Intercomm_create_from_groups, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let hints = hints_of(info)?;
+            let Wanted { hints, component } = Wanted::given(info)?;
             let (local, remote) = (library.group(local_group)?, library.group(remote_group)?);
             let (local, remote) = ((&*local, local_leader), (&*remote, remote_leader));
-            let made = library.process.intercomm_create_from_groups(local, remote, tag, handler)?;
+            let made = library.process.intercomm_create_from_groups(local, remote, tag, (handler, component))?;
             made.set_hints(hints);
             give(library, newintercomm, "newintercomm", made)
         })

@@ -3,24 +3,24 @@
 use crate::attributes::copy_attributes;
 use crate::communicators::{enlist, give};
 use crate::errors::outcome;
-use crate::info;
+use crate::hints::Wanted;
 use crate::library::{library, null, put};
 use crate::on::On;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Comm, Info, Request};
 use oxmpi_objects::error::Result;
-use oxmpi_objects::hints::CommHints;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Duplicates a communicator with its attributes, and with these hints (MPI-5.0 section 7.4.2: those of the old one are not
+/// Duplicates a communicator with its attributes, and with what is wanted of it (MPI-5.0 section 7.4.2: those of the old one are not
 /// inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do not wait
 /// for it.
-pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm) -> Result<()> {
+pub(crate) fn duplicate(comm: Comm, wanted: Result<Wanted>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
-    let copied = hints.and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
-    let made = match library.process.dup(&communicator) {
+    let copied = wanted.and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+    let component = copied.as_ref().ok().and_then(|(wanted, _)| wanted.component);
+    let made = match library.process.dup_served_by(&communicator, component) {
         Ok(made) => made,
         Err(error) => {
             if let Ok((_, copied)) = copied {
@@ -30,8 +30,8 @@ pub(crate) fn duplicate(comm: Comm, hints: Result<CommHints>, newcomm: *mut Comm
         }
     };
     match copied {
-        Ok((hints, copied)) => {
-            made.set_hints(hints);
+        Ok((wanted, copied)) => {
+            made.set_hints(wanted.hints);
             copied.give_to(&made.attributes);
             give(library, newcomm, "newcomm", made)
         }
@@ -52,7 +52,7 @@ unsafe impl Send for Place {}
 /// As [`duplicate`], without waiting. Attributes are copied now; the duplicate gets them when it is made.
 pub(crate) fn duplicate_later(
     comm: Comm,
-    hints: Result<CommHints>,
+    wanted: Result<Wanted>,
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> Result<()> {
@@ -63,8 +63,8 @@ pub(crate) fn duplicate_later(
         (is_null, _) => Err(null(if is_null { "newcomm" } else { "request" })),
     };
     let copied =
-        places.and(hints).and_then(|hints| Ok((hints, copy_attributes(comm, &communicator.attributes)?)));
-    let (hints, copied) = match copied {
+        places.and(wanted).and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
+    let (Wanted { hints, component }, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {
             // The others must not wait for this rank's part.
@@ -73,7 +73,7 @@ pub(crate) fn duplicate_later(
         }
     };
     let place = Place(newcomm);
-    let started = library.process.idup(&communicator, move |made| {
+    let started = library.process.idup(&communicator, component, move |made| {
         let Place(newcomm) = { place };
         made.set_hints(hints);
         copied.give_to(&made.attributes);
@@ -87,20 +87,20 @@ pub(crate) fn duplicate_later(
 mpi! {
     /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/info_comm.c.
     fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
-        let hints = info::given(info).map(|info| CommHints::default().updated(&info));
-        outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, hints, newcomm))
+        let wanted = Wanted::given(info);
+        outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, wanted, newcomm))
     }
 
     /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = duplicate_later(comm, Ok(CommHints::default()), newcomm, request);
+        let result = duplicate_later(comm, Ok(Wanted::default()), newcomm, request);
         outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
     /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let hints = info::given(info).map(|info| CommHints::default().updated(&info));
-        let result = duplicate_later(comm, hints, newcomm, request);
+        let wanted = Wanted::given(info);
+        let result = duplicate_later(comm, wanted, newcomm, request);
         outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
     }
 }

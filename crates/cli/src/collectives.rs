@@ -1,8 +1,10 @@
 //! The algorithms of the collectives, out of the one table of them.
 
+use oxmpi_param::Params;
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::{Algorithm, AlgorithmId, Collective};
 use oxmpi_tuned::collectives::{TUNABLE, index_of};
+use oxmpi_tuned::components::VirtualNodes;
 use oxmpi_tuned::{Component, Components, Tunable};
 use serde_json::{Value as Json, json};
 
@@ -17,6 +19,14 @@ pub(crate) fn read_rules(file: &str) -> Result<Vec<u8>, String> {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err("there is no such file".to_string()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Takes the nodes that `mpi_virtual_nodes` pretends for those of the components, if these have no other ones.
+pub(crate) fn spread(components: &mut Components, params: &Params) {
+    let nodes = params.mpi_virtual_nodes();
+    if nodes > 1 && components.virtual_nodes.is_none() {
+        components.virtual_nodes = Some(VirtualNodes::Many(nodes));
     }
 }
 

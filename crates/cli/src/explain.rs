@@ -8,7 +8,6 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
-use oxmpi_tuned::components::VirtualNodes;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::basic;
@@ -90,10 +89,7 @@ fn settings(asked: &Asked) -> Result<(Settings, Option<bool>), String> {
         set("coll_tuned_dynamic_rules_filename", file, source)?;
     }
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
-    let nodes = params.mpi_virtual_nodes();
-    if nodes > 1 && settings.components.virtual_nodes.is_none() {
-        settings.components.virtual_nodes = Some(VirtualNodes::Many(nodes));
-    }
+    collectives::spread(&mut settings.components, &params);
     Ok((settings, params.coll_base_associative()))
 }
 

@@ -3,6 +3,7 @@
 mod json;
 mod text;
 mod tools;
+mod world;
 
 use std::ffi::OsString;
 
@@ -22,7 +23,8 @@ oxmpi info: what this installation is
   oxmpi info               version, directory, interface
   oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
-  oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other
+  oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other; with
+                           --ranks N for a job of so many (as many as processors, two at least)
   oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
   oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
   oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
@@ -50,6 +52,8 @@ struct Asked {
     /// Only parameters whose name starts so.
     only: Option<String>,
     select: bool,
+    /// The ranks of the job for which modules are selected.
+    ranks: Option<u32>,
     pvars: bool,
     events: bool,
     categories: bool,
@@ -61,6 +65,12 @@ struct Asked {
 }
 
 impl Asked {
+    /// The ranks of the job for which modules are selected.
+    fn ranks(&self) -> u32 {
+        let processors = || std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
+        self.ranks.unwrap_or_else(|| u32::try_from(processors()).unwrap_or(u32::MAX))
+    }
+
     /// Everything.
     fn everything(self) -> Asked {
         let yes = true;
@@ -118,18 +128,18 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     for error in &facts.found.errors {
         eprintln!("oxmpi info: {error}");
     }
-    let refused = asked.select.then(|| selected(&facts.found.params).err()).flatten();
+    let refused = asked.select.then(|| selected(&facts.found.params, asked.ranks).err()).flatten();
     if let Some(error) = &refused {
         eprintln!("oxmpi info: {error}");
     }
     i32::from(!facts.found.errors.is_empty() || refused.is_some())
 }
 
-/// The modules that a job of several processes would use.
-fn selected(params: &Params) -> Result<Decision, SelectError> {
+/// The modules that a job of so many processes would use; `None`: of several.
+fn selected(params: &Params, ranks: Option<u32>) -> Result<Decision, SelectError> {
     let no_sockets = network(params).err().map(|error| error.to_string());
     let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
-    params.select(&Job { no_daemons, no_sockets, ..Job::default() }, ThreadLevel::Single)
+    params.select(&Job { ranks, no_daemons, no_sockets }, ThreadLevel::Single)
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {
@@ -144,6 +154,12 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                 asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
             }
             "--select" => asked.select = true,
+            "--ranks" => {
+                let number = words.next().ok_or("--ranks needs a number after it")?;
+                let ranks = number.parse().ok().filter(|ranks| (1..=i32::MAX as u32).contains(ranks));
+                let wrong = || format!("--ranks {number}: expected a whole number from 1 to {}", i32::MAX);
+                asked.ranks = Some(ranks.ok_or_else(wrong)?);
+            }
             "--pvars" => asked.pvars = true,
             "--events" => asked.events = true,
             "--categories" => asked.categories = true,
@@ -157,6 +173,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
                     "--params",
                     "--param",
                     "--select",
+                    "--ranks",
                     "--pvars",
                     "--events",
                     "--categories",
@@ -175,6 +192,12 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     let is_alone = Asked { collectives: false, ..asked.clone() }.nothing() && asked.collectives;
     if asked.parsable && (asked.json || !is_alone) {
         return Err("--parsable goes with --collectives alone ('--json' gives all in one form)".to_string());
+    }
+    if asked.ranks.is_some() && !asked.select && !asked.nothing() {
+        return Err("--ranks goes with --select".to_string());
+    }
+    if asked.ranks.is_some() {
+        asked.select = true;
     }
     if asked.nothing() {
         asked.basic = true;

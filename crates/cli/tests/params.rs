@@ -119,8 +119,9 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     assert!(
         out.contains(
             "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
-        ) && out.contains("  rpi tcp, coll tuned, MPI_THREAD_SINGLE\n")
-            && out.contains("\n  8. "),
+        ) && out.contains(
+            "  rpi tcp, coll self, sync, smp, shmem, inter, tuned, libnbc, basic, MPI_THREAD_SINGLE\n"
+        ) && out.contains("\n  8. "),
         "{out}"
     );
     let (_, out, _) = home.run(&["info", "--params"], &env);
@@ -188,6 +189,67 @@ fn wrong_parameters_stop_mpirun_and_those_of_open_mpi_do_not() {
         err.contains("warning") && err.contains("OMPI_MCA_wait_yield") && err.contains("'wait_yields'"),
         "{err}"
     );
+}
+
+/// Every component of collectives is listed with its priority, and why it is dropped: by the parameters for all communicators, or
+/// for MPI_COMM_WORLD. What only Open MPI has is refused by name.
+#[test]
+fn components_of_collectives_are_selected_step_by_step() {
+    let home = Home::new("components", "");
+    let selected = |args: &[&str], env: &[(&str, &str)]| {
+        let (code, out, err) = home.run(&[&["info", "--select", "--json"], args].concat(), env);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?} {env:?}");
+        json(&out)["selection"].clone()
+    };
+    let dropped = |selection: &serde_json::Value| {
+        let all = selection["world"]["components"].as_array().unwrap().clone();
+        assert_eq!(all.len(), 8);
+        let text =
+            |one: &serde_json::Value| format!("{} {}", one["component"].as_str().unwrap(), one["priority"]);
+        let (out, asked): (Vec<_>, Vec<_>) = all.iter().partition(|one| one["dropped"].is_string());
+        let why = |one: &&serde_json::Value| format!("{}: {}", text(one), one["dropped"].as_str().unwrap());
+        (asked.iter().map(|one| text(one)).collect::<Vec<_>>(), out.iter().map(why).collect::<Vec<_>>())
+    };
+    let plain = selected(&["--ranks", "4"], &[]);
+    assert_eq!(
+        plain["coll"],
+        serde_json::json!(["self", "sync", "smp", "shmem", "inter", "tuned", "libnbc", "basic"])
+    );
+    let (asked, out) = dropped(&plain);
+    assert_eq!(asked, ["shmem 50", "tuned 30", "libnbc 10", "basic 0"]);
+    assert_eq!(
+        out,
+        [
+            "self 75: it is for communicators of one rank",
+            "sync 50: coll_sync_barrier_before and coll_sync_barrier_after are 0",
+            "smp 50: it needs several nodes, with several ranks on one",
+            "inter 40: it is for intercommunicators",
+        ]
+    );
+    let env = [
+        ("OXMPI_MCA_coll", "^shmem"),
+        ("OXMPI_MCA_coll_han_priority", "20"),
+        ("OXMPI_MCA_mpi_virtual_nodes", "2"),
+        ("OXMPI_MCA_coll_sync_barrier_before", "5"),
+    ];
+    let other = selected(&["--ranks", "4"], &env);
+    let drop = &other["steps"][1]["drops"][0];
+    assert_eq!(drop["module"], "coll shmem");
+    assert_eq!(drop["reason"], "'coll' is '^shmem' (from environment variable OXMPI_MCA_coll)");
+    let (asked, out) = dropped(&other);
+    assert_eq!(asked, ["tuned 30", "smp 20", "libnbc 10", "basic 0", "sync 50"]);
+    assert!(out.contains(&"shmem 50: it is not asked (parameter coll)".to_string()), "{out:?}");
+    let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
+    assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
+    assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");
+    for name in ["ftagree", "accelerator", "ucc", "hcoll", "portals4"] {
+        let (code, _, err) = home.run(&["mpirun", "-n", "2", "--mca", "coll", name, "true"], &[]);
+        assert!(code == 2 && err.contains(&format!("'{name}' is Open MPI's, and not here")), "{err}");
+        let (code, _, err) = home.run(&["info", "--select"], &[("OMPI_MCA_coll", name)]);
+        assert!(code == 1 && err.contains("from environment variable OMPI_MCA_coll"), "{err}");
+    }
+    let (code, _, err) = home.run(&["info", "--select", "--ranks", "0"], &[]);
+    assert!(code == 2 && err.contains("--ranks 0: expected a whole number from 1 to 2147483647"), "{err}");
 }
 
 /// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.

@@ -21,7 +21,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::Barriers;
+use oxmpi_tuned::components::{Barriers, serves};
 use oxmpi_tuned::stack::basic;
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
@@ -107,6 +107,11 @@ impl Communicator {
     /// Whether it is on several nodes, with several ranks on one.
     pub(crate) fn is_hierarchy(&self) -> bool {
         self.servers.nodes.as_ref().is_some_and(Nodes::is_hierarchy)
+    }
+
+    /// The only component that serves its collectives, if one is named.
+    pub fn component(&self) -> Option<Component> {
+        self.servers.only
     }
 
     /// The only component that communicators made of this one are served by, if it names one.
@@ -214,7 +219,8 @@ impl Choice {
             Combine::Kernel(kernel) => Some(Reduction { is_exact: kernel.is_exact(), associative }),
             Combine::User => Some(Reduction { is_exact: false, associative }),
         };
-        let may_decide = asked.stack.has(Component::Tuned) && Component::Tuned.serves(facts.collective, form);
+        let may_decide =
+            asked.stack.has(Component::Tuned) && serves(Component::Tuned, facts.collective, form);
         let decision = match may_decide && !reduction.is_some_and(Reduction::is_strict) {
             true => Some(self.decide(&facts)?),
             false => None,
@@ -383,6 +389,11 @@ impl<F: Fabric> Process<F> {
     /// parameters name. All ranks must say so between the same calls that make one.
     pub fn name_component(&self, comm: &Communicator, component: Option<Component>) {
         *comm.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner) = component;
+        self.heed(component);
+    }
+
+    /// Calls must look for what serves them from now on, if a component was named.
+    pub(crate) fn heed(&self, component: Option<Component>) {
         if component.is_some() {
             self.is_choosy.store(true, Ordering::Relaxed);
         }

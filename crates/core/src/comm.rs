@@ -160,7 +160,12 @@ impl Communicator {
 
     /// What communicators made of it take over.
     pub(crate) fn heritage(&self) -> Heritage {
-        let component = self.component_of_heirs();
+        self.heritage_with(None)
+    }
+
+    /// The same for one that is served by this component alone, if one is named.
+    pub(crate) fn heritage_with(&self, component: Option<Component>) -> Heritage {
+        let component = component.or_else(|| self.component_of_heirs());
         Heritage { errhandler: self.errhandler(), origin: self.origin, component }
     }
 

@@ -32,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod components;
 pub mod file;
 pub mod foreign;
 mod load;

@@ -1,33 +1,12 @@
-//! The components of collectives: what each is, what it serves, and which are asked.
+//! The components of collectives: what each serves, and what parameters say about them.
 
 use oxmpi_param::Params;
-use oxmpi_param::nearest::nearest;
 use oxmpi_plan::{Collective, Nodes};
-use std::fmt;
 use std::ops::Range;
 
 use crate::collectives::index_of;
 
-/// A component of the framework `coll`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Component {
-    /// Communicators of one rank.
-    Own,
-    /// Barriers before and after every so many operations, around what serves them.
-    Sync,
-    /// Algorithms of two levels: nodes, and ranks of a node.
-    Smp,
-    /// Shared memory past the plans.
-    Shmem,
-    /// Intercommunicators.
-    Inter,
-    /// Forced algorithms, rules files, fixed rules.
-    Tuned,
-    /// Nonblocking and persistent forms.
-    Libnbc,
-    /// Linear and binomial algorithms in strict rank order.
-    Basic,
-}
+pub use oxmpi_param::components::{Asked, BadName, Component};
 
 /// How a collective is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,263 +34,64 @@ impl Form {
     }
 }
 
-/// The row of a component.
-#[derive(Debug)]
-struct Row {
-    component: Component,
-    name: &'static str,
-    aliases: &'static [&'static str],
-    description: &'static str,
-    priority: fn(&Params) -> u32,
-}
-
-/// The table, in the order of which those of one priority are asked.
-const TABLE: [Row; 8] = [
-    Row {
-        component: Component::Own,
-        name: "self",
-        aliases: &[],
-        description: "communicators of one rank",
-        priority: Params::coll_self_priority,
-    },
-    Row {
-        component: Component::Sync,
-        name: "sync",
-        aliases: &[],
-        description: "a barrier before or after every so many operations (coll_sync_barrier_before, _after)",
-        priority: Params::coll_sync_priority,
-    },
-    Row {
-        component: Component::Smp,
-        name: "smp",
-        aliases: &["han"],
-        description: "first within nodes, then among them: several nodes, with several ranks on one",
-        priority: Params::coll_smp_priority,
-    },
-    Row {
-        component: Component::Shmem,
-        name: "shmem",
-        aliases: &["xhc"],
-        description: "blocking calls in shared memory, past the plans: all ranks on one node",
-        priority: Params::coll_shmem_priority,
-    },
-    Row {
-        component: Component::Inter,
-        name: "inter",
-        aliases: &[],
-        description: "intercommunicators",
-        priority: Params::coll_inter_priority,
-    },
-    Row {
-        component: Component::Tuned,
-        name: "tuned",
-        aliases: &[],
-        description: "forced algorithms, rules files, fixed rules",
-        priority: Params::coll_tuned_priority,
-    },
-    Row {
-        component: Component::Libnbc,
-        name: "libnbc",
-        aliases: &["nbc"],
-        description: "nonblocking and persistent forms, by the fixed rules",
-        priority: Params::coll_libnbc_priority,
-    },
-    Row {
-        component: Component::Basic,
-        name: "basic",
-        aliases: &["lam_basic"],
-        description: "linear or binomial, reductions in strict rank order; everything, everywhere",
-        priority: Params::coll_basic_priority,
-    },
-];
-
-/// A name that is no component's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
-    /// There is none of this name.
-    #[error("there is no collective component '{name}'{}: expected {}",
-        nearest.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default(), names())]
-    Unknown {
-        /// The name.
-        name: String,
-        /// What was probably meant.
-        nearest: Option<&'static str>,
-    },
-    /// It is the part of the framework that all components use.
-    #[error(
-        "'base' is what the collective components have in common, and cannot be asked by itself: expected {}",
-        names()
-    )]
-    Base,
-    /// Nothing is left to ask.
-    #[error("'{text}' leaves no collective component to ask: expected {}", names())]
-    Nothing {
-        /// What the parameter says.
-        text: String,
-    },
-}
-
-fn names() -> String {
-    TABLE.map(|row| row.name).join(", ")
-}
-
-impl Component {
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Component> {
-        TABLE.iter().map(|row| row.component)
-    }
-
-    fn row(self) -> &'static Row {
-        // The rows stand in the order of the enumeration: a test sees to it.
-        &TABLE[self as usize]
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    /// Its other names.
-    #[must_use]
-    pub fn aliases(self) -> &'static [&'static str] {
-        self.row().aliases
-    }
-
-    /// What it is for, in a phrase.
-    #[must_use]
-    pub fn description(self) -> &'static str {
-        self.row().description
-    }
-
-    /// The component of this name or alias.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn named(name: &str) -> Result<Component, BadName> {
-        let known = TABLE.iter().find(|row| row.name == name || row.aliases.contains(&name));
-        known.map(|row| row.component).ok_or_else(|| match name {
-            "base" => BadName::Base,
-            _ => BadName::Unknown {
-                name: name.to_string(),
-                nearest: nearest(
-                    name,
-                    TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name])),
-                ),
-            },
-        })
-    }
-
-    /// Whether it has such a function at all.
-    #[must_use]
-    pub fn serves(self, collective: Collective, form: Form) -> bool {
-        use Collective::*;
-        let is_inter = matches!(collective, InterMove | InterReduce);
-        match self {
-            Component::Own => !is_inter,
-            Component::Basic => true,
-            // The barrier of an intercommunicator is one of the whole.
-            Component::Inter => is_inter || collective == Barrier,
-            Component::Libnbc => form != Form::Blocking,
-            Component::Tuned => index_of(collective).is_some(),
-            Component::Smp => matches!(
-                collective,
-                Barrier
-                    | Bcast
-                    | Allgather
-                    | Allgatherv
-                    | Reduce
-                    | Allreduce
-                    | ReduceScatter
-                    | ReduceScatterBlock
-                    | Scan
-            ),
-            Component::Shmem => {
-                form == Form::Blocking
-                    && matches!(
-                        collective,
-                        Barrier
-                            | Bcast
-                            | Reduce
-                            | Allreduce
-                            | Allgather
-                            | Alltoall
-                            | Gather
-                            | Scatter
-                            | ReduceScatterBlock
-                            | Scan
-                            | Exscan
-                    )
-            }
-            // Those in which a rank may run ahead of others.
-            Component::Sync => {
-                form == Form::Blocking
-                    && matches!(
-                        collective,
-                        Bcast
-                            | Gather
-                            | Gatherv
-                            | Scatter
-                            | Scatterv
-                            | Reduce
-                            | ReduceScatter
-                            | ReduceScatterBlock
-                            | Scan
-                            | Exscan
-                    )
-            }
+/// Whether a component has such a function at all.
+#[must_use]
+pub fn serves(component: Component, collective: Collective, form: Form) -> bool {
+    use Collective::*;
+    let is_inter = matches!(collective, InterMove | InterReduce);
+    match component {
+        Component::Own => !is_inter,
+        Component::Basic => true,
+        // The barrier of an intercommunicator is one of the whole.
+        Component::Inter => is_inter || collective == Barrier,
+        Component::Libnbc => form != Form::Blocking,
+        Component::Tuned => index_of(collective).is_some(),
+        Component::Smp => matches!(
+            collective,
+            Barrier
+                | Bcast
+                | Allgather
+                | Allgatherv
+                | Reduce
+                | Allreduce
+                | ReduceScatter
+                | ReduceScatterBlock
+                | Scan
+        ),
+        Component::Shmem => {
+            form == Form::Blocking
+                && matches!(
+                    collective,
+                    Barrier
+                        | Bcast
+                        | Reduce
+                        | Allreduce
+                        | Allgather
+                        | Alltoall
+                        | Gather
+                        | Scatter
+                        | ReduceScatterBlock
+                        | Scan
+                        | Exscan
+                )
         }
-    }
-}
-
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A set of components.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked(u8);
-
-impl Asked {
-    /// All components.
-    pub const ALL: Asked = Asked(u8::MAX);
-
-    /// One alone.
-    #[must_use]
-    pub fn only(component: Component) -> Asked {
-        Asked(1 << component as u8)
-    }
-
-    /// Reads the parameter `coll`: names with commas between them, all but those behind a `^`; empty: all.
-    ///
-    /// # Errors
-    /// A name is no component's, or none is left.
-    pub fn parse(text: &str) -> Result<Asked, BadName> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Ok(Asked::ALL);
+        // Those in which a rank may run ahead of others.
+        Component::Sync => {
+            form == Form::Blocking
+                && matches!(
+                    collective,
+                    Bcast
+                        | Gather
+                        | Gatherv
+                        | Scatter
+                        | Scatterv
+                        | Reduce
+                        | ReduceScatter
+                        | ReduceScatterBlock
+                        | Scan
+                        | Exscan
+                )
         }
-        let (is_without, names) = match text.strip_prefix('^') {
-            Some(names) => (true, names),
-            None => (false, text),
-        };
-        let mut set = 0;
-        for name in names.split(',') {
-            set |= Asked::only(Component::named(name.trim())?).0;
-        }
-        let asked = Asked(if is_without { !set } else { set });
-        match Component::all().any(|component| asked.has(component)) {
-            true => Ok(asked),
-            false => Err(BadName::Nothing { text: text.to_string() }),
-        }
-    }
-
-    /// Whether a component is asked.
-    #[must_use]
-    pub fn has(self, component: Component) -> bool {
-        self.0 & 1 << component as u8 != 0
     }
 }
 
@@ -375,7 +155,7 @@ pub struct Components {
     /// Which are asked.
     pub asked: Asked,
     /// The priority of each, in their order.
-    pub priorities: [u32; TABLE.len()],
+    pub priorities: [u32; Component::COUNT],
     /// The most ranks for which basic is linear.
     pub crossover: u32,
     /// The most bytes that basic reduces by linear algorithms.
@@ -395,12 +175,19 @@ pub struct Barriers {
     pub after: u32,
 }
 
+/// The priority of each component, in their order.
+fn priorities(params: &Params) -> [u32; Component::COUNT] {
+    let mut all = [0; Component::COUNT];
+    Component::all().for_each(|component| all[component as usize] = component.priority(params));
+    all
+}
+
 impl Default for Components {
     fn default() -> Components {
         let params = Params::default();
         Components {
             asked: Asked::ALL,
-            priorities: TABLE.each_ref().map(|row| (row.priority)(&params)),
+            priorities: priorities(&params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
             barriers: Barriers::default(),
@@ -417,7 +204,7 @@ impl Components {
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
             asked: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
-            priorities: TABLE.each_ref().map(|row| (row.priority)(params)),
+            priorities: priorities(params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
             barriers: Barriers {
@@ -441,48 +228,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_stand_in_the_order_of_the_enumeration() {
-        for (at, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.component as usize, at);
-            assert_eq!(Component::named(row.name), Ok(row.component));
-            assert!(row.aliases.iter().all(|alias| Component::named(alias) == Ok(row.component)));
-        }
-    }
-
-    #[test]
     fn the_priorities_of_the_guides_hold() {
         let components = Components::default();
         let wanted = [("basic", 0), ("smp", 50), ("han", 50), ("shmem", 50), ("tuned", 30), ("libnbc", 10)];
         for (name, priority) in wanted {
             assert_eq!(components.priority(Component::named(name).unwrap()), priority, "{name}");
         }
-    }
-
-    #[test]
-    fn a_list_names_those_that_are_asked_or_behind_a_caret_those_that_are_not() {
-        let asked = |text| {
-            let asked = Asked::parse(text).unwrap();
-            Component::all().filter(|c| asked.has(*c)).map(Component::name).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
-        assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "self sync inter tuned libnbc basic");
-        assert_eq!(asked(" "), "self sync smp shmem inter tuned libnbc basic");
-    }
-
-    #[test]
-    fn a_wrong_list_is_told() {
-        let error = |text| Asked::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            error("basic,shmen"),
-            "there is no collective component 'shmen' (did you mean 'shmem'?): expected self, sync, smp, shmem, inter, \
-             tuned, libnbc, basic"
-        );
-        assert!(error("basic,,self").contains("no collective component ''"));
-        assert!(error("base").starts_with("'base' is what the collective components have in common"));
-        assert!(
-            error("^self,sync,smp,shmem,inter,tuned,libnbc,basic").contains("leaves no collective component")
-        );
     }
 
     #[test]

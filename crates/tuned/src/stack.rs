@@ -5,7 +5,7 @@
 //! fill what it leaves. Everything looked at is the same on all ranks, and so is the answer.
 
 use crate::collectives::Facts;
-use crate::components::{Asked, Barriers, Component, Components, Form};
+use crate::components::{Asked, Barriers, Component, Components, Form, serves};
 use oxmpi_plan::table::by_name;
 use oxmpi_plan::{AlgorithmId, Collective, Nodes};
 use std::fmt;
@@ -103,6 +103,17 @@ impl Stack {
         self.members.iter().copied()
     }
 
+    /// Those that are not for it, and why.
+    pub fn left_out(&self) -> impl Iterator<Item = (Component, &'static str)> {
+        self.left_out.iter().copied()
+    }
+
+    /// Whether the component sync is for it, and puts barriers around what serves.
+    #[must_use]
+    pub fn has_sync(&self) -> bool {
+        self.sync.is_some()
+    }
+
     /// Whether a component is for it.
     #[must_use]
     pub fn has(&self, component: Component) -> bool {
@@ -127,7 +138,7 @@ impl Stack {
     pub fn barriers(&self, collective: Collective, served_by: Component) -> Option<Barriers> {
         let (barriers, priority) = self.sync?;
         let of = self.members.iter().find(|(component, _)| *component == served_by)?.1;
-        (of <= priority && Component::Sync.serves(collective, Form::Blocking)).then_some(barriers)
+        (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
     #[cold]
@@ -170,7 +181,7 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
 /// Why a component of a communicator does not serve a call.
 fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
     let Facts { collective, ranks, commutative, .. } = *call.facts;
-    if !component.serves(collective, call.form) {
+    if !serves(component, collective, call.form) {
         return Some("it has no such function".to_string());
     }
     let strict = call.reduction.is_some_and(Reduction::is_strict) && ranks > 1;

@@ -2,6 +2,7 @@
  *   order      reductions by operations that are not commutative, or round, keep what they promise
  *   strict     coll_base_associative 0: one contribution after the other, in the order of the ranks; then it is unset
  *   attribute  the attribute MPIX_MCA_COLL names the component of communicators that are made
+ *   info       the info key MPIX_MCA_COLL_KEY names the component of the communicator that is made with it
  *   mixed      many collectives on several communicators, with intercommunicators
  *   sync N     a rank cannot run ahead of the others by more than N operations */
 #include "../check.h"
@@ -190,6 +191,91 @@ static void test_attribute(void)
     MPI_Comm_free(&plain);
 }
 
+/* The component that MPI_Comm_get_info names, "" if none. */
+static const char *served_by(MPI_Comm comm)
+{
+    static char value[64];
+    MPI_Info info;
+    int flag;
+    CHECK_OK(MPI_Comm_get_info(comm, &info));
+    MPI_Info_get(info, MPIX_MCA_COLL_KEY, sizeof value - 1, value, &flag);
+    MPI_Info_free(&info);
+    return flag ? value : "";
+}
+
+static void test_info(void)
+{
+    MPI_Comm made[4], heir, pair;
+    MPI_Request request;
+    MPI_Group group, low, high;
+    MPI_Info info, wrong, other;
+    int sum = 0, one = 1, split = size / 2;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, MPIX_MCA_COLL_KEY, "lam_basic");
+    MPI_Info_set(info, "mpi_assert_exact_length", "true");
+    MPI_Info_dup(info, &wrong);
+    MPI_Info_set(wrong, MPIX_MCA_COLL_KEY, "bassic");
+    CHECK_CLASS(MPI_Comm_dup_with_info(MPI_COMM_WORLD, wrong, &heir), MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Comm_idup_with_info(MPI_COMM_WORLD, wrong, &heir, &request), MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, wrong, &heir), MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Comm_set_info(MPI_COMM_WORLD, wrong), MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Comm_set_info(MPI_COMM_WORLD, info), MPI_ERR_INFO_VALUE);
+    CHECK(!strcmp(served_by(MPI_COMM_WORLD), ""));
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    CHECK_CLASS(MPI_Comm_create_from_group(group, "info", wrong, MPI_ERRORS_RETURN, &heir), MPI_ERR_INFO_VALUE);
+    MPI_Info_set(wrong, MPIX_MCA_COLL_KEY, "hcoll");
+    CHECK_CLASS(MPI_Comm_dup_with_info(MPI_COMM_WORLD, wrong, &heir), MPI_ERR_INFO_VALUE);
+
+    CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &made[0]));
+    CHECK_OK(MPI_Comm_idup_with_info(MPI_COMM_WORLD, info, &made[1], &request));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, info, &made[2]));
+    CHECK_OK(MPI_Comm_create_from_group(group, "info", info, MPI_ERRORS_RETURN, &made[3]));
+    MPI_Comm_set_name(made[0], "told by info");
+    for (int i = 0; i < 4; i++) {
+        CHECK(!strcmp(served_by(made[i]), "basic"));
+        CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made[i]));
+        CHECK_OK(MPI_Comm_set_info(made[i], info));
+    }
+    /* What is made of it is not served so, but by what its own attribute names. */
+    CHECK_OK(MPI_Comm_dup(made[0], &heir));
+    CHECK(!strcmp(served_by(heir), ""));
+    MPI_Comm_free(&heir);
+    CHECK_OK(MPI_Comm_set_attr(made[0], MPIX_MCA_COLL, "smp"));
+    CHECK_OK(MPI_Comm_dup(made[0], &heir));
+    CHECK(!strcmp(served_by(heir), "smp"));
+    CHECK_CLASS(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, heir), MPI_ERR_OTHER);
+    MPI_Comm_free(&heir);
+    CHECK_OK(MPI_Comm_dup_with_info(made[0], info, &heir)); /* the info goes before it */
+    CHECK(!strcmp(served_by(heir), "basic"));
+    MPI_Comm_free(&heir);
+    /* A component that is not for such communicators serves nothing. */
+    MPI_Info_create(&other);
+    MPI_Info_set(other, MPIX_MCA_COLL_KEY, "inter");
+    CHECK_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, other, &heir));
+    CHECK_CLASS(MPI_Barrier(heir), MPI_ERR_OTHER);
+    MPI_Comm_free(&heir);
+    if (size > 1) {
+        MPI_Group_range_incl(group, 1, (int[1][3]){{0, split - 1, 1}}, &low);
+        MPI_Group_range_incl(group, 1, (int[1][3]){{split, size - 1, 1}}, &high);
+        int lower = rank < split;
+        CHECK_OK(MPI_Intercomm_create_from_groups(lower ? low : high, 0, lower ? high : low, 0, "pair", other,
+                                                  MPI_ERRORS_RETURN, &pair));
+        CHECK(!strcmp(served_by(pair), "inter"));
+        CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, pair));
+        CHECK_EQ(sum, lower ? size - split : split);
+        MPI_Comm_free(&pair);
+        MPI_Group_free(&low);
+        MPI_Group_free(&high);
+    }
+    for (int i = 0; i < 4; i++) MPI_Comm_free(&made[i]);
+    MPI_Group_free(&group);
+    MPI_Info_free(&info);
+    MPI_Info_free(&wrong);
+    MPI_Info_free(&other);
+}
+
 static void check_all_of(MPI_Comm comm, int count)
 {
     int here, ranks;
@@ -282,6 +368,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "order") == 0) test_order();
     else if (strcmp(what, "strict") == 0) test_strict();
     else if (strcmp(what, "attribute") == 0) test_attribute();
+    else if (strcmp(what, "info") == 0) test_info();
     else if (strcmp(what, "mixed") == 0) test_mixed();
     else if (strcmp(what, "sync") == 0 && argc > 2) test_sync(atoi(argv[2]));
     else CHECK(!"an argument that is known");

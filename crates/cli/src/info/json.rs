@@ -9,6 +9,7 @@ use oxmpi_param::select::Step;
 use oxmpi_param::{Change, Params, SelectError, Unit, Value};
 use serde_json::{Map, Value as Json, json};
 
+use super::world::World;
 use super::{Asked, Facts, MISSING, tools};
 
 pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
@@ -23,7 +24,7 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         out.insert("functions".into(), json!({ "all": functions, "present": functions - MISSING.len() }));
     }
     if asked.select {
-        out.insert("selection".into(), selection(params));
+        out.insert("selection".into(), selection(asked, params));
     }
     if asked.params {
         let all: Vec<Json> = facts.params.iter().map(|param| one(params, param)).collect();
@@ -59,19 +60,20 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
     format!("{:#}\n", Json::Object(out))
 }
 
-fn selection(params: &Params) -> Json {
+fn selection(asked: &Asked, params: &Params) -> Json {
     let one = |step: &Step| {
         let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
         json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })
     };
     let all = |steps: &[Step]| steps.iter().map(one).collect::<Vec<_>>();
-    match super::selected(params) {
+    match super::selected(params, asked.ranks) {
         Ok(found) => json!({
             "rpi": found.rpi,
             "coll": found.coll,
             "cr": found.cr,
             "thread_level": found.level.name(),
             "steps": all(&found.steps),
+            "world": World::new(params, asked.ranks()).map(|world| world.json()),
         }),
         Err(SelectError::Impossible(failed)) => {
             json!({ "error": failed.to_string(), "steps": all(&failed.steps) })

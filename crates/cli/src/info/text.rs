@@ -7,6 +7,7 @@ use oxmpi_core::tool::events::EventType;
 use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
+use super::world::World;
 use super::{Asked, Facts, MISSING, tools};
 
 pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
@@ -24,7 +25,7 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
         );
     }
     if asked.select {
-        out += &selection(&facts.found.params);
+        out += &selection(asked, &facts.found.params);
     }
     if asked.params {
         out += "parameters ('mpirun --mca NAME VALUE' or OXMPI_MCA_NAME=VALUE; 'oxmpi info --help' has all ways):\n";
@@ -100,18 +101,26 @@ fn category(one: Category) -> String {
     out
 }
 
-fn selection(params: &Params) -> String {
-    let mut out = String::from("selection of modules, for a job of several processes:\n");
-    let steps = match super::selected(params) {
+fn selection(asked: &Asked, params: &Params) -> String {
+    let processes = match asked.ranks {
+        None => "several processes".to_string(),
+        Some(1) => "1 process".to_string(),
+        Some(many) => format!("{many} processes"),
+    };
+    let mut out = format!("selection of modules, for a job of {processes}:\n");
+    let (steps, is_selected) = match super::selected(params, asked.ranks) {
         Ok(found) => {
             let coll = found.coll.join(", ");
             out += &format!("  rpi {}, coll {coll}, {}\n", found.rpi, found.level);
-            found.steps
+            (found.steps, true)
         }
-        Err(SelectError::Impossible(failed)) => failed.steps,
-        Err(_) => Vec::new(), // told among the errors
+        Err(SelectError::Impossible(failed)) => (failed.steps, false),
+        Err(_) => (Vec::new(), false), // told among the errors
     };
     steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));
+    if let Some(world) = World::new(params, asked.ranks()).filter(|_| is_selected) {
+        out += &world.text();
+    }
     out
 }
 

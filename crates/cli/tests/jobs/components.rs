@@ -86,6 +86,19 @@ fn an_attribute_names_the_component_of_new_communicators() {
 }
 
 #[test]
+fn an_info_names_the_component_of_the_communicator_that_is_made_with_it() {
+    let programs = compile(&["jobs/components"]);
+    for ranks in [1, 3] {
+        check(&programs, ranks, &[], "components", &["info"]);
+    }
+    check(&programs, 4, &[("rpi", "tcp")], "components", &["info"]);
+    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["info"]).err;
+    let served = "on told by info, 2 ranks: algorithm 1 basic_linear, by the crossovers, component basic";
+    assert!(told.lines().any(|line| line.ends_with(served)), "{told}");
+    assert!(told.lines().any(|line| line.ends_with(", 2 ranks is served by: inter 40")), "{told}");
+}
+
+#[test]
 fn what_served_is_told() {
     let programs = compile(&["jobs/components"]);
     let told = |said: &[(&str, &str)]| {

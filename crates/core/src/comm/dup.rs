@@ -6,6 +6,7 @@ use crate::Process;
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
+use oxmpi_tuned::Component;
 
 /// A communicator that is being duplicated.
 #[derive(Debug)]
@@ -21,8 +22,17 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// If a process has failed.
     pub fn dup(&self, comm: &Communicator) -> Result<Communicator> {
+        self.dup_served_by(comm, None)
+    }
+
+    /// As [`Process::dup`]; if a component is named it alone serves the duplicate's collectives. All ranks name the same.
+    ///
+    /// # Errors
+    /// As [`Process::dup`].
+    pub fn dup_served_by(&self, comm: &Communicator, component: Option<Component>) -> Result<Communicator> {
+        self.heed(component);
         let dup = self.start_dup(comm)?;
-        let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage())?;
+        let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage_with(component))?;
         Ok(Communicator { topology: comm.topology.clone(), ..made })
     }
 
@@ -41,7 +51,7 @@ impl<F: Fabric> Process<F> {
         Communicator { topology: comm.topology.clone(), ..made }
     }
 
-    /// As [`Process::dup`], but returns at once (MPI_Comm_idup). What the duplicate inherits is what `comm` has now.
+    /// As [`Process::dup_served_by`], but returns at once (MPI_Comm_idup). What the duplicate inherits is what `comm` has now.
     /// `deliver` gets the communicator just before the request is complete; it is called by whoever makes progress,
     /// with the lane locked: it must not wait or call the process.
     ///
@@ -50,9 +60,11 @@ impl<F: Fabric> Process<F> {
     pub fn idup(
         &self,
         comm: &Communicator,
+        component: Option<Component>,
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
-        let heir = (comm.shape(), comm.heritage());
+        self.heed(component);
+        let heir = (comm.shape(), comm.heritage_with(component));
         let topology = comm.topology.clone();
         let deliver = move |made| deliver(Communicator { topology, ..made });
         self.start_naming_then((comm.union(), comm.next_tag()), heir, deliver)

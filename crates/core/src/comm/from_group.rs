@@ -14,6 +14,7 @@ use oxmpi_engine::RankMap;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
+use oxmpi_tuned::Component;
 use oxmpi_wire::ContextId;
 
 /// A tag that stands for a string and processes.
@@ -36,7 +37,7 @@ const NAMES: u32 = (1 << 30) - 1;
 
 impl<F: Fabric> Process<F> {
     /// A communicator of the members of `group`, all of which call (MPI_Comm_create_from_group). `None` if there are none.
-    /// It gets this error handler, and comes from where the group does.
+    /// It gets this error handler, and comes from where the group does. If a component is named it alone serves its collectives.
     ///
     /// # Errors
     /// MPI_ERR_GROUP if this process is no member; a process has failed.
@@ -44,7 +45,7 @@ impl<F: Fabric> Process<F> {
         &self,
         group: &Group,
         string_tag: &[u8],
-        errhandler: ErrorHandler,
+        (errhandler, component): (ErrorHandler, Option<Component>),
     ) -> Result<Option<Communicator>> {
         if group.size() == 0 {
             return Ok(None);
@@ -53,7 +54,8 @@ impl<F: Fabric> Process<F> {
             let text = "the calling process is no member of the group";
             return Err(MpiError::new(abi::MPI_ERR_GROUP, text));
         }
-        let heritage = Heritage { errhandler, origin: group.origin(), component: None };
+        let heritage = Heritage { errhandler, origin: group.origin(), component };
+        self.heed(component);
         let processes: Vec<u32> = group.processes().collect();
         if !self.is_mixed(&processes) {
             return self.create_group_as(
@@ -90,7 +92,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// An intercommunicator of two groups, all members of which call (MPI_Intercomm_create_from_groups). The leaders are
-    /// ranks in their groups.
+    /// ranks in their groups. If a component is named it alone serves its collectives.
     ///
     /// # Errors
     /// MPI_ERR_GROUP if this process is no member of the local group, the groups have members in common, or come from
@@ -100,7 +102,7 @@ impl<F: Fabric> Process<F> {
         (local, local_leader): (&Group, i32),
         (remote, remote_leader): (&Group, i32),
         string_tag: &[u8],
-        errhandler: ErrorHandler,
+        (errhandler, component): (ErrorHandler, Option<Component>),
     ) -> Result<Communicator> {
         local.check_origin(remote, "remote_group")?;
         if local.intersection(remote).size() > 0 {
@@ -114,9 +116,10 @@ impl<F: Fabric> Process<F> {
         };
         let leader = process(remote_leader, remote, "remote_leader")?;
         let own_leader = process(local_leader, local, "local_leader")?;
-        let Some(own) = self.create_from_group(local, string_tag, errhandler)? else {
+        let Some(own) = self.create_from_group(local, string_tag, (errhandler, None))? else {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the local group is empty"));
         };
+        self.name_component(&own, component);
         let tag = tag_of(string_tag, std::iter::empty());
         let leaders = [own_leader, leader];
         let meeting = match own_leader == self.rank && self.is_mixed(&leaders) {

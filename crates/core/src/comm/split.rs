@@ -15,6 +15,7 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
 use oxmpi_plan::{Call, Shared};
+use oxmpi_tuned::Component;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ pub struct Split {
     wish: Wish,
     mine: Name,
     entries: Owned<u64>,
+    /// The only component that shall serve what is made, if one is named.
+    component: Option<Component>,
 }
 
 impl std::fmt::Debug for Split {
@@ -153,7 +156,24 @@ impl<F: Fabric> Process<F> {
         key: i32,
         resource: Option<&str>,
     ) -> Result<Option<Communicator>> {
-        self.wait_for_split(comm, self.start_split_type(comm, split_type, key, resource)?)
+        self.split_type_served_by(comm, (split_type, key), resource, None)
+    }
+
+    /// As [`Process::split_type`]; if a component is named it alone serves the collectives of what is made. All ranks of a part
+    /// name the same.
+    ///
+    /// # Errors
+    /// As [`Process::split_type`].
+    pub fn split_type_served_by(
+        &self,
+        comm: &Communicator,
+        (split_type, key): (i32, i32),
+        resource: Option<&str>,
+        component: Option<Component>,
+    ) -> Result<Option<Communicator>> {
+        self.heed(component);
+        let split = self.start_split_type(comm, split_type, key, resource)?;
+        self.wait_for_split(comm, Split { component, ..split })
     }
 
     /// Begins [`Process::split_type`] without waiting.
@@ -223,7 +243,7 @@ impl<F: Fabric> Process<F> {
         let call = Call::Allgather { block: Shared(Entry::BYTES), in_place: false };
         let at = (all, comm.next_tag());
         match self.start_in(at, call, buffers, Combine::Nothing, None, None) {
-            Ok(request) => Ok(Split { request, wish, mine, entries }),
+            Ok(request) => Ok(Split { request, wish, mine, entries, component: None }),
             Err(error) => {
                 self.release_name(mine);
                 Err(error)
@@ -245,7 +265,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// As those.
     pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        let Split { wish, mine, entries, .. } = split;
+        let Split { wish, mine, entries, component, .. } = split;
         let part = match wish.wrong {
             Some(wrong) => Err(wrong),
             None => taken(entries).and_then(|words| {
@@ -256,7 +276,7 @@ impl<F: Fabric> Process<F> {
         if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {
             self.release_name(mine);
         }
-        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.heritage())))
+        Ok(part?.map(|(shape, name)| self.domain.lock().open(shape, name, comm.heritage_with(component))))
     }
 }
 

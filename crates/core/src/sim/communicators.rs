@@ -32,7 +32,7 @@ impl Rank {
     pub async fn idup(&self, comm: &Communicator) -> Result<Communicator> {
         let place = Arc::new(Mutex::new(None));
         let delivered = place.clone();
-        let request = self.process().idup(comm, move |made| {
+        let request = self.process().idup(comm, None, move |made| {
             delivered.lock().unwrap_or_else(PoisonError::into_inner).replace(made);
         })?;
         self.ended(request, Collective::Bcast).await?;

@@ -2,6 +2,7 @@
 
 use super::transports::{Ask, SelectError};
 use super::{Decision, Framework, Row, ThreadLevel, Wish, decide};
+use crate::components::Component;
 use crate::registry::{Params, Transport};
 
 /// What is known of a job before its modules are selected.
@@ -73,9 +74,6 @@ const TRANSPORTS: [Fixed; 6] = [
 /// receiver's program all the time.
 const SOCKET_BUFFERS: usize = 1 << 20;
 
-/// The priority of collectives as plans over messages.
-const TUNED_PRIORITY: u32 = 30;
-
 impl Transport {
     /// All, in the order of the words of `rpi`.
     pub const ALL: [Transport; 6] = [
@@ -129,17 +127,18 @@ fn rows(params: &Params, job: &Job, ask: &Ask) -> Vec<Row> {
         left_out: ask.left_out(fixed.transport),
         unavailable: (fixed.unavailable)(job),
     });
-    let tuned = Row {
+    // Which of these are for a communicator is found out when it is made.
+    let coll = Component::all().map(|component| Row {
         framework: Framework::Coll,
-        name: "tuned",
-        priority: TUNED_PRIORITY,
+        name: component.name(),
+        priority: component.priority(params),
         lowest: ThreadLevel::Single,
         highest: ThreadLevel::Multiple,
         checkpoints: true,
-        left_out: None,
+        left_out: ask.left_out_of_coll(component),
         unavailable: None,
-    };
-    transports.chain([tuned]).collect()
+    });
+    transports.chain(coll).collect()
 }
 
 impl Params {
@@ -147,7 +146,7 @@ impl Params {
     /// ([`ThreadLevel::from_env`]).
     ///
     /// # Errors
-    /// The parameters `rpi`, `pml`, `btl` and `mtl` name what is not there or contradict each other, nothing is left, or the
+    /// The parameters `rpi`, `pml`, `btl`, `mtl` and `coll` name what is not there or contradict each other, nothing is left, or the
     /// variable is wrong.
     pub fn select(&self, job: &Job, level: ThreadLevel) -> Result<Decision, SelectError> {
         let (level, by) = match ThreadLevel::from_env()? {

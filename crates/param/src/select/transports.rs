@@ -1,6 +1,7 @@
-//! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports.
+//! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports, and `coll` about collectives.
 
 use super::{Impossible, Job, LevelError};
+use crate::components::{Asked, BadName, Component};
 use crate::nearest::nearest;
 use crate::registry::{Param, Params, Transport, Value};
 use crate::source::Source;
@@ -107,6 +108,8 @@ pub(super) struct Ask {
     rpi: Option<(Transport, Source)>,
     /// Which transports a list leaves, and who says so.
     btl: Option<(Left, String)>,
+    /// Which components of collectives a list leaves, and who says so.
+    coll: Option<(Asked, String)>,
 }
 
 /// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves it
@@ -224,8 +227,9 @@ impl Ask {
                 .map(|one| (*one, from.clone())),
             (Some(Value::Text(_)), _) => None,
         };
+        let coll = ask_coll(params.coll(), from("coll"))?;
         let Some(btl) = List::of("btl", params.btl(), from("btl"), BTL)? else {
-            return Ok(Ask { rpi, btl: None });
+            return Ok(Ask { rpi, btl: None, coll });
         };
         if !btl.has(&["self"]) {
             let remedy = "it leaves out 'self', without which a process cannot send to itself";
@@ -247,11 +251,12 @@ impl Ask {
         if !left.shared_memory && !left.sockets && rpi.is_none() {
             // A process alone needs no way to others.
             if job.ranks == Some(1) {
-                return Ok(Ask { rpi, btl: None });
+                return Ok(Ask { rpi, btl: None, coll });
             }
             return Err(btl.wrong("it leaves no way from one process to another: add 'sm' or 'tcp'".into()));
         }
-        Ok(Ask { rpi, btl: Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from))) })
+        let btl = Some((left, format!("'btl' is '{}' (from {})", btl.value, btl.from)));
+        Ok(Ask { rpi, btl, coll })
     }
 
     /// Why the parameters leave a transport out, if they do.
@@ -263,6 +268,23 @@ impl Ask {
         let btl = self.btl.as_ref().filter(|(left, _)| !left.has(transport, is_asked_for));
         rpi.or(btl.map(|(_, text)| text.clone()))
     }
+
+    /// Why the parameter `coll` leaves a component out, if it does.
+    pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
+        self.coll.as_ref().filter(|(asked, _)| !asked.has(component)).map(|(_, text)| text.clone())
+    }
+}
+
+/// What `coll` says, if it says anything.
+fn ask_coll(value: &str, from: &Source) -> Result<Option<(Asked, String)>, SelectError> {
+    let wrong = |bad: BadName| SelectError::List {
+        parameter: "coll",
+        value: value.into(),
+        from: from.clone(),
+        why: bad.to_string(),
+    };
+    let asked = Asked::parse(value).map_err(wrong)?;
+    Ok((asked != Asked::ALL).then(|| (asked, format!("'coll' is '{value}' (from {from})"))))
 }
 
 impl List<'_> {

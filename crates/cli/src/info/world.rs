@@ -1,0 +1,103 @@
+//! The components of collectives that MPI_COMM_WORLD of a job would get, and why no others ("Selecting a coll Module" of the
+//! components guide: each communicator asks all that are left).
+
+use oxmpi_param::Params;
+use oxmpi_plan::{Collective, Nodes};
+use oxmpi_tuned::components::serves;
+use oxmpi_tuned::{CommFacts, Component, Components, Form, Stack};
+use serde_json::{Value as Json, json};
+
+/// The components of a job's MPI_COMM_WORLD.
+pub(super) struct World {
+    ranks: u32,
+    nodes: u32,
+    components: Components,
+    stack: Stack,
+}
+
+impl World {
+    /// Of a job of so many ranks on one host. `None`: a parameter makes no sense, which the selection tells.
+    pub(super) fn new(params: &Params, ranks: u32) -> Option<World> {
+        let mut components = Components::new(params).ok()?;
+        crate::collectives::spread(&mut components, params);
+        let job = 0..ranks;
+        let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
+        let facts = CommFacts { ranks, is_inter: false, nodes: nodes.as_ref(), has_control_section: true };
+        let stack = Stack::new(&components, &facts, None);
+        Some(World { ranks, nodes: nodes.as_ref().map_or(1, Nodes::how_many), components, stack })
+    }
+
+    /// All components, those that serve first, with their priorities; and why those that do not are dropped.
+    fn all(&self) -> Vec<(Component, u32, Option<&'static str>)> {
+        let mut all: Vec<_> =
+            self.stack.members().map(|(component, priority)| (component, priority, None)).collect();
+        if self.stack.has_sync() {
+            all.push((Component::Sync, self.components.priority(Component::Sync), None));
+        }
+        let dropped = self.stack.left_out();
+        all.extend(dropped.map(|(one, why)| (one, self.components.priority(one), Some(why))));
+        all
+    }
+
+    pub(super) fn text(&self) -> String {
+        let (ranks, nodes) = (self.ranks, self.nodes);
+        let plural = |many: u32| if many == 1 { "" } else { "s" };
+        let mut out = format!(
+            "  MPI_COMM_WORLD, of {ranks} rank{} on {nodes} node{}, asks in this order, and each call takes the first that has the \
+             function:\n",
+            plural(ranks),
+            plural(nodes)
+        );
+        for (component, priority, dropped) in self.all() {
+            let what = match dropped {
+                Some(why) => format!("is dropped: {why}"),
+                None if component == Component::Sync => {
+                    format!("puts barriers around {}", functions(component))
+                }
+                None => format!("serves {}", functions(component)),
+            };
+            out += &format!("    {priority:>2} {:<8} {what}\n", component.name());
+        }
+        out
+    }
+
+    pub(super) fn json(&self) -> Json {
+        let one = |(component, priority, dropped): (Component, u32, Option<&str>)| {
+            let has = |form| {
+                let names = collectives().filter(|one| serves(component, *one, form)).map(Collective::name);
+                names.collect::<Vec<_>>()
+            };
+            let mut out = json!({ "component": component.name(), "priority": priority, "dropped": dropped });
+            Form::ALL.iter().for_each(|form| out["serves"][form.name()] = has(*form).into());
+            out
+        };
+        let components: Vec<Json> = self.all().into_iter().map(one).collect();
+        json!({ "ranks": self.ranks, "nodes": self.nodes, "components": components })
+    }
+}
+
+/// Those of one group.
+fn collectives() -> impl Iterator<Item = Collective> {
+    Collective::ALL
+        .into_iter()
+        .filter(|collective| !matches!(collective, Collective::InterMove | Collective::InterReduce))
+}
+
+/// What a component has functions for, in words.
+fn functions(component: Component) -> String {
+    let has = |collective: &Collective| Form::ALL.iter().any(|form| serves(component, *collective, *form));
+    let (some, others): (Vec<_>, Vec<_>) = collectives().partition(has);
+    let names = match others.is_empty() {
+        true => "everything".to_string(),
+        false => some.iter().map(|collective| collective.name()).collect::<Vec<_>>().join(", "),
+    };
+    let forms: Vec<_> = Form::ALL
+        .into_iter()
+        .filter(|form| some.iter().any(|collective| serves(component, *collective, *form)))
+        .map(Form::name)
+        .collect();
+    match forms.len() {
+        3 => names,
+        _ => format!("{names} ({} calls)", forms.join(" and ")),
+    }
+}
