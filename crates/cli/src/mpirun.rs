@@ -202,9 +202,6 @@ fn transport(params: &Params, ranks: u32, is_here: bool) -> Result<Transport, St
         Transport::Tcp | Transport::Crtcp if is_here => job.no_sockets = no_network(),
         // Daemons of one node need no network.
         Transport::Lamd if is_here && params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
-        Transport::Lamd if !is_here => {
-            job.no_daemons = Some("it reaches the processes of one host, and this job has several".into());
-        }
         _ => {}
     }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())

@@ -2,6 +2,7 @@
 //! network namespaces. See `testbed.rs`; where they cannot be made the tests say so and do nothing, unless they are required.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod daemons;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
@@ -125,6 +126,12 @@ fn programs_run_across_hosts() {
         let (code, out, err) = bed.run(&["-n", "6", "-H", "nodea:3,nodeb:3", &program]);
         println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
+    }
+    // Ranks have to share the processors of the one host, and not those of the other.
+    let program = bed.compile("coll_basic");
+    for hosts in ["nodea:1,nodeb:6", "nodea:1,nodeb:3", "nodea:2,nodeb:3"] {
+        let (code, out, err) = bed.run(&["-H", hosts, &program]);
+        assert!(code == Some(0) && out.lines().last() == Some("ok"), "{hosts}: {out}{err}");
     }
     bed.is_clean();
 }
