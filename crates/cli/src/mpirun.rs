@@ -2,6 +2,7 @@
 
 mod hosts;
 mod options;
+mod places;
 mod spread;
 
 use std::ffi::{OsStr, OsString};
@@ -160,7 +161,8 @@ fn call_name(call: u16) -> Option<&'static str> {
 
 /// The job that the options describe.
 fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -> Result<Launch, Stop> {
-    let apps = options.programs.iter().map(|program| app(program, options)).collect::<Result<Vec<_>, _>>()?;
+    let app = |program| app(program, options, universe.map(|universe| &**universe));
+    let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
     let spread = spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
     if let Stdin::Rank(rank) = options.stdin
@@ -202,9 +204,6 @@ fn transport(params: &Params, ranks: u32, is_here: bool) -> Result<Transport, St
         Transport::Tcp | Transport::Crtcp if is_here => job.no_sockets = no_network(),
         // Daemons of one node need no network.
         Transport::Lamd if is_here && params.mpi_virtual_nodes() > 1 => job.no_daemons = no_network(),
-        Transport::Lamd if !is_here => {
-            job.no_daemons = Some("it reaches the processes of one host, and this job has several".into());
-        }
         _ => {}
     }
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
@@ -342,7 +341,7 @@ fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
     env
 }
 
-fn app(program: &Program, options: &Options) -> Result<App, Stop> {
+fn app(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<App, Stop> {
     let directory = program.directory.as_ref().map(|directory| {
         let bad = |why: &dyn Display| stop(USAGE, format!("-wdir {}: {why}", directory.display()));
         match std::fs::canonicalize(directory) {
@@ -360,7 +359,7 @@ fn app(program: &Program, options: &Options) -> Result<App, Stop> {
         Inherit::Only(names) => names.contains(name),
     };
     Ok(App {
-        ranks: spread::ranks(program, options)?,
+        ranks: spread::ranks(program, options, universe)?,
         path,
         args: program.words.clone(),
         inherited: std::env::vars_os().filter(|(name, _)| inherits(name)).collect(),

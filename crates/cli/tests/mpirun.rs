@@ -615,7 +615,7 @@ fn what_comes_together_with_the_report_that_ranks_run_is_heard() {
     let shell = room.write("shell", "#!/bin/sh\ncat \"${0%/*}/said\"; exec cat 3>&1 >/dev/null\n");
     let mut said = greeting().into_bytes();
     let messages = [
-        FromAgent::Ready { addresses: vec![(0, String::new())] },
+        FromAgent::Ready { addresses: vec![(0, String::new())], relay: String::new() },
         FromAgent::Started { pids: vec![(0, 1)] },
         FromAgent::Output { rank: 0, is_error: false, bytes: b"all at once\n".to_vec() },
         FromAgent::Output { rank: 0, is_error: false, bytes: Vec::new() },

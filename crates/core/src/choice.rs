@@ -367,10 +367,11 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// What all processes of a team know alike of their processors. The launcher has told all of a job the same, and those of
-    /// another one perhaps something else.
+    /// What all processes of a team know alike of their processors. The launcher has told all of a job on one node the same, and
+    /// those of another job or node perhaps something else.
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
-        Shared(match self.is_crowded && self.world().team.map.contains_all(&team.map) {
+        let is_known = self.is_alike && self.is_crowded;
+        Shared(match is_known && self.world().team.map.contains_all(&team.map) {
             true => Setup::Crowded,
             false => Setup::Roomy,
         })

@@ -55,6 +55,8 @@ pub struct Process<F> {
     pub(crate) probed: u32,
     /// There are more ranks than processors: a question in vain leaves the processor to others.
     pub(crate) is_crowded: bool,
+    /// Whether that is so for all of the job: they are on one host.
+    pub(crate) is_alike: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
     /// Where its threads sleep; none in the virtual world, where nobody waits.
     pub(crate) door: Option<Door>,
@@ -474,6 +476,7 @@ impl<F: Fabric> Process<F> {
             home: if base == 0 { job.end } else { 0 },
             probed: if base == 0 && !is_crowded { job.end.saturating_add(1) } else { 0 },
             is_crowded,
+            is_alike: true,
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
@@ -500,6 +503,12 @@ impl<F: Fabric> Process<F> {
     /// The process on this node: those on nodes of the same number can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
+    }
+
+    /// The same, whose job is on several nodes: on some of them ranks may have to share processors, and on others not.
+    #[must_use]
+    pub(crate) fn on_several_nodes(self) -> Process<F> {
+        Process { is_alike: false, ..self }
     }
 
     /// The process without the checks that go over whole arrays of requests before the first is used. A bad handle is

@@ -65,7 +65,8 @@ impl World {
         for control in &world.controls {
             for (node, address) in (0..).zip(&world.listening) {
                 let addresses = format!("{}%lo", detour(node, *address));
-                say(control, &Order::Relay { node, addresses }, None);
+                let name = format!("node {node}");
+                say(control, &Order::Relay { node, name, addresses }, None);
                 say(control, &Order::Places { first: 2 * node, count: 2, node }, None);
             }
         }
@@ -278,6 +279,40 @@ fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
         drop(dying);
         world.end();
     }
+}
+
+#[test]
+fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
+    let World { mut controls, mut relays, .. } = World::new(3, FILES);
+    let asking = {
+        let (theirs, ours) = parcel::pair().unwrap();
+        say(&controls[0], &Order::Process { number: 1 }, Some(&theirs));
+        ours
+    };
+    let ask = |about: u32| {
+        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: about, length: 0 }.encode();
+        parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
+    };
+    // One question is on its way, and one comes when the node is gone; so do messages.
+    ask(4);
+    drop(controls.remove(2));
+    relays.remove(2).join().unwrap().unwrap();
+    controls.iter().for_each(|control| say(control, &Order::Lost { node: 2 }, None));
+    ask(5);
+    parcel::send(&asking, &[Bytes::from(&packet(1, 4, 9, b"in vain")[..])], None).unwrap();
+    let mut bytes = vec![0; MAX_PACKET];
+    let mut answers: Vec<u32> = (0..2)
+        .map(|_| {
+            let n = next(&asking, &mut bytes);
+            let answer = Packet::read(&bytes[..n], None).unwrap();
+            assert_eq!(answer.kind, PacketKind::Answer);
+            answer.peer
+        })
+        .collect();
+    answers.sort_unstable();
+    assert_eq!(answers, [4, 5]);
+    drop(controls);
+    relays.into_iter().for_each(|relay| relay.join().unwrap().unwrap());
 }
 
 #[test]

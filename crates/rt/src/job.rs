@@ -175,6 +175,8 @@ pub enum Event {
         node: u32,
         /// Its process id.
         pid: i32,
+        /// The host, if that is not the launcher's own.
+        host: Option<String>,
         /// How.
         exit: Exit,
         /// Why, as it has said.
@@ -478,8 +480,8 @@ impl Job {
             Event::OtherExited { rank, is_well } => self.other_exited(rank, is_well, &mut out),
             Event::OtherFailed { first, code, text } => self.other_failed(&[first], code, &text, &mut out),
             Event::OtherGone { firsts, text } => self.other_gone(&firsts, &text, &mut out),
-            Event::DaemonEnded { node, pid, exit, why } => {
-                self.daemon_ended(node, pid, exit, why.as_deref(), &mut out);
+            Event::DaemonEnded { node, pid, host, exit, why } => {
+                self.daemon_ended((node, pid, host.as_deref()), exit, why.as_deref(), &mut out);
             }
             Event::HostLost { host, ranks, text } => self.host_lost(&host, &ranks, &text, &mut out),
             Event::Say { text } => {
@@ -780,14 +782,20 @@ impl Job {
     }
 
     /// Messages that went through a daemon are lost, whichever these were: nobody can go on (rule 12).
-    fn daemon_ended(&mut self, node: u32, pid: i32, exit: Exit, why: Option<&str>, out: &mut Vec<Action>) {
+    fn daemon_ended(
+        &mut self,
+        (node, pid, host): (u32, i32, Option<&str>),
+        exit: Exit,
+        why: Option<&str>,
+        out: &mut Vec<Action>,
+    ) {
         let worlds = self.in_phase(Phase::Running);
         let others = self.running_in(&worlds).len();
         if others == 0 {
             return;
         }
         let code = report::shell_code(exit).max(1);
-        let report = report::daemon((node, pid, &self.host), (exit, why), others, code);
+        let report = report::daemon((node, pid, host.unwrap_or(&self.host)), (exit, why), others, code);
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);

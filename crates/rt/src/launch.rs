@@ -19,6 +19,7 @@ mod launcher;
 mod links;
 mod output;
 mod quiesce;
+mod relay;
 mod relays;
 mod spawning;
 mod start;
@@ -30,8 +31,9 @@ pub(crate) mod parts {
     pub(crate) use super::binding::Binding;
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
+    pub(crate) use super::relay::Relay;
     pub(crate) use super::start::{
-        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, raise_open_files,
+        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, listeners, raise_open_files,
     };
 }
 
@@ -52,7 +54,7 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
-pub use self::relays::{RELAY_CONTROL, RELAY_WORD};
+pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
 pub(crate) use self::start::kernel;
 pub use self::start::network;
 

@@ -208,8 +208,15 @@ pub enum Order {
     Relay {
         /// The node.
         node: u32,
+        /// What a person is told that it is called, as "node 1" or "host a"; one line.
+        name: String,
         /// Addresses, separated by blanks.
         addresses: String,
+    },
+    /// This node is gone, with its relay and its processes.
+    Lost {
+        /// The node.
+        node: u32,
     },
     /// These processes are on this node.
     Places {
@@ -257,6 +264,7 @@ mod kind {
     pub(super) const ENDED: u8 = 3;
     pub(super) const RELAY: u8 = 4;
     pub(super) const PLACES: u8 = 5;
+    pub(super) const GONE: u8 = 6;
     pub(super) const WRONG: u8 = 65;
     pub(super) const LOST: u8 = 66;
 }
@@ -304,7 +312,10 @@ impl Order {
             }
             Order::Process { number } => said(kind::PROCESS, [*number, 0, 0], &[]),
             Order::Ended { number } => said(kind::ENDED, [*number, 0, 0], &[]),
-            Order::Relay { node, addresses } => said(kind::RELAY, [*node, 0, 0], cut(addresses)),
+            Order::Relay { node, name, addresses } => {
+                said(kind::RELAY, [*node, 0, 0], cut(&format!("{name}\n{addresses}")))
+            }
+            Order::Lost { node } => said(kind::GONE, [*node, 0, 0], &[]),
             Order::Places { first, count, node } => said(kind::PLACES, [*first, *count, *node], &[]),
         }
     }
@@ -322,7 +333,12 @@ impl Order {
             }
             (kind::PROCESS, [number, 0, 0]) if rest.is_empty() => Some(Order::Process { number }),
             (kind::ENDED, [number, 0, 0]) if rest.is_empty() => Some(Order::Ended { number }),
-            (kind::RELAY, [node, 0, 0]) => Some(Order::Relay { node, addresses: text_of(rest)? }),
+            (kind::RELAY, [node, 0, 0]) => {
+                let text = text_of(rest)?;
+                let (name, addresses) = text.split_once('\n')?;
+                Some(Order::Relay { node, name: name.into(), addresses: addresses.into() })
+            }
+            (kind::GONE, [node, 0, 0]) if rest.is_empty() => Some(Order::Lost { node }),
             (kind::PLACES, [first, count, node]) if rest.is_empty() => {
                 Some(Order::Places { first, count, node })
             }
@@ -398,7 +414,8 @@ mod tests {
             Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32] },
             Order::Process { number: 4 },
             Order::Ended { number: 5 },
-            Order::Relay { node: 1, addresses: "127.0.0.1:5%lo".into() },
+            Order::Relay { node: 1, name: "host a".into(), addresses: "127.0.0.1:5%lo".into() },
+            Order::Lost { node: 2 },
             Order::Places { first: 3, count: 4, node: 1 },
         ] {
             assert_eq!(Order::decode(&order.encode()), Ok(order));

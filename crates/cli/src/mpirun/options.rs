@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use oxmpi_param::nearest::nearest;
+use oxmpi_rt::daemon::is_notation;
 use oxmpi_rt::hosts::placement::By;
 use oxmpi_rt::launch::{Bind, OutputFiles, Stdin};
 
@@ -76,6 +77,8 @@ pub(crate) struct Setting {
 pub(crate) struct Program {
     pub(crate) count: Count,
     pub(crate) per_host: Option<u32>,
+    /// Where ranks are, in the guide's notation (`n0-3`, `c1`), if more is said than `C` or `N`.
+    pub(crate) places: Vec<String>,
     pub(crate) hosts: Hosts,
     pub(crate) directory: Option<PathBuf>,
     /// Where to look for it before PATH.
@@ -172,6 +175,8 @@ pub(crate) enum UsageError {
     Wrong { option: String, value: String, why: String },
     #[error("{option}: {why}")]
     NotYet { option: String, why: &'static str },
+    #[error("'{word}' and -ppn both say how many ranks a host has: leave one out")]
+    Places { word: String },
     #[error("no program to run: write 'mpirun -n 4 PROGRAM ARGUMENTS' ('mpirun --help' explains)")]
     NoProgram,
     #[error("no program between two ':' or after the last one")]
@@ -209,8 +214,8 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
             if text == ":" {
                 return Err(UsageError::EmptyProgram);
             }
-            if text == "C" || text == "N" {
-                reader.place(&text);
+            if is_notation(&text) {
+                reader.program.places.push(text.into_owned());
             } else if text == "--" {
                 reader.program.words.extend(reader.words.pop_front());
                 break;
@@ -221,6 +226,7 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
                 return Ok(command);
             }
         }
+        reader.place()?;
         let mut program = std::mem::take(&mut reader.program);
         if program.words.is_empty() {
             return Err(if first { UsageError::NoProgram } else { UsageError::EmptyProgram });
@@ -290,11 +296,21 @@ impl Given {
 }
 
 impl Reader {
-    /// `C` and `N` of the guide. A number of ranks is stronger: so many are then placed on processors or hosts.
-    fn place(&mut self, word: &str) {
-        if self.program.count == Count::Unsaid {
-            self.program.count = if word == "C" { Count::PerProcessor } else { Count::PerHost };
+    /// The guide's notation. Of `C` or `N` alone a number of ranks is stronger: so many are then placed on processors or hosts.
+    fn place(&mut self) -> Result<(), UsageError> {
+        let Program { places, count, per_host, .. } = &mut self.program;
+        let only = match &places[..] {
+            [word] if word == "C" => Count::PerProcessor,
+            [word] if word == "N" => Count::PerHost,
+            [] => return Ok(()),
+            [word, ..] if per_host.is_some() => return Err(UsageError::Places { word: word.clone() }),
+            _ => return Ok(()),
+        };
+        places.clear();
+        if *count == Count::Unsaid {
+            *count = only;
         }
+        Ok(())
     }
 
     /// Takes an option with its values. Returns a command if it asks for something else than a job.

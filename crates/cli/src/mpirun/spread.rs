@@ -8,11 +8,12 @@ use oxmpi_os::{cpus, host};
 use oxmpi_param::{Params, Source};
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hosts::opening::Opening;
-use oxmpi_rt::hosts::placement::{self, Crowd, Room};
+use oxmpi_rt::hosts::placement::{self, By, Crowd, Room};
 use oxmpi_rt::launch::{Host, Spread};
 
 use super::hosts::{Hosts, Named, NodeOf};
 use super::options::{Count, Options, Program};
+use super::places::Seats;
 use super::{NOT_FOUND, Search, Stop, USAGE, stop};
 
 /// The variable by which LAM/MPI is told what to use in place of ssh.
@@ -27,8 +28,12 @@ fn hosts_of<'o>(program: &'o Program, options: &'o Options) -> &'o Hosts {
 }
 
 /// How many ranks run a program.
-pub(super) fn ranks(program: &Program, options: &Options) -> Result<u32, Stop> {
+pub(super) fn ranks(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<u32, Stop> {
     let hosts = hosts_of(program, options);
+    if let Some(seats) = seats(program, options, universe)? {
+        let places = u32::try_from(seats.at.len()).unwrap_or(u32::MAX);
+        return Ok(if let Count::Number(n) = program.count { n } else { places });
+    }
     let on_all = |each: u32| {
         let hosts = hosts.used().count().max(1);
         each.checked_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
@@ -42,6 +47,20 @@ pub(super) fn ranks(program: &Program, options: &Options) -> Result<u32, Stop> {
         (Count::Unsaid, None) if hosts.is_implied => 1,
         (Count::Unsaid, None) => hosts.slots().unwrap_or(1),
     })
+}
+
+/// Where the ranks of a program are, if that is said of each.
+fn seats(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<Option<Seats>, Stop> {
+    let (places, hosts) = (&program.places, hosts_of(program, options));
+    if places.is_empty() {
+        return Ok(None);
+    }
+    if options.by == By::Node {
+        let text =
+            format!("--map-by node: '{}' says already where ranks are; leave one out", places.join(" "));
+        return Err(stop(USAGE, text));
+    }
+    Seats::find(places, hosts, universe).map(Some).map_err(|why| stop(USAGE, why))
 }
 
 /// The slots of the one host whose slots nobody has stated: its processors, if it is this machine.
@@ -67,6 +86,13 @@ pub(super) fn spread(
     let mut places: Vec<Place> = Vec::new();
     let mut crowds = Vec::new();
     for (program, ranks) in options.programs.iter().zip(ranks) {
+        if let Some(Seats { hosts, at }) = seats(program, options, universe.map(|universe| &**universe))? {
+            let places: Vec<usize> =
+                hosts.iter().map(|host| add(&mut places, host, host.slots.unwrap_or(1))).collect();
+            let hosts = at.iter().map(|at| places[*at]).collect();
+            crowds.push(Crowd { ranks, hosts, per_host: None, is_seated: true });
+            continue;
+        }
         let hosts = hosts_of(program, options);
         let here = Named { name: "localhost".into(), ..Named::default() };
         let named: Vec<&Named> = if hosts.named.is_empty() { vec![&here] } else { hosts.used().collect() };
@@ -90,7 +116,7 @@ pub(super) fn spread(
                 at.push(place);
             }
         }
-        crowds.push(Crowd { ranks, hosts: at, per_host: program.per_host });
+        crowds.push(Crowd { ranks, hosts: at, per_host: program.per_host, is_seated: false });
     }
     let rooms: Vec<Room> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)

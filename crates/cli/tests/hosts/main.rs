@@ -2,6 +2,7 @@
 //! network namespaces. See `testbed.rs`; where they cannot be made the tests say so and do nothing, unless they are required.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod daemons;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;
@@ -111,6 +112,29 @@ fn ranks_are_placed_and_know_their_nodes() {
         let (code, out, err) = bed.run(&words);
         assert_eq!((code, out.lines().count()), (Some(0), ranks), "{words:?}: {err}");
     }
+    // Nodes and processors by their numbers, of the hosts that are named or of a universe.
+    let places = |options: &[&str], words: &[&str]| {
+        let print = ["sh", "-c", "echo $OXMPI_COMM_WORLD_RANK:`hostname`"];
+        let (code, out, err) = bed.run(&[options, words, &print].concat());
+        assert_eq!((code, &*err), (Some(0), ""), "{words:?}");
+        sorted(&out).join(" ")
+    };
+    let named = ["-H", "nodea:2,localhost:1,nodeb:3"];
+    assert_eq!(places(&named, &["n0-2"]), "0:nodea 1:head 2:nodeb");
+    assert_eq!(places(&named, &["n2,0"]), "0:nodeb 1:nodea");
+    assert_eq!(places(&named, &["c1-3", "N"]), "0:nodea 1:head 2:nodeb 3:nodea 4:head 5:nodeb");
+    assert_eq!(places(&named, &["-n", "3", "n1-2"]), "0:head 1:nodeb 2:head");
+    bed.boot("head cpu=1\nnodea cpu=2\nnodeb cpu=2 schedule=no\n");
+    assert_eq!(places(&[], &["n1-2"]), "0:nodea 1:nodeb");
+    assert_eq!(places(&[], &["c0,2", "h", "o"]), "0:head 1:nodea 2:head 3:head");
+    assert_eq!(places(&[], &["C"]), "0:head 1:nodea 2:nodea");
+    for (word, why) in [("n3", "there is no node n3; the last one is n2"), ("c3", "there is no processor c3")]
+    {
+        let (code, _, err) = bed.run(&[word, "true"]);
+        assert!(code == Some(2) && err.contains(why) && err.contains("head, nodea, nodeb"), "{err}");
+    }
+    bed.halt();
+
     let (code, _, err) = bed.run(&["--nooversubscribe", "-n", "3", "-H", "nodea,nodeb", "true"]);
     assert!(code == Some(2) && err.contains("3 ranks on 2 slots"), "{err}");
     bed.is_clean();
@@ -125,6 +149,12 @@ fn programs_run_across_hosts() {
         let (code, out, err) = bed.run(&["-n", "6", "-H", "nodea:3,nodeb:3", &program]);
         println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
         assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
+    }
+    // Ranks have to share the processors of the one host, and not those of the other.
+    let program = bed.compile("coll_basic");
+    for hosts in ["nodea:1,nodeb:6", "nodea:1,nodeb:3", "nodea:2,nodeb:3"] {
+        let (code, out, err) = bed.run(&["-H", hosts, &program]);
+        assert!(code == Some(0) && out.lines().last() == Some("ok"), "{hosts}: {out}{err}");
     }
     bed.is_clean();
 }

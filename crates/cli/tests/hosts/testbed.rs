@@ -190,6 +190,25 @@ impl Testbed {
         outcome(self.mpirun(words).output().unwrap())
     }
 
+    /// `oxmpi` on the head, which has to succeed.
+    fn oxmpi(&self, words: &[&str]) {
+        let mut command = self.on(HEAD, super::support::installed("oxmpi").to_str().unwrap());
+        let (code, out, err) = outcome(command.args(words).stdin(Stdio::null()).output().unwrap());
+        assert_eq!(code, Some(0), "{words:?}: {out}{err}");
+    }
+
+    /// Makes the hosts of a file a universe.
+    pub(crate) fn boot(&self, lines: &str) {
+        let file = self.directory.join("universe");
+        fs::write(&file, lines).unwrap();
+        self.oxmpi(&["boot", "--mca", "plm_rsh_agent", &self.shell(), file.to_str().unwrap()]);
+    }
+
+    /// Ends it.
+    pub(crate) fn halt(&self) {
+        self.oxmpi(&["halt"]);
+    }
+
     /// The programs that run on a host, by their arguments; not its sshd.
     pub(crate) fn processes(&self, machine: Machine) -> Vec<(i32, String)> {
         let all = pids(&machine.namespace()).into_iter().filter_map(|pid| {

@@ -41,7 +41,8 @@ impl Daemons {
         }
         for control in &controls {
             for (node, addresses) in (0..).zip(&addresses) {
-                say(control, &Order::Relay { node, addresses: addresses.clone() }, None)?;
+                let (name, addresses) = (format!("node {node}"), addresses.clone());
+                say(control, &Order::Relay { node, name, addresses }, None)?;
             }
             (0..ranks).try_for_each(|first| {
                 say(control, &Order::Places { first, count: 1, node: node(first) }, None)

@@ -9,7 +9,8 @@
 //! 3. Bytes of a process that are no packet end that process's part alone; the launcher is told.
 //! 4. A message for a process of which the launcher has not said yet where it is, or that has not come for its socket yet, waits.
 //!    One for a process that has ended is dropped.
-//! 5. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
+//! 5. What was to go to a node that the launcher says is lost is dropped; all that its processes have sent counts as passed on.
+//! 6. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
 
 mod far;
 mod parcels;
@@ -22,7 +23,7 @@ use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
 use oxmpi_os::poller::{CLOCK, Poller, Ready};
 use oxmpi_wire::relay::{MAX_ORDER, MAX_PACKET, Notice, Order, Packet, PacketHeader, PacketKind, readdress};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -73,6 +74,10 @@ pub struct Relay {
     /// Messages for processes of which that is not known.
     unplaced: HashMap<u32, Vec<Parcel>>,
     far: Option<Far>,
+    /// Who has asked about the end of which process of another node, and was not answered.
+    asked: Vec<(u32, u32)>,
+    /// Nodes that are gone (rule 5).
+    lost: HashSet<u32>,
     /// Files that are kept open.
     files: usize,
     most_files: usize,
@@ -104,6 +109,8 @@ impl Relay {
             places: Vec::new(),
             unplaced: HashMap::new(),
             far: None,
+            asked: Vec::new(),
+            lost: HashSet::new(),
             files: 0,
             most_files,
             patience: Settings::default().patience,
@@ -201,14 +208,14 @@ impl Relay {
                 while self.hear(number, READS)? {}
                 self.part(number)?;
             }
-            Order::Relay { node, addresses } => {
+            Order::Relay { node, name, addresses } => {
                 let parsed: Result<Vec<Address>, _> = addresses.split_whitespace().map(str::parse).collect();
-                let addresses =
-                    parsed.map_err(|why| RelayError(format!("the daemon of node {node}: {why}")))?;
+                let addresses = parsed.map_err(|why| RelayError(format!("the daemon of {name}: {why}")))?;
                 if let Some(far) = &self.far {
-                    far.tell_address(node, addresses);
+                    far.tell_address(node, name, addresses);
                 }
             }
+            Order::Lost { node } => self.lose(node)?,
             Order::Places { first, count, node } => {
                 let end = first.saturating_add(count);
                 if end > MOST_PROCESSES {
@@ -302,7 +309,15 @@ impl Relay {
                 self.obey()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
+            _ if self.lost.contains(&place) => {
+                if parcel.is_question() {
+                    self.tell_end(parcel.peer(), to)?;
+                }
+            }
             Some(far) => {
+                if parcel.is_question() {
+                    self.asked.push((parcel.peer(), to));
+                }
                 let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
                 far.send(place, to, parcel, &mut self.files)?;
             }
@@ -323,6 +338,9 @@ impl Relay {
                 return Ok(());
             }
             return self.tell_end(asker, to);
+        }
+        if parcel.is_answer() {
+            self.asked.retain(|asked| *asked != (to, parcel.peer()));
         }
         let member = self.members.entry(to).or_default();
         if member.is_deaf || member.has_ended {
@@ -385,6 +403,22 @@ impl Relay {
             self.arrive(to, parcel)?;
         }
         Ok(())
+    }
+
+    /// A node is gone (rule 5).
+    fn lose(&mut self, node: u32) -> Result<(), RelayError> {
+        self.lost.insert(node);
+        // What has come from there by now counts.
+        self.hear_relays()?;
+        if let Some(far) = &mut self.far {
+            far.bury(node, &mut self.files);
+        }
+        let places = &self.places;
+        let is_there = |about: u32| places.get(about as usize) == Some(&node);
+        let (answered, open) = self.asked.drain(..).partition(|(_, about)| is_there(*about));
+        self.asked = open;
+        let answered: Vec<(u32, u32)> = answered;
+        answered.into_iter().try_for_each(|(asker, about)| self.tell_end(asker, about))
     }
 
     /// A process has ended, and all that it has sent was passed on.

@@ -39,7 +39,7 @@ pub enum NotationError {
         size: usize,
     },
     /// A processor that is not there.
-    #[error("'{word}': there is no processor c{number}; the universe has {size}")]
+    #[error("'{word}': there is no processor c{number}; there are {size}, numbered from c0")]
     NoCpu {
         /// What was written.
         word: String,
@@ -147,7 +147,10 @@ mod tests {
     fn what_is_not_there_is_named() {
         let of = |word: &str| places(word, &nodes(), 0).unwrap_err().to_string();
         assert_eq!(of("n1-3"), "'n1-3': there is no node n3; the last one is n2");
-        assert_eq!(of("c0-4000000000"), "'c0-4000000000': there is no processor c3; the universe has 3");
+        assert_eq!(
+            of("c0-4000000000"),
+            "'c0-4000000000': there is no processor c3; there are 3, numbered from c0"
+        );
         for word in ["n", "n3-1", "nx", "n+1", "x1", "", "c1,", "n-1"] {
             assert!(of(word).contains("names no nodes"), "{word}");
             assert!(!is_notation(word), "{word}");

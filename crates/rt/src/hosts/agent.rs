@@ -5,6 +5,7 @@
 
 mod answers;
 mod ranks;
+mod relay;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use oxmpi_os::cpus;
+use oxmpi_os::net::Listener;
 use oxmpi_os::spawn::{Guard, Signals};
 use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -24,7 +26,7 @@ pub(crate) use self::ranks::stage;
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
-use crate::launch::parts::{Binding, Crew, Inputs, Place, Prepared, Recruits, boot, raise_open_files};
+use crate::launch::parts::{Binding, Crew, Inputs, Place, Prepared, Recruits, Relay, boot, raise_open_files};
 use crate::launch::{App, Bind, Launch, LaunchError, Stdin, Wanted, end};
 
 /// Bytes of output that may be under way to the head.
@@ -39,6 +41,8 @@ const SIGNALS: u64 = 4;
 const HEAD: u64 = 5;
 const HEAD_ROOM: u64 = 6;
 const INPUT: u64 = 7;
+const RELAY: u64 = 8;
+const RELAY_ENDED: u64 = 9;
 
 /// What the agent's program knows.
 #[derive(Clone, Debug)]
@@ -85,6 +89,8 @@ struct Agent<'a> {
     under_way: u64,
     ready: Option<Ready>,
     guard: Option<Guard>,
+    /// Of a job whose messages go through daemons.
+    relay: Option<Relay>,
     members: BTreeMap<u32, Member>,
     secret: [u8; 32],
     next_alive: Instant,
@@ -99,6 +105,8 @@ struct Ready {
     here: Vec<u32>,
     boot: oxmpi_os::segment::Boot,
     prepared: Prepared,
+    /// What the relay listens on, if there is to be one.
+    relay: Option<Listener>,
 }
 
 impl<'a> Agent<'a> {
@@ -117,6 +125,7 @@ impl<'a> Agent<'a> {
             under_way: 0,
             ready: None,
             guard: None,
+            relay: None,
             members: BTreeMap::new(),
             secret: [0; 32],
             next_alive: Instant::now() + ALIVE,
@@ -142,6 +151,7 @@ impl<'a> Agent<'a> {
         };
         self.head.flush();
         if let Some(guard) = self.guard.take() {
+            self.relay.into_iter().for_each(|relay| relay.end(&guard));
             end::reap(self.members.values().map(|member| &member.rank), guard);
         }
         result
@@ -204,6 +214,8 @@ impl<'a> Agent<'a> {
                 CONTROL => _ = self.control_once(rank),
                 ENDED => self.ended(rank)?,
                 INPUT => self.feed(rank),
+                RELAY => self.hear_relay(),
+                RELAY_ENDED => self.relay_ended()?,
                 HEAD_ROOM => self.head.flush(),
                 SIGNALS => {
                     if let Err(over) = self.signalled() {
@@ -273,6 +285,12 @@ impl<'a> Agent<'a> {
                     ranks.for_each(|member| end::signal_group(&member.rank, signal));
                 }
             }
+            ToAgent::Relay { order } => {
+                if let Some(relay) = &self.relay {
+                    // Its end is told.
+                    let _ = relay.pass(&order, None);
+                }
+            }
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Look => {
                 let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
@@ -324,16 +342,18 @@ impl<'a> Agent<'a> {
         let address =
             |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
         let addresses = here.iter().enumerate().map(|(at, rank)| (*rank, address(at))).collect();
+        let (listener, relay) = relay::listen(&launch)?.unzip();
         self.secret = order.secret;
-        self.ready = Some(Ready { order, launch, crew_places: places, here, boot, prepared });
-        self.post(&FromAgent::Ready { addresses });
+        self.ready =
+            Some(Ready { order, launch, crew_places: places, here, boot, prepared, relay: listener });
+        self.post(&FromAgent::Ready { addresses, relay: relay.unwrap_or_default() });
         Ok(())
     }
 
     /// Starts the ranks.
     fn start(&mut self) -> Result<(), LaunchError> {
         let none = || LaunchError::Order("nothing is to be started".to_string());
-        let Ready { order, launch, crew_places, here, boot, prepared } =
+        let Ready { order, launch, crew_places, here, boot, prepared, relay } =
             self.ready.take().ok_or_else(none)?;
         let open_files = raise_open_files(&launch, (boot.size, here.len()), boot.sockets)?;
         let cores = match launch.bind {
@@ -342,6 +362,9 @@ impl<'a> Agent<'a> {
         };
         let binding = Binding::decide(launch.bind, here.len(), cores, cpus::usable());
         let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
+        if let Some(listener) = relay {
+            self.start_relay(&order, &guard, &listener)?;
+        }
         let inputs = Inputs::of_ranks(order.fed.iter().copied());
         let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
         let crew = Crew { launch: &launch, apps: &launch.apps, boot, places: crew_places, here };

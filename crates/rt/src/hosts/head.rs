@@ -44,6 +44,8 @@ pub(crate) struct Far {
     limit: Instant,
     /// Where its ranks can be reached.
     pub(crate) addresses: Vec<(u32, String)>,
+    /// Where its relay can be reached; empty if there is none.
+    pub(crate) relay: String,
     /// Their process numbers.
     pub(crate) pids: Vec<(u32, u32)>,
     /// When something came last.
@@ -98,6 +100,7 @@ impl Far {
             has_greeted: false,
             limit: now + PATIENCE,
             addresses: Vec::new(),
+            relay: String::new(),
             pids: Vec::new(),
             heard: now,
             owed: 0,
@@ -231,8 +234,8 @@ impl Far {
                 Err(error) => return Err(self.senseless(&error)),
             };
             match message {
-                FromAgent::Ready { addresses } if stage == Stage::Ready => {
-                    self.addresses = addresses;
+                FromAgent::Ready { addresses, relay } if stage == Stage::Ready => {
+                    (self.addresses, self.relay) = (addresses, relay);
                     return Ok(true);
                 }
                 FromAgent::Started { pids } if stage == Stage::Started => {

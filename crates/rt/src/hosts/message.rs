@@ -13,7 +13,7 @@ use crate::job::{Exit, Stage};
 use crate::launch::Bind;
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest message in bytes: a limit against senders that are wrong.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// How the line begins with which an agent says that it is there.
@@ -46,6 +46,11 @@ pub enum ToAgent {
         number: i32,
         /// The processes.
         ranks: Vec<u32>,
+    },
+    /// Something for the relay of the agent's host (rpi lamd).
+    Relay {
+        /// The order of `oxmpi_wire::relay`, encoded.
+        order: Vec<u8>,
     },
     /// So many more processes have died, which the others survive.
     Died {
@@ -84,6 +89,8 @@ pub enum FromAgent {
     Ready {
         /// Where each can be reached.
         addresses: Vec<(u32, String)>,
+        /// Where the relay of the host can be reached; empty if there is none.
+        relay: String,
     },
     /// The ranks run.
     Started {
@@ -96,6 +103,18 @@ pub enum FromAgent {
         is_program: bool,
         /// Why, for a person.
         text: String,
+    },
+    /// The relay of the agent's host says something.
+    Relay {
+        /// The notice of `oxmpi_wire::relay`, encoded.
+        notice: Vec<u8>,
+    },
+    /// It has ended.
+    RelayEnded {
+        /// Its process number.
+        pid: u32,
+        /// How.
+        exit: Exit,
     },
     /// Something for the user, in whole lines.
     Text {
@@ -293,6 +312,7 @@ mod kind {
     pub(super) const INPUT: u8 = 8;
     pub(super) const TAKEN: u8 = 9;
     pub(super) const END: u8 = 10;
+    pub(super) const TO_RELAY: u8 = 11;
     pub(super) const READY: u8 = 65;
     pub(super) const STARTED: u8 = 66;
     pub(super) const FAILED: u8 = 67;
@@ -304,6 +324,8 @@ mod kind {
     pub(super) const FOUND: u8 = 73;
     pub(super) const INPUT_TAKEN: u8 = 74;
     pub(super) const ALIVE: u8 = 75;
+    pub(super) const OF_RELAY: u8 = 76;
+    pub(super) const RELAY_ENDED: u8 = 77;
 }
 
 /// A message of this kind, with its length.
@@ -344,6 +366,7 @@ impl ToAgent {
                 out.number(number.cast_unsigned().into());
                 out.list(ranks, |out, rank| out.number((*rank).into()));
             }),
+            ToAgent::Relay { order } => framed(kind::TO_RELAY, |out| out.bytes(order)),
             ToAgent::Died { count } => framed(kind::DIED, |out| out.number((*count).into())),
             ToAgent::Look => framed(kind::LOOK, |_| {}),
             ToAgent::Where { asker, rank } => framed(kind::WHERE, |out| {
@@ -374,6 +397,7 @@ impl ToAgent {
                 kind::SIGNAL => {
                     ToAgent::Signal { number: from.word()?.cast_signed(), ranks: from.list(Reader::word)? }
                 }
+                kind::TO_RELAY => ToAgent::Relay { order: from.bytes()? },
                 kind::DIED => ToAgent::Died { count: from.word()? },
                 kind::LOOK => ToAgent::Look,
                 kind::WHERE => ToAgent::Where { asker: from.word()?, rank: from.word()? },
@@ -390,11 +414,12 @@ impl FromAgent {
     /// As bytes, the length in front.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            FromAgent::Ready { addresses } => framed(kind::READY, |out| {
+            FromAgent::Ready { addresses, relay } => framed(kind::READY, |out| {
                 out.list(addresses, |out, (rank, address)| {
                     out.number((*rank).into());
                     out.bytes(address.as_bytes());
                 });
+                out.bytes(relay.as_bytes());
             }),
             FromAgent::Started { pids } => framed(kind::STARTED, |out| {
                 out.list(pids, |out, (rank, pid)| {
@@ -405,6 +430,11 @@ impl FromAgent {
             FromAgent::Failed { is_program, text } => framed(kind::FAILED, |out| {
                 out.number((*is_program).into());
                 out.bytes(text.as_bytes());
+            }),
+            FromAgent::Relay { notice } => framed(kind::OF_RELAY, |out| out.bytes(notice)),
+            FromAgent::RelayEnded { pid, exit } => framed(kind::RELAY_ENDED, |out| {
+                out.number((*pid).into());
+                write_exit(out, *exit);
             }),
             FromAgent::Text { text } => framed(kind::TEXT, |out| out.bytes(text.as_bytes())),
             FromAgent::Request { rank, request, blob, seen } => framed(kind::REQUEST, |out| {
@@ -420,13 +450,7 @@ impl FromAgent {
             }),
             FromAgent::Exited { rank, exit, seen } => framed(kind::EXITED, |out| {
                 out.number((*rank).into());
-                let (how, number) = match exit {
-                    Exit::Code(code) => (0, *code),
-                    Exit::Signal(signal) => (1, *signal),
-                    Exit::Unknown => (2, 0),
-                };
-                out.number(how);
-                out.number(number.cast_unsigned().into());
+                write_exit(out, *exit);
                 seen.write(out);
             }),
             FromAgent::Seen(all) => framed(kind::SEEN, |out| {
@@ -454,9 +478,12 @@ impl FromAgent {
     pub fn decode(bytes: &[u8]) -> Result<FromAgent, StreamError> {
         read(bytes, |kind, from| {
             Some(match kind {
-                kind::READY => {
-                    FromAgent::Ready { addresses: from.list(|from| from.word().zip(from.text()))? }
-                }
+                kind::READY => FromAgent::Ready {
+                    addresses: from.list(|from| from.word().zip(from.text()))?,
+                    relay: from.text()?,
+                },
+                kind::OF_RELAY => FromAgent::Relay { notice: from.bytes()? },
+                kind::RELAY_ENDED => FromAgent::RelayEnded { pid: from.word()?, exit: read_exit(from)? },
                 kind::STARTED => FromAgent::Started { pids: from.list(|from| from.word().zip(from.word()))? },
                 kind::FAILED => FromAgent::Failed { is_program: from.bool()?, text: from.text()? },
                 kind::TEXT => FromAgent::Text { text: from.text()? },
@@ -470,14 +497,7 @@ impl FromAgent {
                     FromAgent::Output { rank: from.word()?, is_error: from.bool()?, bytes: from.bytes()? }
                 }
                 kind::EXITED => {
-                    let rank = from.word()?;
-                    let exit = match (from.number()?, from.word()?.cast_signed()) {
-                        (0, code) => Exit::Code(code),
-                        (1, signal) => Exit::Signal(signal),
-                        (2, 0) => Exit::Unknown,
-                        _ => return None,
-                    };
-                    FromAgent::Exited { rank, exit, seen: Seen::read(from)? }
+                    FromAgent::Exited { rank: from.word()?, exit: read_exit(from)?, seen: Seen::read(from)? }
                 }
                 kind::SEEN => FromAgent::Seen(from.list(|from| from.word().zip(Seen::read(from)))?),
                 kind::FOUND => FromAgent::Answer { asker: from.word()?, reply: from.bytes()? },
@@ -510,6 +530,25 @@ impl Seen {
         };
         Some(Seen { pid, stage, last_call: from.number()?.try_into().ok()? })
     }
+}
+
+fn write_exit(out: &mut Writer, exit: Exit) {
+    let (how, number) = match exit {
+        Exit::Code(code) => (0, code),
+        Exit::Signal(signal) => (1, signal),
+        Exit::Unknown => (2, 0),
+    };
+    out.number(how);
+    out.number(number.cast_unsigned().into());
+}
+
+fn read_exit(from: &mut Reader<'_>) -> Option<Exit> {
+    Some(match (from.number()?, from.word()?.cast_signed()) {
+        (0, code) => Exit::Code(code),
+        (1, signal) => Exit::Signal(signal),
+        (2, 0) => Exit::Unknown,
+        _ => return None,
+    })
 }
 
 fn write_variables(out: &mut Writer, all: &[Variable]) {

@@ -20,6 +20,8 @@ pub struct Crowd {
     pub hosts: Vec<usize>,
     /// How many go to each host, if that is said.
     pub per_host: Option<u32>,
+    /// Whether `hosts` says for each rank where it is, one after the other and then from the first again, whatever slots there are.
+    pub is_seated: bool,
 }
 
 /// In which order hosts get ranks.
@@ -98,6 +100,10 @@ pub fn place(
                 return Err(PlacementError::PerHost { ranks, each, needed, there, hosts: hosts() });
             }
         }
+        if crowd.is_seated {
+            seat(rooms, crowd, &mut taken, &mut placed, may_oversubscribe)?;
+            continue;
+        }
         let mut left = crowd.ranks;
         let mut given = vec![0u32; crowd.hosts.len()];
         let mut round = 1u32;
@@ -145,6 +151,31 @@ pub fn place(
     Ok(placed)
 }
 
+/// Places ranks of which it is said where each is.
+fn seat(
+    rooms: &[Room],
+    crowd: &Crowd,
+    taken: &mut [u32],
+    placed: &mut Vec<u32>,
+    may_oversubscribe: bool,
+) -> Result<(), PlacementError> {
+    for host in crowd.hosts.iter().cycle().take(crowd.ranks as usize) {
+        let Some((room, taken)) = rooms.get(*host).zip(taken.get_mut(*host)) else { continue };
+        *taken += 1;
+        let (ranks, hosts) = (*taken, room.host.clone());
+        match room.max_slots {
+            Some(most) if ranks > most => {
+                return Err(PlacementError::MaxSlots { ranks, most: most.into(), hosts });
+            }
+            _ if !may_oversubscribe && ranks > room.slots => {
+                return Err(PlacementError::Slots { ranks, slots: room.slots.into(), hosts });
+            }
+            _ => placed.push(*host as u32),
+        }
+    }
+    Ok(())
+}
+
 /// How many ranks a host may have in a round.
 fn limit(room: &Room, round: u32) -> u32 {
     room.slots.max(1).saturating_mul(round).min(room.max_slots.unwrap_or(u32::MAX))
@@ -164,7 +195,7 @@ mod tests {
     }
 
     fn all(ranks: u32, rooms: &[Room], by: By) -> Result<Vec<u32>, PlacementError> {
-        let crowd = Crowd { ranks, hosts: (0..rooms.len()).collect(), per_host: None };
+        let crowd = Crowd { ranks, hosts: (0..rooms.len()).collect(), per_host: None, is_seated: false };
         place(rooms, &[crowd], by, true)
     }
 
@@ -184,21 +215,36 @@ mod tests {
         let error = all(6, &two, By::Slot).unwrap_err().to_string();
         assert_eq!(error, "6 ranks, but the host file allows 5 (max-slots) on a, b");
         let two = rooms(&[(2, None), (1, None)]);
-        let crowd = Crowd { ranks: 4, hosts: vec![0, 1], per_host: None };
+        let crowd = Crowd { ranks: 4, hosts: vec![0, 1], per_host: None, is_seated: false };
         let error = place(&two, &[crowd], By::Slot, false).unwrap_err().to_string();
         assert!(error.starts_with("4 ranks on 3 slots, which --nooversubscribe forbids"), "{error}");
-        let crowd = Crowd { ranks: 5, hosts: vec![0, 1], per_host: Some(2) };
+        let crowd = Crowd { ranks: 5, hosts: vec![0, 1], per_host: Some(2), is_seated: false };
         let error = place(&two, &[crowd], By::Slot, true).unwrap_err().to_string();
         assert_eq!(error, "5 ranks with 2 on each host need 3 hosts, and there are 2: a, b");
+    }
+
+    #[test]
+    fn ranks_can_be_seated_one_by_one() {
+        let two = rooms(&[(2, None), (1, Some(2))]);
+        let seated = |ranks, hosts: &[usize], may| {
+            let crowd = Crowd { ranks, hosts: hosts.to_vec(), per_host: None, is_seated: true };
+            place(&two, &[crowd], By::Slot, may)
+        };
+        assert_eq!(seated(3, &[1, 0, 0], false).unwrap(), [1, 0, 0]);
+        assert_eq!(seated(5, &[0, 1], true).unwrap(), [0, 1, 0, 1, 0]);
+        let error = seated(3, &[1], true).unwrap_err().to_string();
+        assert_eq!(error, "3 ranks, but the host file allows 2 (max-slots) on b");
+        let error = seated(3, &[0], false).unwrap_err().to_string();
+        assert!(error.starts_with("3 ranks on 2 slots, which --nooversubscribe forbids"), "{error}");
     }
 
     #[test]
     fn programs_have_hosts_of_their_own_and_share_slots() {
         let three = rooms(&[(2, None), (2, None), (1, None)]);
         let crowds = [
-            Crowd { ranks: 1, hosts: vec![1], per_host: None },
-            Crowd { ranks: 3, hosts: vec![0, 1], per_host: None },
-            Crowd { ranks: 3, hosts: vec![2, 0], per_host: Some(2) },
+            Crowd { ranks: 1, hosts: vec![1], per_host: None, is_seated: false },
+            Crowd { ranks: 3, hosts: vec![0, 1], per_host: None, is_seated: false },
+            Crowd { ranks: 3, hosts: vec![2, 0], per_host: Some(2), is_seated: false },
         ];
         assert_eq!(place(&three, &crowds, By::Slot, false).unwrap(), [1, 0, 0, 1, 2, 2, 0]);
     }

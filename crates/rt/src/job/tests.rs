@@ -237,7 +237,7 @@ fn rule_11_the_end_of_a_daemon_ends_all_jobs_with_one_report() {
         ] {
             let mut job = Job::new(2, "h").surviving(survives);
             job.on(Event::Spawned { ranks: 1, parents: vec![0], bond: 5 });
-            let ended = Event::DaemonEnded { node: 1, pid: 55, exit, why: why.map(String::from) };
+            let ended = Event::DaemonEnded { node: 1, pid: 55, host: None, exit, why: why.map(String::from) };
             let actions = job.on(ended.clone());
             assert!(printed(&actions).contains(words), "{}", printed(&actions));
             assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![0, 1, 2]));

@@ -110,7 +110,7 @@ impl Launcher<'_> {
         }
     }
 
-    fn post_all(&mut self, message: &ToAgent) {
+    pub(super) fn post_all(&mut self, message: &ToAgent) {
         self.far.iter_mut().flatten().for_each(|far| far.post(message));
     }
 
@@ -197,12 +197,26 @@ impl Launcher<'_> {
                     self.tell_whereabouts(asker, wanted, reply);
                 }
             }
+            FromAgent::Relay { notice } => {
+                if let Some(node) = self.node_of_agent(at) {
+                    self.heed_relay(node, &notice);
+                }
+            }
+            FromAgent::RelayEnded { pid, exit } => {
+                if let Some(node) = self.node_of_agent(at) {
+                    self.note_relay_end(node, pid.cast_signed(), exit);
+                }
+            }
             FromAgent::InputTaken { rank, bytes } => self.input_taken(rank, bytes),
             _ => {
                 let error = io::Error::new(io::ErrorKind::InvalidData, "it says what it must not");
                 self.lose_host(at, Some(error));
             }
         }
+    }
+
+    fn node_of_agent(&self, at: usize) -> Option<u32> {
+        self.far.get(at)?.as_ref().map(|far| far.node)
     }
 
     fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call }: Seen) {
@@ -416,7 +430,7 @@ impl Launcher<'_> {
         let said = far.read_errors();
         self.sinks[1].queue().extend_from_slice(&said);
         let text = far.why_lost(error);
-        let host = far.host.clone();
+        let (host, node) = (far.host.clone(), far.node);
         let asking = std::mem::take(&mut far.asking);
         drop(far);
         let mut ranks = Vec::new();
@@ -436,6 +450,8 @@ impl Launcher<'_> {
             self.forget_services(*rank);
             self.ports.ended(*rank);
         }
+        // Before those who survive it hear of deaths, and ask their relays.
+        self.tell_relays_of_loss(node);
         self.tell(Event::HostLost { host, ranks: ranks.clone(), text });
         ranks.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
         for (asker, wanted) in asking {

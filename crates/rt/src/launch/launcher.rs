@@ -263,8 +263,7 @@ impl<'a> Launcher<'a> {
     }
 
     pub(super) fn bury_all(mut self) {
-        // If the guard is gone it kills nobody.
-        self.relays.end(|pid| _ = self.guard.forget(pid));
+        self.relays.end(&self.guard);
         end::reap(self.members.values().filter_map(|member| member.rank.as_ref()), self.guard);
     }
 

@@ -1,181 +1,136 @@
 //! The daemons of a job whose messages go through daemons (rpi lamd): a relay on each node, which all jobs of this launcher use.
 //!
-//! A relay is a child of the launcher (`oxmpi relay`), tied to it as ranks are. It has one socket to the launcher, over which it is
-//! told what it must know ([`Order`]); what it needs is its node, the sockets of the processes there, and where other relays are.
-//! Its end is that of all jobs, with one report.
+//! A relay is a child of the launcher (`oxmpi relay`) or, on another host, of the agent there, tied to it as ranks are. It has one
+//! socket to its parent, over which it is told what it must know ([`Order`]); what it needs is its node, the sockets of the
+//! processes there, and where other relays are. What the launcher says to a relay on another host the agent passes on, and what the
+//! relay says likewise. Its end is that of all jobs, with one report; but the loss of its host is that of a host, and where others
+//! survive that, their relays are told.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
 
-use oxmpi_os::bytes::Bytes;
-use oxmpi_os::net::Listener;
-use oxmpi_os::parcel;
-use oxmpi_os::spawn::{Process, Program, spawn};
+use oxmpi_os::spawn::Guard;
 use oxmpi_param::Transport;
-use oxmpi_wire::relay::{MAX_ORDER, Notice, Order};
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_send_signal, waitid};
+use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
+use super::relay::Relay;
 use super::{LaunchError, start};
 use crate::control::Reply;
+use crate::hosts::message::ToAgent;
 use crate::job::{Event, Exit};
 
 /// What an event of the launcher's poll set is about.
 pub(super) const RELAY: u64 = 20;
 pub(super) const RELAY_ENDED: u64 = 21;
 
-/// The word after `oxmpi` that makes a process a relay.
-pub const RELAY_WORD: &str = "relay";
-/// The number that its socket to the launcher has in a relay.
-pub const RELAY_CONTROL: i32 = 63;
-
-/// How long to wait for room for an order.
-const ROOM: Duration = Duration::from_secs(1);
-
-/// The relay of one node.
-struct Relay {
-    process: Process,
-    control: OwnedFd,
-    runs: bool,
-    /// Why it cannot go on, as it has said.
-    last_words: Option<String>,
-}
-
 /// All relays.
 #[derive(Default)]
 pub(super) struct Relays {
+    /// Those of this host, by node.
     of: BTreeMap<u32, Relay>,
+    /// Why those of nodes cannot go on, as they have said.
+    last_words: BTreeMap<u32, String>,
     /// The processes that have got their sockets.
     supplied: HashSet<u32>,
 }
 
-impl Relay {
-    /// Starts the relay of a node. It gets `begin`, and what it listens on if there are others.
-    fn start(
-        launcher: &Launcher<'_>,
-        begin: &Order,
-        listener: Option<&Listener>,
-    ) -> Result<Relay, LaunchError> {
-        let kernel = |what| move |error| LaunchError::Kernel(what, error);
-        let (control, theirs) = parcel::pair().map_err(kernel("make a socket pair"))?;
-        let path = std::env::current_exe().map_err(kernel("find the program of the daemons"))?;
-        let null =
-            start::kernel("open /dev/null", rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()))?;
-        let run = |error| LaunchError::Run { program: path.clone(), error };
-        let text = |bytes: &[u8]| CString::new(bytes).map_err(|error| run(error.into()));
-        let env = std::env::vars_os().map(|(mut variable, value)| {
-            variable.push("=");
-            variable.push(value);
-            text(&variable.into_vec())
-        });
-        let fds = [(null.as_fd(), 0), (null.as_fd(), 1), (theirs.as_fd(), RELAY_CONTROL)];
-        let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-        let process = spawn(&Program {
-            path: &text(path.as_os_str().as_bytes())?,
-            args: &[text(b"oxmpi")?, text(RELAY_WORD.as_bytes())?],
-            env: &env.collect::<Result<Vec<_>, _>>()?,
-            directory: None,
-            fds: &fds,
-            mask: launcher.signals.before(),
-            // Files that wait are open.
-            open_files: Some((most, most)),
-            cpus: None,
-            is_tied: true,
-        })
-        .map_err(run)?;
-        // The guard can only be missing if somebody killed it; then the job runs unguarded.
-        let _ = launcher.guard.watch(process.pid);
-        let relay = Relay { process, control, runs: true, last_words: None };
-        parcel::send(&relay.control, &[Bytes::from(&begin.encode()[..])], listener.map(AsFd::as_fd))
-            .map_err(kernel("tell a daemon who it is"))?;
-        Ok(relay)
-    }
-
-    /// Tells it something. It always listens, so that there is room soon; one that does not is as good as dead.
-    fn tell(&self, order: &Order, socket: Option<&OwnedFd>) -> std::io::Result<()> {
-        let order = order.encode();
-        let send = || parcel::send(&self.control, &[Bytes::from(&order[..])], socket.map(AsFd::as_fd));
-        match send() {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && self.runs => {
-                parcel::wait_for_room(&self.control, ROOM);
-                send()
-            }
-            told => told,
-        }
-    }
-}
-
 impl Relays {
-    fn tell_all(&self, order: &Order) {
-        for relay in self.of.values() {
-            // Its end is reported.
-            let _ = relay.tell(order, None);
-        }
-    }
-
     /// Ends all.
-    pub(super) fn end(&mut self, forget: impl Fn(i32)) {
-        for (_, relay) in std::mem::take(&mut self.of) {
-            let _ = pidfd_send_signal(&relay.process.pidfd, Signal::KILL);
-            forget(relay.process.pid);
-            let _ = waitid(WaitId::PidFd(relay.process.pidfd.as_fd()), WaitIdOptions::EXITED);
-        }
+    pub(super) fn end(&mut self, guard: &Guard) {
+        std::mem::take(&mut self.of).into_values().for_each(|relay| relay.end(guard));
     }
 }
 
 impl Launcher<'_> {
-    /// Starts a relay on each node, if the messages of the job go through them.
+    /// Starts a relay on each node of this host, if the messages of the job go through them, and lets all know of each other.
     pub(super) fn start_relays(&mut self) -> Result<(), LaunchError> {
         if self.launch.transport != Transport::Lamd {
             return Ok(());
         }
-        let nodes = self.members.values().map(|member| member.node + 1).max().unwrap_or(1);
         let (job, secret) = (self.universe, self.secret);
+        // Of several hosts this one has a relay even if no rank is here: whom they spawn may be.
+        let (here, nodes) = match &self.launch.spread {
+            Some(spread) => {
+                let nodes = spread.hosts.len() as u32;
+                let own = self.node.unwrap_or(nodes);
+                (own..own + 1, nodes + 1)
+            }
+            None => {
+                let nodes = self.members.values().map(|member| member.node + 1).max().unwrap_or(1);
+                (0..nodes, nodes)
+            }
+        };
+        let is_one_host = self.launch.spread.is_none();
         let plugs = if nodes > 1 {
-            start::listeners(self.launch, nodes as usize, None, true, true)?
+            start::listeners(self.launch, here.len(), None, is_one_host, is_one_host)?
         } else {
             Vec::new()
         };
         let mut plugs = plugs.into_iter();
         let mut addresses = Vec::new();
-        for node in 0..nodes {
+        for node in here {
             let (listener, address) = plugs.next().unzip();
             addresses.extend(address.map(|address| (node, address)));
             let begin = Order::Begin { job, node, nodes, secret };
-            let relay = Relay::start(self, &begin, listener.as_ref())?;
+            let relay = Relay::start(self.signals, &self.guard, &begin, listener.as_ref())?;
             if self.launch.verbose {
-                self.print(&format!("mpirun: daemon of node {node}: pid {}\n", relay.process.pid));
+                self.print(&format!("mpirun: daemon of node {node}: pid {}\n", relay.pid()));
             }
-            let listened =
-                self.listen(&self.events, relay.control.as_fd(), RELAY, node.into()).and_then(|()| {
-                    self.listen(&self.events, relay.process.pidfd.as_fd(), RELAY_ENDED, node.into())
-                });
+            let listened = self
+                .listen(&self.events, relay.control(), RELAY, node.into())
+                .and_then(|()| self.listen(&self.events, relay.end_seen(), RELAY_ENDED, node.into()));
             self.relays.of.insert(node, relay);
             start::kernel("watch a daemon", listened)?;
         }
+        addresses.extend(self.far.iter().flatten().map(|far| (far.node, far.relay.clone())));
         for (node, addresses) in addresses {
-            self.relays.tell_all(&Order::Relay { node, addresses });
+            let name = self.node_name(node);
+            self.tell_relays(&Order::Relay { node, name, addresses });
         }
         let last = self.members.last_key_value().map_or(0, |(number, _)| number + 1);
         self.tell_places(0, last);
         Ok(())
     }
 
-    /// Tells the relays where processes are: so many from a number on, which are members.
-    pub(super) fn tell_places(&self, first: u32, count: u32) {
-        let node = |number| self.members.get(&number).map_or(0, |member| member.node);
-        let all: Vec<u32> = (first..first.saturating_add(count)).collect();
-        for run in all.chunk_by(|a, b| node(*a) == node(*b)) {
-            let (first, count) = (run[0], run.len() as u32);
-            self.relays.tell_all(&Order::Places { first, count, node: node(first) });
+    /// What people are told that a node is called.
+    fn node_name(&self, node: u32) -> String {
+        let Some(spread) = &self.launch.spread else { return format!("node {node}") };
+        match spread.hosts.get(node as usize) {
+            Some(host) => format!("host {}", host.name),
+            None => format!("host {}", oxmpi_os::host::name()),
         }
     }
 
-    /// Gives a process its socket to the relay of its node.
+    fn tell_relays(&mut self, order: &Order) {
+        if self.launch.transport != Transport::Lamd {
+            return;
+        }
+        for relay in self.relays.of.values() {
+            // Its end is reported.
+            let _ = relay.tell(order, None);
+        }
+        let order = order.encode();
+        self.post_all(&ToAgent::Relay { order });
+    }
+
+    /// Tells the relays where processes are: so many from a number on, which are members.
+    pub(super) fn tell_places(&mut self, first: u32, count: u32) {
+        let node = |number| self.members.get(&number).map_or(0, |member| member.node);
+        let all: Vec<u32> = (first..first.saturating_add(count)).collect();
+        let runs: Vec<Order> = all
+            .chunk_by(|a, b| node(*a) == node(*b))
+            .map(|run| Order::Places { first: run[0], count: run.len() as u32, node: node(run[0]) })
+            .collect();
+        runs.iter().for_each(|order| self.tell_relays(order));
+    }
+
+    /// Tells the relays that a node is gone.
+    pub(super) fn tell_relays_of_loss(&mut self, node: u32) {
+        self.tell_relays(&Order::Lost { node });
+    }
+
+    /// Gives a process of this host its socket to the relay of its node.
     pub(super) fn give_relay(&mut self, rank: u32) {
         let socket = self.connect_to_relay(rank);
         let reply = match &socket {
@@ -191,61 +146,66 @@ impl Launcher<'_> {
         if !self.relays.supplied.insert(rank) {
             return Err("it has got its socket to the daemon".into());
         }
-        let (theirs, own) = parcel::pair().map_err(|error| error.to_string())?;
-        let told = relay.tell(&Order::Process { number: rank }, Some(&theirs));
-        told.map_err(|error| format!("the daemon of node {node} does not listen: {error}"))?;
-        Ok(own)
+        relay.connect(rank)
     }
 
-    /// A process has ended: its relay passes on what it has sent, before others hear of the end.
+    /// A process has ended: its relay passes on what it has sent, before others hear of the end. An agent has told that of its
+    /// processes itself.
     pub(super) fn tell_relay_of_end(&self, rank: u32) {
-        let node = self.members.get(&rank).map_or(0, |member| member.node);
-        if let Some(relay) = self.relays.of.get(&node) {
+        let Some(member) = self.members.get(&rank).filter(|member| member.host.is_none()) else { return };
+        if let Some(relay) = self.relays.of.get(&member.node) {
             // Its own end is reported.
             let _ = relay.tell(&Order::Ended { number: rank }, None);
         }
     }
 
-    /// Takes what a relay says.
+    /// Takes what a relay of this host says.
     pub(super) fn hear_relay(&mut self, node: u32) {
-        while let Some(relay) = self.relays.of.get_mut(&node) {
-            let mut bytes = [0; MAX_ORDER];
-            let Ok((n @ 1.., _)) = parcel::receive(&relay.control, &mut bytes) else {
-                // At its end, which is heard of.
-                if !relay.runs {
-                    let _ = rustix::event::epoll::delete(&self.events, &relay.control);
+        while let Some(relay) = self.relays.of.get(&node) {
+            match relay.hear() {
+                Some(notice) => self.heed_relay(node, &notice),
+                None => {
+                    // At its end, which is heard of.
+                    if !relay.runs() {
+                        let _ = rustix::event::epoll::delete(&self.events, relay.control());
+                    }
+                    return;
                 }
-                return;
-            };
-            match Notice::decode(&bytes[..n]) {
-                Ok(Notice::Lost { text }) => relay.last_words = Some(text),
-                Ok(Notice::Wrong { number, text }) => {
-                    let text = format!("its messages make no sense to the daemon of node {node}: {text}");
-                    let seen = self.glimpse(number);
-                    self.tell(Event::Abort { rank: number, code: 1, text, seen });
-                }
-                Err(error) => relay.last_words = Some(error.to_string()),
             }
         }
     }
 
-    /// A relay has ended.
+    /// Heeds what the relay of a node says.
+    pub(super) fn heed_relay(&mut self, node: u32, notice: &[u8]) {
+        match Notice::decode(notice) {
+            Ok(Notice::Lost { text }) => _ = self.relays.last_words.insert(node, text),
+            Ok(Notice::Wrong { number, text }) => {
+                let name = self.node_name(node);
+                let text = format!("its messages make no sense to the daemon of {name}: {text}");
+                let seen = self.glimpse(number);
+                self.tell(Event::Abort { rank: number, code: 1, text, seen });
+            }
+            Err(error) => _ = self.relays.last_words.insert(node, error.to_string()),
+        }
+    }
+
+    /// A relay of this host has ended.
     pub(super) fn relay_ended(&mut self, node: u32) -> rustix::io::Result<()> {
         self.hear_relay(node);
         let Some(relay) = self.relays.of.get_mut(&node) else { return Ok(()) };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let Some(status) = waitid(WaitId::PidFd(relay.process.pidfd.as_fd()), options)? else {
-            return Ok(());
-        };
-        let exit = match status.exit_status() {
-            Some(code) => Exit::Code(code),
-            None => Exit::Signal(status.terminating_signal().unwrap_or(0)),
-        };
-        relay.runs = false;
-        let (pid, why) = (relay.process.pid, relay.last_words.take());
-        rustix::event::epoll::delete(&self.events, &relay.process.pidfd)?;
-        let _ = rustix::event::epoll::delete(&self.events, &relay.control);
-        self.tell(Event::DaemonEnded { node, pid, exit, why });
+        let Some(exit) = relay.take_end()? else { return Ok(()) };
+        let pid = relay.pid();
+        rustix::event::epoll::delete(&self.events, relay.end_seen())?;
+        let _ = rustix::event::epoll::delete(&self.events, relay.control());
+        self.note_relay_end(node, pid, exit);
         Ok(())
+    }
+
+    /// The relay of a node has ended.
+    pub(super) fn note_relay_end(&mut self, node: u32, pid: i32, exit: Exit) {
+        let why = self.relays.last_words.remove(&node);
+        let host = self.launch.spread.as_ref().and_then(|spread| spread.hosts.get(node as usize));
+        let host = host.map(|host| host.name.clone());
+        self.tell(Event::DaemonEnded { node, pid, host, exit, why });
     }
 }

@@ -466,7 +466,7 @@ pub(super) fn plugs(
 }
 
 /// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
-pub(super) fn listeners(
+pub(crate) fn listeners(
     launch: &Launch,
     count: usize,
     buffers: Option<usize>,

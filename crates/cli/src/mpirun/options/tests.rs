@@ -56,6 +56,11 @@ fn the_guides_notation_counts_processors_and_hosts() {
     assert_eq!(program("-ssi rpi tcp C -tag-output a").count, Count::PerProcessor);
     assert_eq!(program("N a C").count, Count::PerHost);
     assert_eq!(program("C -np 3 a").count, Count::Number(3));
+    assert_eq!(program("n0-1,3 -np 3 c2 a n1").places, ["n0-1,3", "c2"]);
+    assert_eq!((program("N n0 a").places.len(), program("N a").places.len()), (2, 0));
+    assert_eq!((program("nproc").words.len(), program("./n0").words.len()), (1, 1));
+    let error = run("-ppn 2 n0 a").unwrap_err().to_string();
+    assert!(error.contains("'n0'") && error.contains("-ppn"), "{error}");
     assert_eq!(program("a").count, Count::Unsaid);
     assert_eq!(run("C"), Err(UsageError::NoProgram));
     for line in ["-N 3 a", "--npernode 3 a", "-npernode 3 a", "-ppn 3 a", "-perhost 3 a"] {

@@ -22,8 +22,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where relays can be reached, by node.
-type Addresses = Arc<Mutex<HashMap<u32, Vec<Address>>>>;
+/// What people are told that the node of a relay is called, and where the relay can be reached; by node.
+type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
 /// What goes to the relay of one node.
 #[derive(Debug, Default)]
@@ -61,12 +61,14 @@ impl Far {
         let (known, tell) = (addresses.clone(), told.clone());
         let find = move |node: u32| {
             let found = known.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
-            found.map(Whereabouts::At).ok_or_else(|| "its address is not known".to_string())
+            found
+                .map(|(_, addresses)| Whereabouts::At(addresses))
+                .ok_or_else(|| "its address is not known".to_string())
         };
+        let names = addresses.clone();
         let tell = move |text: &str| {
-            tell.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(text.replace("rank ", "the daemon of node "));
+            let text = with_names(text, &names);
+            tell.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         };
         let settings = Settings { buffers: None, patience, ..Settings::default() };
         let tcp = Tcp::new(
@@ -86,8 +88,16 @@ impl Far {
         &self.poller
     }
 
-    pub(super) fn tell_address(&self, node: u32, addresses: Vec<Address>) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, addresses);
+    pub(super) fn tell_address(&self, node: u32, name: String, addresses: Vec<Address>) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (name, addresses));
+    }
+
+    /// The relay of a node is gone: nothing goes there any more, and nobody misses it.
+    pub(super) fn bury(&mut self, node: u32, files: &mut usize) {
+        self.tcp.bury(node);
+        let out = self.out.remove(&node).unwrap_or_default();
+        out.queue.iter().for_each(|(_, parcel)| parcel.release(files));
+        self.arrivals.of.remove(&node);
     }
 
     /// Sends a parcel to process `to` on a node, now or when there is room.
@@ -110,7 +120,7 @@ impl Far {
     }
 
     fn flush_to(&mut self, node: u32, files: &mut usize) -> Result<(), RelayError> {
-        let Far { tcp, out, part, told, .. } = self;
+        let Far { tcp, out, part, told, addresses, .. } = self;
         let Some(out) = out.get_mut(&node) else { return Ok(()) };
         while let Some((to, parcel)) = out.queue.front() {
             let body = match (out.at, &parcel.load) {
@@ -133,7 +143,7 @@ impl Far {
                 // It was copied.
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),
-                Err(error) => return Err(lost(told, node, &error.why)),
+                Err(error) => return Err(lost(told, addresses, node, &error.why)),
             }
             out.at = if out.at == 0 { 1 } else { out.at + body.len() as u64 };
             if matches!(parcel.load, Load::None) || out.at > parcel.length {
@@ -149,7 +159,7 @@ impl Far {
     pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(&mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
-            return Err(lost(&self.told, node, &why));
+            return Err(lost(&self.told, &self.addresses, node, &why));
         }
         for text in self.told.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             eprintln!("mpirun: {text}");
@@ -160,11 +170,28 @@ impl Far {
 }
 
 /// The relay of a node cannot be reached any more.
-fn lost(told: &Mutex<Vec<String>>, node: u32, why: &str) -> RelayError {
+fn lost(told: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
     match told.lock().unwrap_or_else(PoisonError::into_inner).pop() {
         Some(text) => RelayError(text),
-        None => RelayError(format!("the daemon of node {node}: {why}")),
+        None => RelayError(with_names(&format!("rank {node}: {why}"), names)),
     }
+}
+
+/// What sockets say of ranks, as it is true of relays.
+fn with_names(text: &str, names: &Addresses) -> String {
+    let names = names.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut parts = text.split("rank ");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (node, rest) = part.split_at(digits);
+        let known = node.parse().ok().and_then(|node: u32| names.get(&node));
+        match known {
+            Some((name, _)) => out += &format!("the daemon of {name}{rest}"),
+            None => out += &format!("the daemon of node {part}"),
+        }
+    }
+    out
 }
 
 /// What comes from one relay.

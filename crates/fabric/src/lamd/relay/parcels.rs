@@ -42,6 +42,11 @@ impl Parcel {
         self.packet.get(1) == Some(&3)
     }
 
+    /// Whether it is the answer to one.
+    pub(super) fn is_answer(&self) -> bool {
+        self.packet.get(1) == Some(&4)
+    }
+
     /// Who has sent it.
     pub(super) fn peer(&self) -> u32 {
         let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());

@@ -61,6 +61,7 @@ impl Agent<'_> {
                 let reply = Reply::listener(rank, listener.is_some(), (INCARNATION, &self.secret));
                 self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
             }
+            Request::Relay => self.give_relay(rank),
             Request::Postboxes => {
                 let file = self.members.get(&rank).and_then(|member| member.rank.postboxes.clone());
                 let reply = match &file {
@@ -107,7 +108,7 @@ impl Agent<'_> {
         }
     }
 
-    fn answer(&self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
+    pub(super) fn answer(&self, rank: u32, reply: &Reply, fd: Option<BorrowedFd<'_>>) {
         if let Some(member) = self.members.get(&rank) {
             let _ = fdpass::send(&member.rank.control, &reply.encode(), fd);
         }

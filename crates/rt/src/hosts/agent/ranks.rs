@@ -18,6 +18,8 @@ pub(super) struct Member {
     outputs: Outputs,
     pub(super) plug: Option<Plug>,
     pub(super) running: bool,
+    /// Whether it has got its socket to the relay.
+    pub(super) has_relay: bool,
     input: Option<Input>,
 }
 
@@ -32,7 +34,7 @@ struct Input {
 
 impl Member {
     pub(super) fn new(rank: Rank, outputs: Outputs, plug: Option<Plug>) -> Member {
-        Member { rank, outputs, plug, running: true, input: None }
+        Member { rank, outputs, plug, running: true, has_relay: false, input: None }
     }
 
     pub(super) fn open_input(&mut self, fd: OwnedFd) {
@@ -113,6 +115,7 @@ impl Agent<'_> {
                 plug.listener = None;
             }
             let seen = member.seen();
+            self.tell_relay_of_end(rank);
             self.post(&FromAgent::Exited { rank, exit, seen });
         }
         Ok(())

@@ -11,14 +11,18 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn from_agents() -> impl Strategy<Value = FromAgent> {
-    let exit = prop_oneof![
-        any::<i32>().prop_map(Exit::Code),
-        any::<i32>().prop_map(Exit::Signal),
-        Just(Exit::Unknown)
-    ];
+    let exit = || {
+        prop_oneof![
+            any::<i32>().prop_map(Exit::Code),
+            any::<i32>().prop_map(Exit::Signal),
+            Just(Exit::Unknown)
+        ]
+    };
     prop_oneof![
-        proptest::collection::vec((any::<u32>(), ".{0,9}"), 0..4)
-            .prop_map(|addresses| FromAgent::Ready { addresses }),
+        (proptest::collection::vec((any::<u32>(), ".{0,9}"), 0..4), ".{0,9}")
+            .prop_map(|(addresses, relay)| FromAgent::Ready { addresses, relay }),
+        bytes().prop_map(|notice| FromAgent::Relay { notice }),
+        (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
         proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
         (any::<bool>(), ".{0,40}").prop_map(|(is_program, text)| FromAgent::Failed { is_program, text }),
         ".{0,40}".prop_map(|text| FromAgent::Text { text }),
@@ -29,7 +33,7 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
             is_error,
             bytes
         }),
-        (any::<u32>(), exit, seen()).prop_map(|(rank, exit, seen)| FromAgent::Exited { rank, exit, seen }),
+        (any::<u32>(), exit(), seen()).prop_map(|(rank, exit, seen)| FromAgent::Exited { rank, exit, seen }),
         proptest::collection::vec((any::<u32>(), seen()), 0..4).prop_map(FromAgent::Seen),
         (any::<u32>(), bytes()).prop_map(|(asker, reply)| FromAgent::Answer { asker, reply }),
         (any::<u32>(), any::<u64>()).prop_map(|(rank, bytes)| FromAgent::InputTaken { rank, bytes }),
@@ -81,6 +85,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         (any::<u32>(), bytes(), proptest::option::of(bytes()))
             .prop_map(|(rank, reply, blob)| ToAgent::Answer { rank, reply, blob }),
         (any::<i32>(), words()).prop_map(|(number, ranks)| ToAgent::Signal { number, ranks }),
+        bytes().prop_map(|order| ToAgent::Relay { order }),
         any::<u32>().prop_map(|count| ToAgent::Died { count }),
         Just(ToAgent::Look),
         any::<(u32, u32)>().prop_map(|(asker, rank)| ToAgent::Where { asker, rank }),

@@ -1,0 +1,153 @@
+//! Jobs on several hosts whose messages go through daemons (rpi lamd).
+
+use std::io::{BufRead as _, BufReader};
+use std::time::{Duration, Instant};
+
+use super::testbed::{B, HEAD, LIMIT, Testbed, kill, outcome, testbed};
+use super::{HELLO, SHRINK, STAY, STREAM, sorted};
+
+const LAMD: [&str; 3] = ["--mca", "rpi", "lamd"];
+
+fn lamd<'w>(words: &[&'w str]) -> Vec<&'w str> {
+    [&LAMD[..], words].concat()
+}
+
+#[test]
+fn messages_go_through_daemons_of_several_hosts() {
+    let Some(bed) = testbed() else { return };
+    let hello = bed.compile_text("hello", HELLO);
+    for (hosts, ranks) in [("nodea:2,nodeb:2", 4), ("nodea:2,localhost:1", 3), ("nodeb:2", 2)] {
+        let (code, out, err) = bed.run(&lamd(&["-H", hosts, &hello]));
+        assert_eq!((code, out.lines().count(), &*err), (Some(0), ranks, ""), "{hosts}");
+    }
+    for name in ["coll_basic", "p2p_large", "p2p_wildcards", "win_put_get"] {
+        let program = bed.compile(name);
+        let (code, out, err) = bed.run(&lamd(&["-n", "5", "-H", "nodea:2,nodeb:3", &program]));
+        assert!(code == Some(0) && out.lines().last() == Some("ok"), "{name}: {out}{err}");
+    }
+    bed.is_clean();
+}
+
+#[test]
+fn messages_cross_hosts_while_programs_compute() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile("jobs/background");
+    for what in ["isend", "many", "receiver"] {
+        let gate = bed.directory.join(format!("gate.{what}"));
+        let words = ["-n", "2", "-H", "nodea,nodeb", &program, what, gate.to_str().unwrap()];
+        let (code, out, err) = bed.run(&lamd(&words));
+        assert_eq!((code, &*out, &*err), (Some(0), "ok\n", ""), "{what}");
+    }
+    bed.is_clean();
+}
+
+/// A job of four ranks, two on each host, that stay.
+fn start(bed: &Testbed) -> (std::process::Child, impl Iterator<Item = std::io::Result<String>> + use<>) {
+    let stay = bed.compile_text("stay", STAY);
+    let mut child = bed.mpirun(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay])).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (0..4).for_each(|_| assert!(lines.next().unwrap().unwrap().ends_with("stays")));
+    (child, lines)
+}
+
+#[test]
+fn a_lost_daemon_or_host_ends_the_job_with_one_report() {
+    let Some(bed) = testbed() else { return };
+    let (child, _lines) = start(&bed);
+    let pid = bed.await_process(B, "oxmpi relay");
+    kill(pid);
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!(code, Some(137), "{err}");
+    // The number that the daemon has for itself: hosts of this test have one space of process numbers.
+    let text = format!("the daemon of node 1 (pid {pid}, host nodeb) was killed by SIGKILL");
+    assert!(err.contains(&text) && err.contains("4 ranks still running"), "{err}");
+    assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
+    bed.is_clean();
+
+    let (child, _lines) = start(&bed);
+    kill(bed.await_process(B, "oxmpi agent"));
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("mpirun: host nodeb is lost, with 2 ranks: "), "{err}");
+    assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
+    bed.is_clean();
+
+    let (mut child, _lines) = start(&bed);
+    kill(bed.await_process(HEAD, "mpirun --timeout"));
+    child.wait().unwrap();
+    bed.is_clean();
+}
+
+#[test]
+fn others_survive_the_loss_of_a_host_with_its_daemon() {
+    let Some(bed) = testbed() else { return };
+    let ulfm = bed.compile_text("shrink", SHRINK);
+    let words = ["--with-ft", "ulfm", "-n", "5", "-H", "nodea:2,nodeb:2,localhost:1", &ulfm];
+    let child = bed.mpirun(&lamd(&words)).spawn().unwrap();
+    bed.await_process(B, "shrink");
+    std::thread::sleep(Duration::from_millis(500));
+    kill(bed.await_process(B, "oxmpi agent"));
+    let (code, out, err) = outcome(child.wait_with_output().unwrap());
+    assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
+    let left = ["rank 0: 3 are left", "rank 1: 3 are left", "rank 4: 3 are left"];
+    assert_eq!((code, sorted(&out)), (Some(0), left.to_vec()), "{err}");
+    bed.is_clean();
+}
+
+#[test]
+fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("stream", STREAM);
+    let begin = |limit: &[&str]| {
+        let words = [limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat();
+        let mut child = bed.mpirun(&words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "begun");
+        (child, lines)
+    };
+    let (child, lines) = begin(&[]);
+    bed.set_link(B, false);
+    std::thread::sleep(Duration::from_secs(3));
+    bed.set_link(B, true);
+    let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
+    bed.is_clean();
+
+    let (child, _lines) = begin(&["--timeout", "120"]);
+    bed.set_link(B, false);
+    let began = Instant::now();
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
+    assert!(err.contains("host nodeb"), "{err}");
+    assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
+    bed.set_link(B, true);
+}
+
+#[test]
+fn a_daemon_skips_an_address_that_is_not_reached_and_says_so() {
+    let Some(bed) = testbed() else { return };
+    let hello = bed.compile_text("hello", HELLO);
+    bed.put_address_first(B, "10.99.0.2");
+    let (code, out, err) = bed.run(&lamd(&["-n", "2", "-H", "nodea,nodeb", &hello]));
+    assert_eq!((code, out.lines().count()), (Some(0), 2), "{err}");
+    let text = "the daemon of host nodea does not reach the daemon of host nodeb at 10.99.0.2:";
+    assert!(err.contains(text) && err.contains("other addresses"), "{err}");
+    let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
+    let (code, _, err) = bed.run(&lamd(&words));
+    assert_eq!((code, &*err), (Some(0), ""));
+    bed.is_clean();
+}
+
+#[test]
+fn daemons_of_a_job_run_in_a_universe() {
+    let Some(bed) = testbed() else { return };
+    let hello = bed.compile_text("hello", HELLO);
+    bed.boot("head cpu=1\nnodea cpu=2\nnodeb cpu=2\n");
+    let (code, out, err) = bed.run(&lamd(&["C", &hello]));
+    assert_eq!((code, out.lines().count(), &*err), (Some(0), 5, ""));
+    let hosts = ["head", "nodea", "nodeb"].map(|host| out.matches(&format!("on {host}:")).count());
+    assert_eq!(hosts, [1, 2, 2], "{out}");
+    bed.halt();
+    bed.is_clean();
+}

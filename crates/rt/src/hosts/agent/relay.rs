@@ -1,0 +1,95 @@
+//! The relay of an agent's host, in a job whose messages go through daemons.
+
+use std::os::fd::AsFd;
+
+use oxmpi_os::net::Listener;
+use oxmpi_os::spawn::Guard;
+use oxmpi_param::Transport;
+use oxmpi_wire::relay::Order as RelayOrder;
+use rustix::event::epoll;
+
+use super::super::message::{FromAgent, Order};
+use super::{Agent, RELAY, RELAY_ENDED};
+use crate::control::Reply;
+use crate::launch::parts::{Relay, listeners};
+use crate::launch::{Launch, LaunchError, kernel};
+
+/// What the relay listens on, and where that is reached, if there is to be one.
+pub(super) fn listen(launch: &Launch) -> Result<Option<(Listener, String)>, LaunchError> {
+    match launch.transport {
+        Transport::Lamd => Ok(listeners(launch, 1, None, false, false)?.pop()),
+        _ => Ok(None),
+    }
+}
+
+impl Agent<'_> {
+    /// Starts the relay. Where the others are the head tells it.
+    pub(super) fn start_relay(
+        &mut self,
+        order: &Order,
+        guard: &Guard,
+        listener: &Listener,
+    ) -> Result<(), LaunchError> {
+        // The head's host is one more.
+        let nodes = order.nodes.iter().max().map_or(1, |last| last.saturating_add(2));
+        let begin = RelayOrder::Begin { job: order.universe, node: order.node, nodes, secret: order.secret };
+        let relay = Relay::start(self.signals, guard, &begin, Some(listener))?;
+        let listened = self
+            .listen(&self.events, relay.control(), RELAY, 0)
+            .and_then(|()| self.listen(&self.events, relay.end_seen(), RELAY_ENDED, 0));
+        self.relay = Some(relay);
+        kernel("watch a daemon", listened)
+    }
+
+    /// Gives a rank its socket to the relay.
+    pub(super) fn give_relay(&mut self, rank: u32) {
+        let none = || "the job was started without daemons (rpi lamd)".to_string();
+        let member = self.members.get_mut(&rank);
+        let has_one = member.is_some_and(|member| std::mem::replace(&mut member.has_relay, true));
+        let socket = match has_one {
+            true => Err("it has got its socket to the daemon".to_string()),
+            false => self.relay.as_ref().ok_or_else(none).and_then(|relay| relay.connect(rank)),
+        };
+        let reply = match &socket {
+            Ok(_) => Reply::Relay,
+            Err(reason) => Reply::Refused { rank, reason: reason.clone() },
+        };
+        self.answer(rank, &reply, socket.as_ref().ok().map(AsFd::as_fd));
+    }
+
+    /// A rank has ended: the relay passes on what it has sent, before others hear of the end.
+    pub(super) fn tell_relay_of_end(&self, rank: u32) {
+        if let Some(relay) = &self.relay {
+            // Its own end is told.
+            let _ = relay.tell(&RelayOrder::Ended { number: rank }, None);
+        }
+    }
+
+    /// Passes on what the relay says.
+    pub(super) fn hear_relay(&mut self) {
+        while let Some(relay) = &self.relay {
+            match relay.hear() {
+                Some(notice) => self.post(&FromAgent::Relay { notice }),
+                None => {
+                    // At its end, which is heard of.
+                    if !relay.runs() {
+                        let _ = epoll::delete(&self.events, relay.control());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The relay has ended.
+    pub(super) fn relay_ended(&mut self) -> rustix::io::Result<()> {
+        self.hear_relay();
+        let Some(relay) = &mut self.relay else { return Ok(()) };
+        let Some(exit) = relay.take_end()? else { return Ok(()) };
+        let pid = relay.pid().cast_unsigned();
+        epoll::delete(&self.events, relay.end_seen())?;
+        let _ = epoll::delete(&self.events, relay.control());
+        self.post(&FromAgent::RelayEnded { pid, exit });
+        Ok(())
+    }
+}
