@@ -11,6 +11,7 @@ use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_os::clock;
 use oxmpi_os::door::Door;
+use oxmpi_os::semaphore::Awaits;
 use oxmpi_os::wait_note::WaitNote;
 use oxmpi_rt::waiting::{MOST_PEERS, Need, Waiting};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,6 +99,32 @@ impl<F: Fabric> Domain<F> {
             }
             Awaited::Said(words) => words(self),
         }
+    }
+
+    fn awaits(&self, awaited: &Awaited<'_, F>) -> Awaits {
+        let requests = match awaited {
+            Awaited::Request(request) => std::slice::from_ref(request),
+            Awaited::All(requests) | Awaited::Any(requests) => requests,
+            Awaited::Message(_, Source::Process(process), _) => return Awaits::Message(*process),
+            Awaited::Message(..) | Awaited::Said(_) => return Awaits::Anything,
+        };
+        // Of many requests it is seldom one process.
+        let mut sole = None;
+        for request in requests.iter().take(MOST_PEERS) {
+            for outlook in self.lane.outlook(RequestId::from_raw(*request)) {
+                let awaits = match outlook {
+                    Outlook::Message { from: Some(from), .. } | Outlook::Data { from, .. } => {
+                        Awaits::Message(from)
+                    }
+                    Outlook::Receiver { to, .. } | Outlook::Room { to, .. } => Awaits::Room(to),
+                    Outlook::Message { from: None, .. } | Outlook::Above(_) => return Awaits::Anything,
+                };
+                if *sole.get_or_insert(awaits) != awaits {
+                    return Awaits::Anything;
+                }
+            }
+        }
+        sole.filter(|_| requests.len() <= MOST_PEERS).unwrap_or(Awaits::Anything)
     }
 
     fn join(&self, requests: &[u64], is_any: bool) -> Reason {
@@ -287,6 +314,14 @@ impl<F: Fabric> Telling<'_, F> {
         self.due_ns = None;
         self.write();
         None
+    }
+}
+
+impl<F: Fabric> Telling<'_, F> {
+    /// What the thread waits for, as far as it matters where it sleeps.
+    #[cold]
+    pub(crate) fn awaits(&self) -> Awaits {
+        self.process.domain.lock().awaits(self.awaited)
     }
 }
 

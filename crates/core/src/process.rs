@@ -764,6 +764,9 @@ impl<F: Fabric> Process<F> {
             // The virtual world never waits: its scripts ask again when something has come.
             panic!("a process without a door waits");
         };
+        if door.has_semaphores() {
+            door.will_await(telling.awaits());
+        }
         let mut wait = door.begin();
         let mut at_once = false;
         loop {

@@ -17,6 +17,7 @@ use oxmpi_os::lock::LockError;
 use oxmpi_os::net::Listener;
 use oxmpi_os::pause::Pause;
 use oxmpi_os::poller::Poller;
+use oxmpi_os::semaphore::OwnSemaphores;
 use oxmpi_os::{host, library};
 use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
 use oxmpi_rt::client::{BootError, Client, Directory, Found, UniverseError, socket_buffers};
@@ -130,8 +131,11 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         fabric = fabric.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
     }
     if transport.has_postboxes() && boot.local_size > 1 {
-        let found = postboxes(&params, &client, transport).map_err(StartError::Postboxes)?;
+        let (found, semaphores) = postboxes(&params, &client, transport).map_err(StartError::Postboxes)?;
         fabric = fabric.with_postboxes(found);
+        if let Some(semaphores) = semaphores {
+            door = door.with_semaphores(semaphores);
+        }
     }
     // Also without a launcher: one comes with the first spawn.
     let survives = params.mpi_ft_enable();
@@ -165,15 +169,15 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     Ok(Started { process, client, checks, parent, modules })
 }
 
-/// The way through postboxes to the peers of this job on this node.
+/// The way through postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.
 fn postboxes(
     params: &Params,
     client: &Arc<Client>,
     transport: Transport,
-) -> std::result::Result<Postboxes, String> {
+) -> std::result::Result<(Postboxes, Option<OwnSemaphores>), String> {
     let boot = client.segment().boot();
     let job = boot.base..boot.base.saturating_add(boot.size);
-    let members = match boot.node {
+    let members: Vec<u32> = match boot.node {
         None => job.collect(),
         Some(own) => {
             let nodes = client.nodes(boot.base).map_err(|error| error.to_string())?;
@@ -185,8 +189,14 @@ fn postboxes(
     let max_alloc = postbox_sizes(params, transport, boot.local_size).map_or(1, |(_, max_alloc)| max_alloc);
     let sleeps = transport == Transport::Sysv;
     let write_looks = if sleeps { 0 } else { params.rpi_usysv_writelockpoll() };
-    let settings = postboxes::Settings { max_alloc, write_looks, pause: pause(params, transport), sleeps };
-    Postboxes::new(boot.rank, members, area, settings)
+    let semaphores = match &file.semaphores[..] {
+        [] => None,
+        sets => Some(OwnSemaphores::new(boot.rank, members.clone(), sets)?),
+    };
+    let lock = semaphores.as_ref().map(OwnSemaphores::pool_lock);
+    let pause = pause(params, transport);
+    let settings = postboxes::Settings { max_alloc, write_looks, pause, sleeps, lock };
+    Ok((Postboxes::new(boot.rank, members, area, settings)?, semaphores))
 }
 
 /// How a process over postboxes gives its processor to others.

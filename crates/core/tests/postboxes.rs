@@ -13,12 +13,12 @@ use oxmpi_os::pause::Pause;
 use std::sync::Barrier;
 
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings { max_alloc, write_looks: 10, pause: Pause::Yield, sleeps: false };
+    let settings = Settings { max_alloc, write_looks: 10, pause: Pause::Yield, sleeps: false, lock: None };
     Options { postboxes: Some((short, pool, settings)), ..Options::default() }
 }
 
 fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
-    let settings = Settings { max_alloc, write_looks: 0, pause: Pause::Select, sleeps: true };
+    let settings = Settings { max_alloc, write_looks: 0, pause: Pause::Select, sleeps: true, lock: None };
     Options { postboxes: Some((short, pool, settings)), ..Options::default() }
 }
 

@@ -24,6 +24,7 @@ use oxmpi_os::door::Bell;
 use oxmpi_os::pause::Pause;
 use oxmpi_os::postbox::PostboxArea;
 use oxmpi_os::segment::{RankState, Segment};
+use oxmpi_os::semaphore::Semaphore;
 use oxmpi_wire::Frame;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Settings {
     pub pause: Pause,
     /// Who waits for the lock of the pool sleeps (sysv), instead of looking again (usysv).
     pub sleeps: bool,
+    /// The lock of the pool, if it is a semaphore.
+    pub lock: Option<Semaphore>,
 }
 
 /// A peer, as shared memory knows it: its segment, and what wakes it.

@@ -25,6 +25,8 @@
 //!    Who rings and swaps a 2 or 3 out raises the alarm. The leader lowers it before it
 //!    stores its announcement, so a raise that comes late wakes it for nothing. Others wake it by what they write to a
 //!    socket, or, if they share memory with it, as its own threads do: its alarm is the launcher's, who gives it to them.
+//!    Or the leader sleeps on a System V semaphore (`crate::semaphore`), which takes the place of the alarm: its segment says on
+//!    which.
 //! 7. *Turns.* A thread that announces while nobody leads leads from then on, until its wait is over, asleep or not.
 //!    Whoever ends a wait in which it has announced while nobody leads and others have announced, stores a new
 //!    number and wakes one of them, who looks at everything and will lead if it sleeps again.
@@ -156,31 +158,10 @@ impl DoorWord {
 #[derive(Debug)]
 pub struct Alarm {
     #[cfg(not(loom))]
-    poller: std::sync::Arc<crate::poller::Poller>,
+    means: wait::Means,
     /// Loom knows no descriptors: whether the alarm is raised, whether a socket is ready, and who waits.
     #[cfg(loom)]
     state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
-}
-
-#[cfg(not(loom))]
-impl Alarm {
-    /// The alarm of a set of descriptors.
-    pub fn new(poller: std::sync::Arc<crate::poller::Poller>) -> Alarm {
-        Alarm { poller }
-    }
-
-    /// Wakes the thread that leads (rule 6).
-    pub fn raise(&self) {
-        self.poller.raise_alarm();
-    }
-
-    fn lower(&self) {
-        self.poller.lower_alarm();
-    }
-
-    fn wait(&self, timeout: Option<Duration>) {
-        self.poller.wait(timeout);
-    }
 }
 
 #[cfg(loom)]
@@ -299,7 +280,8 @@ impl Sleepers {
         alarm: Option<&'a Alarm>,
     ) -> Sleepy<'a> {
         let announced = inside.announcement();
-        word.word.store(announced, Ordering::Relaxed);
+        // Behind the leader's word about its semaphore.
+        word.word.store(announced, Ordering::Release);
         drop(inside);
         kind.heavy();
         Sleepy { sleepers: self, word, announced, kind, alarm }

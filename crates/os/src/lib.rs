@@ -9,7 +9,8 @@
 //! - a [`heap`]: memory for the owner's program, from which a peer copies messages by itself,
 //! - a [`door`]: how the owner sleeps when it has nothing to do, and how a peer wakes it.
 //!
-//! Beside these segments the processes of a job on a node may share one with a [`postbox`] for each pair and a pool for all.
+//! Beside these segments the processes of a job on a node may share one with a [`postbox`] for each pair and a pool for all, and
+//! sleep on a [`semaphore`] of System V.
 //!
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
@@ -67,6 +68,8 @@ pub mod pause;
 pub mod poller;
 #[cfg(not(loom))]
 pub mod segment;
+#[cfg(not(loom))]
+pub mod semaphore;
 #[cfg(not(loom))]
 pub mod single_copy;
 #[cfg(not(loom))]

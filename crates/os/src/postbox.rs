@@ -4,7 +4,7 @@
 //! to another, and each ordered pair has one. Longer messages take their space from one *pool* that all have in common.
 //!
 //! ```text
-//! line 0            the lock of the pool: holder 31 | somebody sleeps 1 (rule 4)
+//! line 0            the lock of the pool: holder 31 | somebody sleeps 1 (rule 4); not used if the lock is a semaphore
 //! line 1            the map of the pool: a bit for each of at most 512 blocks, 1 if it is taken
 //! then              N (N-1) lines, one for each postbox: word 0 the state, words 1 to 7 the frame
 //! then              N (N-1) times S bytes, the data in each postbox
@@ -29,6 +29,8 @@
 //! 7. *Death.* Nobody waits for the lock for ever: who does not get it does without the pool. Who knows that its holder is
 //!    dead opens it. A row that a dead process held stays taken.
 
+#[cfg(not(loom))]
+use crate::semaphore::Semaphore;
 use crate::{
     bytes::{Bytes, BytesMut},
     line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
@@ -259,7 +261,7 @@ impl PostboxArea {
         let lock = &self.head().lock.word;
         let taken = lock.compare_exchange(0, word, Ordering::Acquire, Ordering::Relaxed);
         // Not made for nothing: dropping it opens the lock.
-        taken.is_ok().then(|| PoolLock { area: self })
+        taken.is_ok().then(|| PoolLock { area: self, by: LockedBy::Word })
     }
 
     /// Takes the lock of the pool, asleep while others have it, but not much longer than `limit` (rule 7).
@@ -292,6 +294,13 @@ impl PostboxArea {
                 let _ = futex::wait(lock, Flags::empty(), noted, timeout.as_ref());
             }
         }
+    }
+
+    /// Takes the lock of the pool by a semaphore, which is what all of its users do then; asleep while others have it, but not much
+    /// longer than `limit` (rule 7; the kernel opens the lock of the dead).
+    #[cfg(not(loom))]
+    pub fn lock_by(&self, semaphore: Semaphore, limit: std::time::Duration) -> Option<PoolLock<'_>> {
+        semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
     }
 
     /// Opens the lock if this process, *which must be known to be dead*, holds it (rule 7). Whether it did.
@@ -378,6 +387,16 @@ fn bits_of(first: u64, blocks: u64) -> impl Iterator<Item = (usize, u64)> {
 #[derive(Debug)]
 pub struct PoolLock<'a> {
     area: &'a PostboxArea,
+    by: LockedBy,
+}
+
+/// What the lock is.
+#[derive(Clone, Copy, Debug)]
+enum LockedBy {
+    /// The word in the segment.
+    Word,
+    #[cfg(not(loom))]
+    Semaphore(Semaphore),
 }
 
 impl PoolLock<'_> {
@@ -400,8 +419,14 @@ impl PoolLock<'_> {
 
 impl Drop for PoolLock<'_> {
     fn drop(&mut self) {
-        if self.area.head().lock.word.swap(0, Ordering::Release) & CONTENDED != 0 {
-            self.area.wake_one();
+        match self.by {
+            LockedBy::Word => {
+                if self.area.head().lock.word.swap(0, Ordering::Release) & CONTENDED != 0 {
+                    self.area.wake_one();
+                }
+            }
+            #[cfg(not(loom))]
+            LockedBy::Semaphore(semaphore) => semaphore.unlock(),
         }
     }
 }

@@ -39,6 +39,7 @@ use crate::{
     line::{LINE_BYTES, Line},
     pool::{PoolArea, PoolShape},
     ring::{RingArea, RingShape},
+    semaphore::Semaphore,
     share::ShareLine,
     single_copy::RemoteProcess,
     wait_note::{WaitNote, WaitNotes},
@@ -55,7 +56,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 8;
+pub const LAYOUT_VERSION: u32 = 9;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -342,6 +343,8 @@ struct DoorLine {
     word: DoorWord,
     /// 1 if the owner has registered for asymmetric barriers.
     registered: AtomicU32,
+    /// On which semaphore the owner sleeps, if it does so on one.
+    semaphore: AtomicU64,
 }
 
 /// The first page, as it lies in memory.
@@ -612,6 +615,31 @@ impl Segment {
     /// Whether the owner has registered for asymmetric barriers.
     pub fn is_registered(&self) -> bool {
         self.door_line().registered.load(Ordering::Acquire) != 0
+    }
+
+    /// Says on which semaphore the owner will sleep.
+    pub fn set_semaphore(&self, semaphore: Semaphore) {
+        self.door_line().semaphore.store(semaphore.to_word(), Ordering::Release);
+    }
+
+    /// On which semaphore the owner has slept last, if it has on one.
+    pub fn semaphore(&self) -> Option<Semaphore> {
+        Semaphore::from_word(self.door_line().semaphore.load(Ordering::Acquire))
+    }
+
+    /// Wakes the owner if it sleeps on a semaphore (rule 2 of the semaphores).
+    pub fn raise_semaphore(&self) {
+        if let Some(semaphore) = self.semaphore() {
+            semaphore.raise();
+        }
+    }
+
+    /// Wakes the owner whatever its door says (rule 8 of the door). `raise` raises its alarm, if it has one.
+    pub fn ring_after_death(&self, raise: impl FnOnce()) {
+        self.door_word().ring_after_death(|| {
+            raise();
+            self.raise_semaphore();
+        });
     }
 
     /// The inbox.

@@ -10,6 +10,7 @@ mod marked;
 
 use crate::net;
 use crate::segment::{RankState, Segment};
+use crate::semaphore;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -298,7 +299,8 @@ impl Drop for Signals {
 }
 
 /// A process that outlives the launcher for a moment: when the launcher is gone without having said farewell, it
-/// kills the process groups that it was told of, and all processes that have its mark in their environment.
+/// kills the process groups that it was told of, and all processes that have its mark in their environment, and removes their
+/// semaphores.
 #[derive(Debug)]
 pub struct Guard {
     pid: i32,
@@ -342,12 +344,13 @@ impl Guard {
         net::fill_random(&mut number)?;
         let mark = format!("{GUARD_VARIABLE}={:016x}", u64::from_ne_bytes(number));
         let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let launcher = std::process::id().cast_signed();
         // SAFETY: this process has a single thread, so the child's memory is consistent; it runs `guard` alone, which
         // never returns.
         let pid = unsafe {
             let pid = libc::fork();
             if pid == 0 {
-                guard(read.as_raw_fd(), &mark, ward.as_ref());
+                guard(read.as_raw_fd(), &mark, launcher, ward.as_ref());
             }
             pid
         };
@@ -409,7 +412,7 @@ const WARD_TEXT: &[u8] =
 killed, and the processes that it had started with it; so this process is ended as well.\n";
 
 /// The guard's whole life.
-fn guard(pipe: RawFd, mark: &str, ward: Option<&Ward<'_>>) -> ! {
+fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
     let mut groups = [0i32; MAX_GUARDED];
     let mut known = 0;
     // SAFETY: system calls of a process on its own descriptors and on the groups that it was told of. The launcher
@@ -454,6 +457,7 @@ fn guard(pipe: RawFd, mark: &str, ward: Option<&Ward<'_>>) -> ! {
             libc::kill(-group, libc::SIGKILL);
         }
         marked::kill_all(mark);
+        clear_semaphores(launcher);
         if let Some(ward) = ward
             && ward.segment.status().state() != RankState::Finalized
         {
@@ -469,6 +473,20 @@ fn guard(pipe: RawFd, mark: &str, ward: Option<&Ward<'_>>) -> ! {
         libc::_exit(0)
     }
 }
+
+/// Removes the semaphores of a launcher that is gone, and of its processes, which may be ending still.
+fn clear_semaphores(launcher: i32) {
+    for _ in 0..LOOKS_AT_SEMAPHORES {
+        if semaphore::remove_abandoned(Some(launcher)) == 0 {
+            return;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+/// Other launchers may have semaphores as well: the guard does not know whose those are that stay.
+const LOOKS_AT_SEMAPHORES: u32 = 100;
+const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// Lets this process go on as a child of nobody who knows it: a fork, of which the parent ends at once with code 0. The
 /// child leads a process group of its own.

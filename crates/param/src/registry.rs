@@ -329,6 +329,11 @@ impl Params {
         self.number(Id::rpi_sysv_pollyield) != 0
     }
 
+    /// Whether sysv sleeps and locks by System V semaphores.
+    pub fn rpi_sysv_semaphores(&self) -> bool {
+        self.number(Id::rpi_sysv_semaphores) != 0
+    }
+
     /// Whether the job goes on when one of its ranks dies.
     pub fn mpi_ft_enable(&self) -> bool {
         self.number(Id::mpi_ft_enable) != 0
@@ -686,6 +691,13 @@ parameters! {
         aliases: [], level: Tune,
         help: "How a rank over sysv that finds no message gives its core to others once, before it sleeps until one comes: by a \
                yield (1), or by a select() of 10 microseconds (0).",
+    }
+    rpi_sysv_semaphores: by_hand {
+        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
+        aliases: [], level: Tune,
+        help: "What ranks over sysv sleep on, and lock the pool with: memory (futexes, 0), or System V semaphores (1), of which \
+               there is a set of six for each pair of ranks then ('ipcs -s' shows them) and one for the pool. For at most 256 \
+               ranks, all on one node: who has sockets to other nodes sleeps on those.",
     }
     rpi_sysv_shmpoolsize: i64 {
         unit: Unit::Bytes, default: -1, limits: -1..=2147483647, power_of_two: false,

@@ -23,7 +23,7 @@ use oxmpi_param::Params;
 
 use crate::control::{DecodeError, MAX_MESSAGE, Reply, Request};
 use crate::lost;
-use crate::postboxes::{PostboxFile, shape_of};
+use crate::postboxes::{SharedPostboxes, heard};
 use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
@@ -324,11 +324,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`DirectoryError`].
-    pub fn postboxes(&self) -> Result<PostboxFile, DirectoryError> {
+    pub fn postboxes(&self) -> Result<SharedPostboxes, DirectoryError> {
         let own = self.segment.boot().rank;
         match self.ask(own, &Request::Postboxes)? {
-            (Reply::Postboxes { shape }, Some(fd)) => match shape_of(&shape) {
-                Some(shape) => Ok(PostboxFile { fd, shape }),
+            (Reply::Postboxes { shape }, Some(fd)) => match heard(&shape) {
+                Some((shape, semaphores)) => Ok(SharedPostboxes { fd, shape, semaphores }),
                 None => Err(refused(own, format!("mpirun says '{shape}' of the shared segment"))),
             },
             (other, _) => Err(unexpected(own, other)),

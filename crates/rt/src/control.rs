@@ -213,7 +213,7 @@ pub enum Reply {
     },
     /// The descriptor that comes with this message is the segment with postboxes.
     Postboxes {
-        /// How many ranks share it, and the bytes of a postbox and of the pool, separated by blanks.
+        /// How many ranks share it, the bytes of a postbox and of the pool, and the rank's semaphore sets, separated by blanks.
         shape: String,
     },
     /// The descriptor that comes with this message has the answer.

@@ -47,6 +47,7 @@ use std::time::Duration;
 use oxmpi_os::cpus;
 use oxmpi_os::postbox::PostboxError;
 use oxmpi_os::segment::SegmentError;
+use oxmpi_os::semaphore::SemaphoreError;
 use oxmpi_os::spawn::{MAX_GUARDED, Signals};
 use oxmpi_param::{Params, Transport};
 use rustix::process::Signal;
@@ -189,6 +190,15 @@ pub enum LaunchError {
     /// There can be no segment with postboxes.
     #[error(transparent)]
     Postboxes(PostboxError),
+    /// There can be no semaphores.
+    #[error(transparent)]
+    Semaphores(#[from] SemaphoreError),
+    /// Ranks shall sleep on semaphores, and have sockets.
+    #[error(
+        "rpi_sysv_semaphores 1 is for jobs all of whose ranks are on one node: who has sockets to other nodes sleeps on those, and \
+         not on a System V semaphore; leave it at 0, or run the job on one node"
+    )]
+    SemaphoresAndSockets,
     /// The limit on open files is too low for so many ranks.
     #[error(
         "{ranks} ranks need {needed} open files in {place}, but its limit is {limit}: raise the hard limit \

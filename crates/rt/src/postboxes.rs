@@ -1,6 +1,7 @@
 //! The segments with postboxes of a job over usysv or sysv: their sizes by the parameters, and the files.
 
 use oxmpi_os::postbox::{PostboxArea, PostboxError, PostboxShape};
+use oxmpi_os::semaphore::SemaphoreSets;
 use oxmpi_param::{Params, Transport};
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -38,6 +39,8 @@ pub struct PostboxFile {
     pub fd: OwnedFd,
     /// Its sizes.
     pub shape: PostboxShape,
+    /// The semaphores of its ranks, if they have some.
+    pub semaphores: Option<SemaphoreSets>,
 }
 
 impl PostboxFile {
@@ -46,9 +49,31 @@ impl PostboxFile {
     /// # Errors
     /// The sizes are impossible, or the kernel refuses.
     pub fn create(shape: PostboxShape) -> Result<PostboxFile, PostboxError> {
-        Ok(PostboxFile { fd: PostboxArea::create(&shape)?, shape })
+        Ok(PostboxFile { fd: PostboxArea::create(&shape)?, shape, semaphores: None })
     }
 
+    /// What the rank at a place hears of it: ranks, short and pool, then its semaphore sets.
+    pub(crate) fn told(&self, place: u32) -> String {
+        let PostboxShape { ranks, short, pool } = self.shape;
+        let mut text = format!("{ranks} {short} {pool}");
+        let sets = self.semaphores.as_ref().map_or(Vec::new(), |sets| sets.of(place));
+        sets.iter().for_each(|set| text += &format!(" {set}"));
+        text
+    }
+}
+
+/// A segment with postboxes, as a rank holds it.
+#[derive(Debug)]
+pub struct SharedPostboxes {
+    /// Its descriptor.
+    pub fd: OwnedFd,
+    /// Its sizes.
+    pub shape: PostboxShape,
+    /// The semaphore sets of the rank, as `oxmpi_os::semaphore::SemaphoreSets::of` tells them; none: it has none.
+    pub semaphores: Vec<i32>,
+}
+
+impl SharedPostboxes {
     /// Maps it.
     ///
     /// # Errors
@@ -58,19 +83,14 @@ impl PostboxFile {
     }
 }
 
-/// Sizes as a text: ranks, short and pool.
-pub(crate) fn shape_text(shape: &PostboxShape) -> String {
-    format!("{} {} {}", shape.ranks, shape.short, shape.pool)
-}
-
-/// Reads [`shape_text`].
-pub(crate) fn shape_of(text: &str) -> Option<PostboxShape> {
+/// Reads what [`PostboxFile::told`] says.
+pub(crate) fn heard(text: &str) -> Option<(PostboxShape, Vec<i32>)> {
     fn next<N: FromStr>(words: &mut std::str::Split<'_, char>) -> Option<N> {
         words.next()?.parse().ok()
     }
     let mut words = text.split(' ');
     let shape = PostboxShape { ranks: next(&mut words)?, short: next(&mut words)?, pool: next(&mut words)? };
-    words.next().is_none().then_some(shape)
+    Some((shape, words.map(|word| word.parse().ok()).collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
@@ -106,11 +126,24 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_survives_the_wire() {
-        let shape = PostboxShape { ranks: 7, short: 100, pool: 1 << 40 };
-        assert_eq!(shape_of(&shape_text(&shape)), Some(shape));
-        for text in ["", "1 2", "1 2 3 4", "1 2 x", "-1 2 3"] {
-            assert_eq!(shape_of(text), None, "{text}");
+    fn what_a_rank_hears_survives_the_wire() {
+        let shape = PostboxShape { ranks: 3, short: 100, pool: 1 << 20 };
+        let mut file = PostboxFile::create(shape).unwrap();
+        assert_eq!(heard(&file.told(1)), Some((shape, vec![])));
+        let sets = SemaphoreSets::create(3).unwrap();
+        let of_one = sets.of(1);
+        assert_eq!(of_one.len(), 3);
+        file.semaphores = Some(sets);
+        assert_eq!(heard(&file.told(1)), Some((shape, of_one)));
+        for text in ["", "1 2", "1 2 3 x", "1 2 x", "-1 2 3", "1 2 3 "] {
+            assert_eq!(heard(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn as_many_semaphore_sets_as_there_can_be_fit_in_a_message() {
+        let longest = i32::MAX.to_string().len() + 1;
+        let sets = oxmpi_os::semaphore::MOST_RANKS as usize;
+        assert!(64 + sets * longest <= crate::control::MAX_MESSAGE);
     }
 }

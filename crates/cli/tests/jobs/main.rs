@@ -18,6 +18,7 @@ mod postboxes;
 mod programs;
 mod quiesce;
 mod selection;
+mod semaphores;
 mod spawned;
 #[path = "../support/mod.rs"]
 mod support;

@@ -16,6 +16,17 @@ fn postboxes_and_pools_of_any_size_lose_nothing() {
         &["rpi", "sysv", "rpi_ssi_sysv_shmmaxalloc", "1m", "rpi_sysv_shmpoolsize", "0"],
         &["rpi", "usysv", "mpi_virtual_nodes", "2"],
         &["rpi", "sysv", "mpi_virtual_nodes", "3", "rpi_tcp_short", "1000"],
+        &["rpi", "sysv", "rpi_sysv_semaphores", "1", "rpi_sysv_shmpoolsize", "64k"],
+        &[
+            "rpi",
+            "sysv",
+            "rpi_ssi_sysv_semaphores",
+            "1",
+            "rpi_ssi_sysv_short",
+            "100",
+            "rpi_sysv_pollyield",
+            "0",
+        ],
         &["rpi_usysv_priority", "90"],
         &["rpi_sysv_priority", "90"],
     ] {

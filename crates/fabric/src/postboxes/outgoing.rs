@@ -166,6 +166,9 @@ fn lock<'a>(
     settings: &Settings,
     tally: &mut Tally,
 ) -> Option<PoolLock<'a>> {
+    if let Some(semaphore) = settings.lock {
+        return area.lock_by(semaphore, SLEEP_FOR_LOCK);
+    }
     if settings.sleeps {
         return area.lock(place, SLEEP_FOR_LOCK);
     }

@@ -7,6 +7,7 @@ use crate::{
     pause::Pause,
     poller::Poller,
     segment::Segment,
+    semaphore::{Awaits, OwnSemaphores, Semaphore, Slept},
 };
 use std::sync::{
     Arc,
@@ -89,8 +90,62 @@ pub struct Door {
     looks: Option<Looks>,
     pause: Pause,
     strangers: Strangers,
-    /// Of a process that sleeps on descriptors.
+    /// Of a process that sleeps on descriptors or semaphores.
     alarm: Option<Alarm>,
+}
+
+/// What the leader of a process sleeps on (rule 6 of the door).
+#[derive(Debug)]
+pub(super) enum Means {
+    Descriptors(Arc<Poller>),
+    Semaphores {
+        own: OwnSemaphores,
+        segment: Arc<Segment>,
+        /// The one for the next sleep, as a word.
+        next: AtomicU64,
+    },
+}
+
+/// How long somebody sleeps whose semaphore is gone: nobody can wake it.
+const WITHOUT_SEMAPHORE: Duration = Duration::from_millis(1);
+
+impl Alarm {
+    /// The alarm of a set of descriptors.
+    pub fn new(poller: Arc<Poller>) -> Alarm {
+        Alarm { means: Means::Descriptors(poller) }
+    }
+
+    /// Wakes the thread that leads (rule 6).
+    pub fn raise(&self) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.raise_alarm(),
+            Means::Semaphores { segment, .. } => segment.raise_semaphore(),
+        }
+    }
+
+    pub(super) fn lower(&self) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.lower_alarm(),
+            Means::Semaphores { segment, next, .. } => {
+                if let Some(semaphore) = Semaphore::from_word(next.load(Ordering::Relaxed)) {
+                    semaphore.lower();
+                    segment.set_semaphore(semaphore);
+                }
+            }
+        }
+    }
+
+    pub(super) fn wait(&self, timeout: Option<Duration>) {
+        match &self.means {
+            Means::Descriptors(poller) => poller.wait(timeout),
+            Means::Semaphores { segment, .. } => {
+                let slept = segment.semaphore().map_or(Slept::Gone, |semaphore| semaphore.wait(timeout));
+                if slept == Slept::Gone {
+                    std::thread::sleep(WITHOUT_SEMAPHORE);
+                }
+            }
+        }
+    }
 }
 
 impl Door {
@@ -124,6 +179,26 @@ impl Door {
     /// The door of a process that sleeps on these descriptors (rule 6).
     pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
         Door { alarm: Some(Alarm::new(poller)), ..self }
+    }
+
+    /// The door of a process that sleeps on these semaphores (rule 6).
+    pub fn with_semaphores(self, own: OwnSemaphores) -> Door {
+        let next = AtomicU64::new(own.to_sleep_on(Awaits::Anything).to_word());
+        let means = Means::Semaphores { own, segment: self.segment.clone(), next };
+        Door { alarm: Some(Alarm { means }), ..self }
+    }
+
+    /// Whether it is worth saying for what the process will sleep ([`Door::will_await`]).
+    #[inline]
+    pub fn has_semaphores(&self) -> bool {
+        matches!(&self.alarm, Some(Alarm { means: Means::Semaphores { .. } }))
+    }
+
+    /// Says for what the process will sleep, if it does: that chooses among its semaphores.
+    pub fn will_await(&self, awaits: Awaits) {
+        if let Some(Alarm { means: Means::Semaphores { own, next, .. } }) = &self.alarm {
+            next.store(own.to_sleep_on(awaits).to_word(), Ordering::Relaxed);
+        }
     }
 
     /// Changes how the process waits from now on. Whether it is oversubscribed, the distance of two looks, and whether
@@ -424,6 +499,7 @@ impl Bell {
         if let Some(raise) = &self.raise {
             raise();
         }
+        self.segment.raise_semaphore();
     }
 }
 

@@ -13,7 +13,6 @@ use crate::client::{NOWHERE, to_hex};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
 use crate::ports::{Going, PortName, Ticket};
-use crate::postboxes::shape_text;
 use crate::universe::{Contact, Parent, ProcessName, Spawn, decode_words, encode_words};
 
 /// How often each rank has been started, this time included.
@@ -244,12 +243,13 @@ impl Launcher<'_> {
     }
 
     fn give_postboxes(&mut self, rank: u32) {
-        match self.rank(rank).and_then(|rank| rank.postboxes.clone()) {
-            Some(file) => {
-                let reply = Reply::Postboxes { shape: shape_text(&file.shape) };
+        let found = self.rank(rank).map(|rank| (rank.segment.boot().local_rank, rank.postboxes.clone()));
+        match found {
+            Some((place, Some(file))) => {
+                let reply = Reply::Postboxes { shape: file.told(place) };
                 self.answer(rank, &reply, Some(file.fd.as_fd()));
             }
-            None => {
+            _ => {
                 let reason = "its job has no shared segment with postboxes".into();
                 self.answer(rank, &Reply::Refused { rank, reason }, None);
             }

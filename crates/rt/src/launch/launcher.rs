@@ -578,9 +578,7 @@ impl<'a> Launcher<'a> {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().note_death();
             // The dead may have been about to wake it.
-            rank.segment
-                .door_word()
-                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 

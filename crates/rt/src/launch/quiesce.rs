@@ -91,9 +91,7 @@ impl Launcher<'_> {
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().ask_quiesce_step(step);
-            rank.segment
-                .door_word()
-                .ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
         }
     }
 

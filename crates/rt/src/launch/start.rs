@@ -12,6 +12,7 @@ use std::sync::Arc;
 use oxmpi_os::net::{self, Listener};
 use oxmpi_os::poller::new_alarm;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
+use oxmpi_os::semaphore::SemaphoreSets;
 use oxmpi_os::spawn::{GUARD_VARIABLE, Guard, Process, Program, Signals, spawn};
 use oxmpi_os::{barrier, fdpass, host};
 use oxmpi_param::{Params, Transport};
@@ -323,10 +324,24 @@ impl Crew<'_> {
         for Place { node, local_size, .. } in self.here.iter().map(|rank| self.places[*rank as usize]) {
             let sizes = postbox_sizes(&self.launch.params, self.launch.transport, local_size);
             if let (Some((shape, _)), btree_map::Entry::Vacant(entry)) = (sizes, made.entry(node)) {
-                entry.insert(Arc::new(PostboxFile::create(shape).map_err(LaunchError::Postboxes)?));
+                let mut file = PostboxFile::create(shape).map_err(LaunchError::Postboxes)?;
+                file.semaphores = self.make_semaphores(local_size)?;
+                entry.insert(Arc::new(file));
             }
         }
         Ok(made)
+    }
+
+    /// The semaphores of so many ranks of a node, if they sleep on some.
+    fn make_semaphores(&self, ranks: u32) -> Result<Option<SemaphoreSets>, LaunchError> {
+        let Launch { params, transport, .. } = self.launch;
+        if *transport != Transport::Sysv || !params.rpi_sysv_semaphores() {
+            return Ok(None);
+        }
+        if self.boot.sockets {
+            return Err(LaunchError::SemaphoresAndSockets);
+        }
+        Ok(if ranks > 1 { Some(SemaphoreSets::create(ranks)?) } else { None })
     }
 
     fn make_segments(&self) -> Result<Vec<Made>, LaunchError> {

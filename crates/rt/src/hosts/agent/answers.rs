@@ -10,7 +10,6 @@ use super::Agent;
 use crate::blob;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::launch::parts::{INCARNATION, plug_whereabouts};
-use crate::postboxes::shape_text;
 
 impl Agent<'_> {
     /// Takes one message of a rank. Returns whether there may be more.
@@ -63,9 +62,11 @@ impl Agent<'_> {
             }
             Request::Relay => self.give_relay(rank),
             Request::Postboxes => {
-                let file = self.members.get(&rank).and_then(|member| member.rank.postboxes.clone());
+                let member = self.members.get(&rank).map(|member| &member.rank);
+                let place = member.map_or(0, |rank| rank.segment.boot().local_rank);
+                let file = member.and_then(|rank| rank.postboxes.clone());
                 let reply = match &file {
-                    Some(file) => Reply::Postboxes { shape: shape_text(&file.shape) },
+                    Some(file) => Reply::Postboxes { shape: file.told(place) },
                     None => Reply::Refused { rank, reason: "its job has no postboxes".into() },
                 };
                 self.answer(rank, &reply, file.as_ref().map(|file| file.fd.as_fd()));

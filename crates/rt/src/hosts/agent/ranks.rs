@@ -127,7 +127,7 @@ impl Agent<'_> {
             (0..count).for_each(|_| member.rank.segment.status().note_death());
             // The dead may have been about to wake it.
             let alarm = || member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
-            member.rank.segment.door_word().ring_after_death(alarm);
+            member.rank.segment.ring_after_death(alarm);
         }
     }
 
