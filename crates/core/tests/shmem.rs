@@ -131,3 +131,38 @@ fn any_number_of_segments_serves_all_collectives() {
 fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
+
+/// What a rank has at `i` in an allreduce of bytes.
+fn byte(rank: usize, i: usize, round: usize) -> u8 {
+    (i * 7 + rank * 31 + round).wrapping_mul(i | 1) as u8
+}
+
+/// Long enough for two ranks to combine a half each, in pieces of all sizes, the last of which has any number of bytes.
+#[test]
+fn two_ranks_combine_a_half_each() {
+    for (count, bytes) in [(2, 64), (3, 320), (4, 4096), (8, 49152)] {
+        let mut options = Options::default();
+        options.config.control_section_pool = PoolSegments { count, bytes };
+        world_with(2, options, |p| {
+            let (world, me) = (p.world().clone(), p.world().rank() as usize);
+            for (round, len) in [65536, 65537, 65599, 65601, 131_072, 200_001].into_iter().enumerate() {
+                for in_place in [false, true] {
+                    let mine: Vec<u8> = (0..len).map(|i| byte(me, i, round)).collect();
+                    let (input, output) =
+                        if in_place { (vec![], mine.clone()) } else { (mine.clone(), vec![0; len]) };
+                    let (input, output) = (Owned::new(input), Owned::new(output));
+                    let combine = Combine::Kernel(kernel(Op::Bxor, Scalar::U8).unwrap());
+                    let element = Some(Arc::new(Layout::basic(1, 1)));
+                    let call = Call::Allreduce { count: Shared(len), commutative: true, in_place };
+                    let buffers = Buffers { input: input.buf(), output: output.buf(), element };
+                    p.run(&world, call, buffers, combine).unwrap();
+                    let other = (0..len).map(|i| byte(1 - me, i, round));
+                    let wanted: Vec<u8> = mine.iter().zip(other).map(|(mine, other)| mine ^ other).collect();
+                    assert!(output.into_vec().ok().unwrap() == wanted, "{len} bytes, in place: {in_place}");
+                    // What was given is as it was.
+                    assert!(in_place || input.into_vec().ok().unwrap() == mine);
+                }
+            }
+        });
+    }
+}

@@ -143,10 +143,21 @@ impl Op {
 /// The loop itself: `n` elements each at `left` and `right`; they may be the same memory, or lie apart.
 pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
 
+/// As [`Loop`], with the result elsewhere.
+type LoopApart = unsafe fn(left: *const u8, right: *const u8, result: *mut u8, n: usize);
+
+/// The loops of one operation.
+#[derive(Clone, Copy, Debug)]
+struct Loops {
+    onto: Loop,
+    apart: Option<LoopApart>,
+}
+
 /// A reduction loop and the elements it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     run: Loop,
+    apart: Option<LoopApart>,
     size: usize,
     extent: usize,
     is_exact: bool,
@@ -187,12 +198,14 @@ pub enum ReduceError {
 /// The kernel of `op` for elements represented as `scalar`; `None` if it is not defined or not there (see [`Scalar`]).
 pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
     let (size, extent) = scalar.size_extent();
-    let run = match op {
-        Op::NoOp => nothing,
+    let loops = match op {
+        Op::NoOp => Loops { onto: nothing, apart: None },
         Op::Replace => element::replace(scalar)?,
         _ => element::arithmetic(op, scalar)?,
     };
-    Some(Kernel { run, size, extent, is_exact: is_exact(op, scalar) })
+    // What lies in the padding of a result is then what lay in that of an operand.
+    let apart = loops.apart.filter(|_| !scalar.has_padding());
+    Some(Kernel { run: loops.onto, apart, size, extent, is_exact: is_exact(op, scalar) })
 }
 
 /// Whether contributions may be grouped in any way with the same result: sums and products of floating-point numbers are
@@ -208,6 +221,12 @@ fn is_exact(op: Op, scalar: Scalar) -> bool {
 unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
 
 impl Scalar {
+    /// Whether a kernel leaves some bytes of an element as they are.
+    const fn has_padding(self) -> bool {
+        use Scalar::*;
+        matches!(self, F80 | C80 | F80I32 | F64I32 | I64I32 | I16I32)
+    }
+
     /// The packed bytes of an element and the bytes from one to the next in an array.
     pub const fn size_extent(self) -> (usize, usize) {
         match self {
@@ -267,6 +286,36 @@ impl Kernel {
         );
         // SAFETY: both views are mapped for `len` bytes, which are this many elements.
         unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), elements) }
+    }
+
+    /// As [`Kernel::apply`], but `result <- left op right`: `right` stays as it is, and is not copied before. The result may be
+    /// made where `right` lies.
+    ///
+    /// # Panics
+    /// As [`Kernel::apply`].
+    #[inline]
+    pub fn apply_apart(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
+        let (len, is_apart) = (left.len(), right.as_ptr() != result.as_mut_ptr().cast_const());
+        let elements = len >> self.extent.trailing_zeros();
+        match self.apart {
+            Some(apart) if is_apart => {
+                assert!(
+                    len == right.len() && len == result.len() && elements * self.extent == len,
+                    "operands of {len} and {} bytes, a result of {}, for elements of {}",
+                    right.len(),
+                    result.len(),
+                    self.extent
+                );
+                // SAFETY: all views are mapped for `len` bytes, which are this many elements.
+                unsafe { apart(left.as_ptr(), right.as_ptr(), result.as_mut_ptr(), elements) }
+            }
+            _ => {
+                if is_apart {
+                    right.copy_to(result.reborrow());
+                }
+                self.apply(left, result);
+            }
+        }
     }
 
     /// `right <- left op right`, over the packed elements of both buffers.

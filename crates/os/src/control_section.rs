@@ -22,7 +22,8 @@
 //!    segments. A collective takes as many steps as follow from what all ranks know alike.
 //! 2. *Write.* Nobody writes the segment of step `s`, line or pool, before all ranks are done with the step that used it
 //!    last. A rank writes its own line alone, and its own part of the pool; in a step whose data all come from one rank
-//!    (a scatter) that one writes the parts of all.
+//!    (a scatter) that one writes the parts of all. Of two ranks, one that has seen a step may write over what the other has
+//!    written for it, who reads that when it has seen a later step that says so (an allreduce).
 //! 3. *Publish.* Then it stores `s` to word 0 of its line of the segment (release). Others read what it has written only
 //!    after they have loaded `s` there (acquire).
 //! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
@@ -257,7 +258,7 @@ impl ControlSection {
     }
 
     /// As [`ControlSection::write`], always in the pool, and for the part of any rank in a step whose data all come from the
-    /// caller.
+    /// caller, or which it writes over (rule 2).
     ///
     /// # Panics
     /// As [`ControlSection::write`].

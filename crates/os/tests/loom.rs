@@ -560,6 +560,35 @@ fn control_section_rules_2_and_3_what_is_published_is_there() {
 }
 
 #[test]
+fn control_section_rule_2_of_two_ranks_each_may_write_over_what_it_has_seen() {
+    /// Gives a half, combines the other one where it lies, and takes the result.
+    fn halves(place: &ControlSection, me: u32) {
+        let other = 1 - me;
+        for first in [1, 3] {
+            while first > 2 && place.done_with(other) < first - 2 {
+                thread::yield_now();
+            }
+            give(place, me, first, 60, 10 + me as u8);
+            let seen = take_byte(place, other, first, 60);
+            place.write_part(other, first, 60, |to| Bytes::from(&[seen + 20; 60]).copy_to(to));
+            place.publish(me, first + 1);
+            while !place.is_published(other, first + 1) {
+                thread::yield_now();
+            }
+            assert_eq!(place.read_part(me, first, 60, |bytes| bytes.to_vec()[59]), 30 + me as u8);
+            place.finish(me, first + 1);
+        }
+    }
+    check(2, || {
+        let place = section();
+        let other = place.clone();
+        let thread = thread::spawn(move || halves(&other, 1));
+        halves(&place, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn control_section_rule_4_a_segment_is_written_again_when_all_are_done() {
     for len in [3, 60] {
         check(3, move || {

@@ -17,8 +17,6 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let is_short = match collective {
         Collective::Barrier => return true,
         Collective::Bcast => bytes <= LONG,
-        // Two ranks that share the work of a long one have less to do by messages.
-        Collective::Allreduce if ranks == 2 => bytes < LONG / 8,
         // Each rank combines a share, but of what lies in the pools of all.
         Collective::Allreduce => all <= LONG,
         // One rank combines all.
@@ -38,12 +36,18 @@ const LONG: usize = 4 << 20;
 /// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier. A segment has
 /// room for several, as a rank with a piece for each other one needs it: with more ranks than processors each step costs a
 /// change of process.
-pub(super) const PIECE: usize = 16 << 10;
+pub(super) const PIECE: usize = 32 << 10;
 
 /// Whether the segments of a pool have room for a line for each rank.
 #[inline]
 pub(super) fn has_room(segment_bytes: usize, ranks: u32) -> bool {
     segment_bytes >= 64 * (ranks as usize - 1)
+}
+
+/// Whether two ranks of an allreduce combine a half each, in the same memory.
+#[inline]
+pub(super) fn halves_allreduce(ranks: u32, bytes: usize) -> bool {
+    ranks == 2 && bytes >= 64 << 10
 }
 
 /// Whether the ranks of an allreduce combine a share each, and not all of it.

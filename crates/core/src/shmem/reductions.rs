@@ -92,7 +92,9 @@ impl<F: Fabric> Reduction<'_, F> {
             Call::Reduce { root, .. } => self.reduce(root, output),
             Call::Allreduce { .. } => {
                 let ranks = self.steps.ranks;
-                if limits::shares_allreduce(ranks, self.bytes) {
+                if limits::halves_allreduce(ranks, self.bytes) {
+                    self.halved_allreduce(output)
+                } else if limits::shares_allreduce(ranks, self.bytes) {
                     self.shared_allreduce(output)
                 } else {
                     self.prefix(0..ranks, 0..ranks, output)
@@ -117,24 +119,39 @@ impl<F: Fabric> Reduction<'_, F> {
     #[inline]
     fn combine<P: Fn(u32) -> usize>(
         &self,
-        ranks: Range<u32>,
+        mut ranks: Range<u32>,
         written: &Written<P>,
         own: Option<Bytes<'_>>,
         mut to: BytesMut<'_>,
     ) {
         let len = to.len();
+        let (Some(first), second) = (ranks.next(), ranks.next()) else { return };
+        // Predefined operations are commutative: what was combined before may be on the right.
+        self.show(first, (written, len), own, |before| match second {
+            None => before.copy_to(to.reborrow()),
+            Some(second) => self.show(second, (written, len), own, |part| {
+                self.kernel.apply_apart(part, before, to.reborrow());
+            }),
+        });
         for rank in ranks {
-            let mut take = |part: Bytes<'_>| match rank {
-                0 => part.copy_to(to.reborrow()),
-                // Predefined operations are commutative: what was combined before may be on the right.
-                _ => self.kernel.apply(part, to.reborrow()),
-            };
-            match own {
-                Some(own) if rank == self.steps.me => take(own),
-                _ => self.steps.read(rank, written.step, written.all, |all| {
-                    take(all.slice((written.part)(rank), len));
-                }),
-            }
+            self.show(rank, (written, len), own, |part| self.kernel.apply(part, to.reborrow()));
+        }
+    }
+
+    /// Shows `len` bytes of what a rank has written for a step, or of `own`.
+    #[inline]
+    fn show<P: Fn(u32) -> usize>(
+        &self,
+        rank: u32,
+        (written, len): (&Written<P>, usize),
+        own: Option<Bytes<'_>>,
+        take: impl FnOnce(Bytes<'_>),
+    ) {
+        match own {
+            Some(own) if rank == self.steps.me => take(own),
+            _ => self.steps.read(rank, written.step, written.all, |all| {
+                take(all.slice((written.part)(rank), len));
+            }),
         }
     }
 
@@ -217,6 +234,59 @@ impl<F: Fabric> Reduction<'_, F> {
             Ok(())
         })?;
         steps.all_seen(pieces.piece(0).step);
+        Ok(())
+    }
+
+    /// Of two ranks each combines its half of each piece where the other one has written what it gives for it, and the other one
+    /// takes the result from there. So the lines in which data are combined have just been read, and all others are
+    /// written by copies alone, which need not fetch them; other memory is used no further.
+    fn halved_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
+        let steps = &self.steps;
+        let (me, other) = (steps.me, 1 - steps.me);
+        let most = 2 * steps.most();
+        let count = self.bytes.div_ceil(most);
+        let mut step = steps.number(2 * count as u64);
+        let first = step;
+        let mut from = 0;
+        while from < count {
+            // Two batches are under way: what is given, and the results of both.
+            let batch = (count - from).min((steps.ahead() as usize / 2).max(1));
+            let pieces = || {
+                (from..from + batch).map(|n| {
+                    let at = n * most;
+                    let len = most.min(self.bytes - at);
+                    let half = |rank| {
+                        let half = share(rank, 2, len);
+                        (at + half.start, half.len())
+                    };
+                    (step + (n - from) as u64, half(me), half(other))
+                })
+            };
+            for (step, _, (at, len)) in pieces() {
+                steps.wait_until_free(step)?;
+                steps.write_part(me, step, len, |to| self.given.slice(at, len).copy_to(to));
+                steps.publish(step);
+            }
+            for (step, (at, len), _) in pieces() {
+                steps.see(other, step)?;
+                let result = step + batch as u64;
+                steps.wait_until_free(result)?;
+                steps.write_part(other, step, len, |mut theirs| {
+                    self.kernel.apply(self.given.slice(at, len), theirs.reborrow());
+                    steps.publish(result);
+                    theirs.as_bytes().copy_to(output.slice(at, len));
+                });
+            }
+            steps.all_seen(first);
+            for (step, _, (at, len)) in pieces() {
+                let result = step + batch as u64;
+                steps.see(other, result)?;
+                steps.read_own_part(step, len, |from| from.copy_to(output.slice(at, len)));
+                steps.finish(result);
+            }
+            step += 2 * batch as u64;
+            from += batch;
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::extended::{self, F80};
 use super::half::F16;
 use super::quad::F128;
 use super::simple::*;
-use super::{Loop, Op, Scalar};
+use super::{Loops, Op, Scalar};
 
 /// How an element is read from and written to memory of any alignment.
 pub(super) trait Element: Copy {
@@ -98,16 +98,61 @@ unsafe fn avx2<E: Element, O: Combine<E>>(left: *const u8, right: *mut u8, n: us
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// The best loop for this processor.
-fn best<E: Element, O: Combine<E>>() -> Loop {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        return avx2::<E, O>;
+/// `n` times `result <- left op right`, the result elsewhere.
+///
+/// # Safety
+/// `n` elements are readable at `left` and `right`, and writable at `result`, padding excepted.
+#[inline(always)]
+unsafe fn each_apart<E: Element, O: Combine<E>>(
+    left: *const u8,
+    right: *const u8,
+    result: *mut u8,
+    n: usize,
+) {
+    for i in 0..n {
+        let at = i * E::EXTENT;
+        let (left, right) = (left.wrapping_add(at), right.wrapping_add(at));
+        // SAFETY: element `i` of the `n`, as the caller promises.
+        unsafe { O::combine(E::load(left), E::load(right)).store(result.wrapping_add(at)) }
     }
-    base::<E, O>
 }
 
-fn integer<E: Element>(op: Op) -> Option<Loop>
+/// # Safety
+/// As [`each_apart`].
+unsafe fn base_apart<E: Element, O: Combine<E>>(
+    left: *const u8,
+    right: *const u8,
+    result: *mut u8,
+    n: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { each_apart::<E, O>(left, right, result, n) }
+}
+
+/// # Safety
+/// As [`each_apart`], and the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2_apart<E: Element, O: Combine<E>>(
+    left: *const u8,
+    right: *const u8,
+    result: *mut u8,
+    n: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { each_apart::<E, O>(left, right, result, n) }
+}
+
+/// The best loops for this processor.
+fn best<E: Element, O: Combine<E>>() -> Loops {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return Loops { onto: avx2::<E, O>, apart: Some(avx2_apart::<E, O>) };
+    }
+    Loops { onto: base::<E, O>, apart: Some(base_apart::<E, O>) }
+}
+
+fn integer<E: Element>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -129,7 +174,7 @@ where
     })
 }
 
-fn truth<E: Element>(op: Op) -> Option<Loop>
+fn truth<E: Element>(op: Op) -> Option<Loops>
 where
     Land: Combine<E>,
     Lor: Combine<E>,
@@ -143,7 +188,7 @@ where
     })
 }
 
-fn float<E: Element>(op: Op) -> Option<Loop>
+fn float<E: Element>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -157,7 +202,7 @@ where
     })
 }
 
-fn complex<E: Element>(op: Op) -> Option<Loop>
+fn complex<E: Element>(op: Op) -> Option<Loops>
 where
     Sum: Combine<E>,
     Prod: Combine<E>,
@@ -169,7 +214,7 @@ where
     })
 }
 
-fn pair<V: Element + PartialOrd, I: Element + PartialOrd>(op: Op) -> Option<Loop> {
+fn pair<V: Element + PartialOrd, I: Element + PartialOrd>(op: Op) -> Option<Loops> {
     Some(match op {
         Op::MinLoc => best::<Pair<V, I>, MinLoc>(),
         Op::MaxLoc => best::<Pair<V, I>, MaxLoc>(),
@@ -178,7 +223,7 @@ fn pair<V: Element + PartialOrd, I: Element + PartialOrd>(op: Op) -> Option<Loop
 }
 
 /// The loop of an operation that computes.
-pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loop> {
+pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
     match scalar {
         Scalar::I8 => integer::<i8>(op),
         Scalar::I16 => integer::<i16>(op),
@@ -218,7 +263,7 @@ pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loop> {
 
 /// The loop of `MPI_REPLACE`: a copy, by whole elements so that none is seen half written by its own thread's signal
 /// handlers.
-pub(super) fn replace(scalar: Scalar) -> Option<Loop> {
+pub(super) fn replace(scalar: Scalar) -> Option<Loops> {
     Some(match scalar {
         Scalar::F64I32 | Scalar::I64I32 => best::<Pair<i64, i32>, Replace>(),
         Scalar::I16I32 => best::<Pair<i16, i32>, Replace>(),

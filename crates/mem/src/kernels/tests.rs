@@ -1,14 +1,24 @@
 use super::*;
 use crate::layout::Layout;
-use crate::memory::{lend, lend_mut};
+use crate::memory::{Owned, lend, lend_mut};
 use Scalar::*;
 use std::sync::Arc;
 
-/// Applies a kernel at an odd address, `n` elements.
+/// Applies a kernel at an odd address, `n` elements, onto the right operand and apart from it.
 fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; right.len() + 1];
     out[1..].copy_from_slice(right);
-    kernel(op, scalar).unwrap().apply(Bytes::from(left), BytesMut::from(&mut out[1..]));
+    let kernel = kernel(op, scalar).unwrap();
+    kernel.apply(Bytes::from(left), BytesMut::from(&mut out[1..]));
+    let mut apart = vec![0x5a_u8; right.len() + 1];
+    kernel.apply_apart(Bytes::from(left), Bytes::from(right), BytesMut::from(&mut apart[1..]));
+    assert_eq!(apart[1..], out[1..], "{op:?} of {scalar:?}, apart");
+    let same = Owned::new(right.to_vec());
+    let buffer = same.buf();
+    let (operand, result) = (buffer.as_contiguous().unwrap(), buffer.as_contiguous_mut().unwrap());
+    kernel.apply_apart(Bytes::from(left), operand, result);
+    drop(buffer);
+    assert_eq!(same.into_vec().ok().unwrap(), out[1..], "{op:?} of {scalar:?}, where the right operand lies");
     out.remove(0);
     out
 }
