@@ -235,7 +235,7 @@ static void barriers(void)
     int one = 1, all = 0, algorithm = -1;
     for (int i = 0; i < 6; i++) MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 4; i++) MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    int small = size > 1 && strcmp(way, "shm") == 0;
+    int small = size > 1; /* over sockets, too, the collectives of a host go through its memory */
     CHECK_EQ(value(session, section), small ? 6 : 0);
     number sum = 0;
     for (int i = 0; i < names; i++) sum += value(session, counters[i]);

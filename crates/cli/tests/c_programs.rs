@@ -3,7 +3,7 @@
 //! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
 //! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
 //! memory and over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as
-//! well, which have shared memory within and sockets between them, some over the guide's postboxes, and some with daemons (rpi
+//! well, which have shared memory within and sockets between them, some over sockets without the component `shmem`, some over the guide's postboxes, and some with daemons (rpi
 //! lamd). Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and
 //! names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -21,6 +21,8 @@ const NOT_RUN: &[&str] = &["abi_assert.c"];
 const NODES: &str = "nodes";
 /// The way of those whose messages go through the daemons of two virtual nodes, at one number of ranks.
 const DAEMONS: &str = "lamd";
+/// Sockets for collectives, too, which otherwise go through the memory of the host.
+const SOCKETS_ALONE: &str = "tcp-alone";
 /// The highest such number.
 const RANKS_WITH_DAEMONS: u32 = 4;
 
@@ -34,7 +36,11 @@ fn compile(source: &Path, flags: &[&str], to: &Path) -> Result<(), String> {
 fn run(program: &Path, ranks: u32, way: &str) -> Result<String, String> {
     let output = Command::new(installed("mpirun"))
         .args(["-n", &ranks.to_string(), "--timeout", "60", "--mca"])
-        .args(if way == NODES { ["mpi_virtual_nodes", "2"] } else { ["rpi", way] })
+        .args(match way {
+            NODES => vec!["mpi_virtual_nodes", "2"],
+            SOCKETS_ALONE => vec!["rpi", "tcp", "--mca", "coll", "^shmem"],
+            _ => vec!["rpi", way],
+        })
         .args(if way == DAEMONS { &["--mca", "mpi_virtual_nodes", "2"][..] } else { &[] })
         .arg(program)
         .output()
@@ -157,6 +163,19 @@ macro_rules! programs_over_postboxes {
     };
 }
 
+macro_rules! programs_over_sockets_alone {
+    ($($name:ident)*) => {
+        mod program_over_sockets_alone {
+            $(
+                #[test]
+                fn $name() {
+                    super::says_ok(stringify!($name), super::SOCKETS_ALONE);
+                }
+            )*
+        }
+    };
+}
+
 macro_rules! programs_with_daemons {
     ($($name:ident)*) => {
         mod program_with_daemons {
@@ -248,6 +267,22 @@ programs_on_nodes! {
     win_accumulate
     win_lock
     win_pscw
+}
+
+programs_over_sockets_alone! {
+    coll_allgatherv
+    coll_alltoall
+    coll_basic
+    coll_freed_handles
+    coll_order
+    coll_scan
+    coll_scatter
+    coll_short
+    coll_types
+    comm_split_dup
+    p2p_large
+    thread_multiple
+    win_lock
 }
 
 programs! {

@@ -123,10 +123,15 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
             Ways::of_nodes(with_alarms(shm, &client), far, nodes(node, &client))
         }
-        (Some(node), far) => Ways::new(shm, far).knowing(nodes(node, &client)),
-        (None, far) => Ways::new(shm, far),
+        (Some(node), far) => Ways::new(with_alarms(shm, &client), far).knowing(nodes(node, &client)),
+        (None, Some(far)) => Ways::new(with_alarms(shm, &client), Some(far)),
+        (None, None) => Ways::new(shm, None),
     };
+    let job = boot.base..boot.base.saturating_add(boot.size);
     let transport = modules.transport();
+    if transport == Transport::Tcp {
+        fabric = fabric.with_sections_of(job.clone());
+    }
     if transport.can_quiesce() {
         fabric = fabric.with_coordinator(own.clone(), Box::new(Asked(client.clone())));
     }
@@ -143,7 +148,6 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         let teller = client.clone();
         fabric = fabric.with_obituaries(own.clone(), Box::new(move |number| teller.dead(number).ok()));
     }
-    let job = boot.base..boot.base.saturating_add(boot.size);
     // Over sockets, too: shared windows are there for all processes of a node.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));

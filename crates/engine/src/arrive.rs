@@ -6,7 +6,7 @@ use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
-use oxmpi_os::bytes::Bytes;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
 
@@ -623,6 +623,26 @@ impl Sink for State {
             }
             Some(BodyTarget::Nowhere) => {}
             None => self.nonsense += 1,
+        }
+    }
+
+    fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
+        let Some(BodyTarget::Receive { request, base }) = self.peer(from).body else { return None };
+        let at = base.checked_add(offset)?;
+        // Of what does not fit the rest is dropped.
+        let work = self.requests.receive_mut(request)?;
+        if work.shared || len > work.expected.checked_sub(at)? {
+            return None;
+        }
+        Some(work.buffer.as_contiguous_mut()?.into_slice(at, len))
+    }
+
+    fn placed(&mut self, from: u32, _offset: usize, bytes: usize) {
+        let Some(BodyTarget::Receive { request, .. }) = self.peer(from).body else { return };
+        let Some(work) = self.requests.receive_mut(request) else { return };
+        work.stored += bytes;
+        if work.stored == work.expected {
+            self.finish_receive(request);
         }
     }
 

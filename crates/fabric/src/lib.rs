@@ -207,6 +207,16 @@ pub trait Fabric {
         self.send(to, message)
     }
 
+    /// As [`Fabric::send`], for an eager message whose body is all of `buffer`. If the answer is [`Sent::Later`] the path may use
+    /// the buffer until [`Sink::sent`] says that it does not any more, or [`Fabric::release`] is called.
+    ///
+    /// # Errors
+    /// As [`Fabric::send`].
+    #[inline]
+    fn send_whole(&mut self, to: u32, message: &Message<'_>, _buffer: &UserBuf) -> Result<Sent, Unreachable> {
+        self.send(to, message)
+    }
+
     /// The buffers of messages with this token may not be used any more, though they are perhaps not gone.
     fn release(&mut self, _token: u64) {}
 
@@ -437,6 +447,13 @@ pub trait Sink {
     fn learn(&mut self, from: u32, id: ContextId, index: u32);
     /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
+    /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
+    /// some at the beginning. `None`: nowhere in one piece, they are to be handed up by [`Sink::more`].
+    fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
+        None
+    }
+    /// So many bytes were stored where [`Sink::place`] had said, as if [`Sink::more`] had handed them up.
+    fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A message for which the answer was [`Sent::Later`] is gone.
     fn sent(&mut self, token: u64);
     /// The peer is gone; nothing more comes from it.

@@ -5,7 +5,8 @@
 //!
 //! Rules
 //! 1. A record is kept until the peer has acknowledged it: copied if it is eager, by a reference to the user's memory if
-//!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`)
+//!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`) A longer eager message
+//!    is kept by a reference as well, and copied only if the acknowledgement is long in coming. (`lending.rs`)
 //! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel
 //!    as well. So nothing waits here that the engine does not know of.
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
@@ -32,10 +33,12 @@ mod connecting;
 mod error;
 mod greeting;
 mod greetings;
+mod lending;
 mod link;
 mod outgoing;
 mod peer;
 mod quiesce;
+mod reading;
 mod record;
 mod settings;
 mod trouble;
@@ -51,12 +54,15 @@ pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
 pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
+use self::lending::LEND_FROM;
 use self::peer::{Bond, Failure, Peer, Way};
+use self::reading::LAST_ALONE_NS;
 use self::watch::Watch;
 use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::clock;
 use oxmpi_os::net::{Listener, Refusal, Socket};
-use oxmpi_os::poller::{CLOCK, Poller, Ready};
+use oxmpi_os::poller::{Poller, Ready};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::fmt;
 use std::sync::Arc;
@@ -68,8 +74,6 @@ const ANYBODY: u32 = u32::MAX;
 const PIECE: usize = 1 << 20;
 /// Bytes that are received at a time.
 const BUFFER: usize = 256 << 10;
-/// How often that is done for one peer before the others get their turn.
-const READS: usize = 4;
 /// How long a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// How long to wait when the kernel has no memory to send.
@@ -107,6 +111,16 @@ pub struct Tcp {
     is_quiet: bool,
     /// Who has asked for connections, and what was noted.
     watch: Watch,
+    /// Peers to which messages were lent whole that are perhaps not gone.
+    lenders: Vec<u32>,
+    /// Looks in vain since something came.
+    vain: u32,
+    /// From whom something came last.
+    last: Option<u32>,
+    /// When all descriptors were looked at, ticks.
+    looked: u64,
+    /// For how long a look at the last peer is enough after that, ticks.
+    enough: u64,
 }
 
 impl fmt::Debug for Tcp {
@@ -157,6 +171,11 @@ impl Tcp {
             leaving: None,
             is_quiet: false,
             watch: Watch::default(),
+            lenders: Vec::new(),
+            vain: 0,
+            last: None,
+            looked: clock::ticks(),
+            enough: clock::ticks_of_ns(LAST_ALONE_NS),
         })
     }
 
@@ -234,9 +253,9 @@ impl Tcp {
     /// Writes what is to be written to a peer, as far as there is room. A connection that cannot be written is read to
     /// its end, so that what came before is not lost.
     fn write(&mut self, at: u32) {
-        let (poller, own, start) = (self.poller.clone(), self.own.rank, self.start);
+        let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
-        let Some(peer) = self.known(at) else { return };
+        let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         let Way::Up(socket) = &peer.way else { return };
         while !peer.is_blocked
             && let Some(pieces) = peer.link.pending()
@@ -271,7 +290,7 @@ impl Tcp {
         if wants != peer.wants_room {
             peer.wants_room = wants;
             // It fails only if the descriptor is not there, and it is.
-            let _ = poller.change(socket, PEER | u64::from(at), wants);
+            let _ = self.poller.change(socket, PEER | u64::from(at), wants);
         }
         if let Some(time) = starved_until {
             self.wake_at(time);
@@ -288,8 +307,8 @@ impl Tcp {
                 if ready.writable {
                     peer.is_blocked = peer.is_broken;
                 }
-                if ready.readable {
-                    self.read(at, sink);
+                if ready.readable && self.read(at, sink) {
+                    self.last = Some(at);
                 }
                 self.write(at);
                 if let Some(peer) = self.known(at) {
@@ -297,41 +316,6 @@ impl Tcp {
                 }
             }
             Way::Apart | Way::Pause { .. } | Way::Left | Way::Lost(_) => {}
-        }
-    }
-
-    /// Reads what has come from a peer, and hands it up.
-    fn read<S: Sink>(&mut self, at: u32, sink: &mut S) {
-        let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
-        let Way::Up(socket) = &peer.way else { return };
-        let mut end = None;
-        for _ in 0..READS {
-            let read = match socket.receive(&mut self.buffer) {
-                Ok(0) => Err(Failure { why: "the connection was closed".into(), is_vague: true }),
-                Ok(n) => Ok(n),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(error) => Err(error.into()),
-            };
-            match read
-                .and_then(|n| peer.link.take(at, &self.buffer[..n], sink).map(|()| n).map_err(Failure::from))
-            {
-                Ok(n) => {
-                    peer.trouble.over();
-                    if n < self.buffer.len() {
-                        break;
-                    }
-                }
-                Err(why) => {
-                    end = Some(why);
-                    break;
-                }
-            }
-        }
-        let left = peer.link.has_left();
-        if left {
-            self.part(at, Way::Left);
-        } else if let Some(failure) = end {
-            self.cut(at, &failure);
         }
     }
 
@@ -444,6 +428,13 @@ impl Fabric for Tcp {
         Ok(Sent::Later)
     }
 
+    fn send_whole(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+        if message.body.len() < LEND_FROM || buffer.as_contiguous().is_none() {
+            return self.send(to, message);
+        }
+        self.lend_whole(to, message, buffer)
+    }
+
     fn release(&mut self, token: u64) {
         for peer in self.peers.iter_mut().flatten() {
             peer.link.release(token);
@@ -453,25 +444,20 @@ impl Fabric for Tcp {
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
-        let mut ready = std::mem::take(&mut self.ready);
-        self.poller.look(&mut ready);
-        any |= !ready.is_empty();
-        for one in &ready {
-            let index = one.name & u64::from(u32::MAX);
-            match one.name & !u64::from(u32::MAX) {
-                LISTENER => self.on_listener(),
-                GREETING => self.on_greeting(index),
-                PEER => self.on_peer(index as u32, *one, sink),
-                _ => {}
-            }
+        any |= match self.last_alone() {
+            Some(at) => self.look_at(at, sink),
+            None => self.look_at_all(sink),
+        };
+        if any {
+            self.vain = 0;
+        } else if !self.lenders.is_empty() {
+            any = self.copy_lent(sink);
         }
-        // Last: what has come in time counts, even if nobody looked for long.
-        if ready.iter().any(|one| one.name == CLOCK) {
-            self.on_clock();
-        }
-        self.ready = ready;
-        self.tell_news(sink);
         any
+    }
+
+    fn sleeps_lightly(&self) -> bool {
+        self.may_copy_lent()
     }
 
     fn counts(&mut self) -> Counts {

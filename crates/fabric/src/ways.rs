@@ -4,11 +4,13 @@
 //! One type has all, so that there is one library. A peer that is reached over sockets or by a postbox is never granted a ring, so
 //! the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
 
+mod beside;
 mod choice;
 mod far;
 mod others;
 mod quiesce;
 
+use self::beside::Beside;
 pub use self::choice::Far;
 use self::far::Sockets;
 pub use self::far::{AskNodes, Nodes};
@@ -33,6 +35,7 @@ pub struct Ways {
     shm: Shm,
     others: Option<Box<Others>>,
     obituaries: Option<Obituaries>,
+    beside: Option<Beside>,
     /// A short look at the rings and the inbox shows whether there is anything: there are no other ways and no obituaries.
     looks_are_short: bool,
 }
@@ -76,13 +79,13 @@ impl Ways {
         let looks_are_short = far.is_none();
         let sockets = far.map(|far| Sockets::new(far, None));
         let others = sockets.map(|sockets| Box::new(Others { sockets: Some(sockets), postboxes: None }));
-        Ways { shm, others, obituaries: None, looks_are_short }
+        Ways { shm, others, obituaries: None, beside: None, looks_are_short }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
     pub fn of_nodes(shm: Shm, far: Far, nodes: Nodes) -> Ways {
         let others = Others { sockets: Some(Sockets::new(far, Some(nodes))), postboxes: None };
-        Ways { shm, others: Some(Box::new(others)), obituaries: None, looks_are_short: false }
+        Ways { shm, others: Some(Box::new(others)), obituaries: None, beside: None, looks_are_short: false }
     }
 
     /// The same, with postboxes as the way to the peers of the own job on the own node.
@@ -235,7 +238,7 @@ impl Fabric for Ways {
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
         match &mut self.others {
             None => self.shm.send(to, message),
-            Some(others) => others.send(&mut self.shm, to, message),
+            Some(others) => others.send(&mut self.shm, to, message, None),
         }
     }
 
@@ -248,6 +251,14 @@ impl Fabric for Ways {
         offset: usize,
     ) -> Result<Sent, Unreachable> {
         by_way!(self, to, way => way.send_piece(to, message, buffer, offset))
+    }
+
+    #[inline]
+    fn send_whole(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+        match &mut self.others {
+            None => self.shm.send(to, message),
+            Some(others) => others.send(&mut self.shm, to, message, Some(buffer)),
+        }
     }
 
     #[inline]
@@ -355,10 +366,8 @@ impl Fabric for Ways {
     }
 
     fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
-        let is_near = match self.sockets() {
-            None => true,
-            Some(sockets) => peers.all(|peer| !sockets.reaches(peer)),
-        };
+        let is_near =
+            self.sockets().is_none() || peers.all(|peer| self.far(peer).is_none() || self.is_beside(peer));
         is_near && self.shm.may_share_section(ranks, peers)
     }
 
@@ -379,6 +388,9 @@ impl Fabric for Ways {
         index: u32,
         ranks: u32,
     ) -> Result<Option<ControlSection>, Unreachable> {
+        if self.is_beside(leader) {
+            return self.shm.control_section(leader, index, ranks);
+        }
         match self.far(leader) {
             None => self.shm.control_section(leader, index, ranks),
             Some(tcp) => tcp.control_section(leader, index, ranks),
@@ -386,7 +398,7 @@ impl Fabric for Ways {
     }
 
     fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
-        self.has_near().then(|| self.shm.reserve_control_section())?
+        (self.has_near() || self.beside.is_some()).then(|| self.shm.reserve_control_section())?
     }
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
@@ -446,6 +458,9 @@ impl Fabric for Ways {
 
     #[inline]
     fn wake(&mut self, peer: u32) {
+        if self.is_beside(peer) {
+            return self.shm.wake(peer);
+        }
         match self.far(peer) {
             None => self.shm.wake(peer),
             Some(tcp) => tcp.wake(peer),
@@ -464,7 +479,9 @@ impl Fabric for Ways {
     }
 
     fn sleeps_lightly(&self) -> bool {
-        let postboxes = self.others.as_ref().and_then(|others| others.postboxes.as_ref());
-        self.obituaries.is_some() && postboxes.is_some_and(|postboxes| !postboxes.is_finished())
+        let Some(others) = &self.others else { return false };
+        let unfinished = others.postboxes.as_ref().is_some_and(|postboxes| !postboxes.is_finished());
+        self.obituaries.is_some() && unfinished
+            || others.sockets.as_ref().is_some_and(|sockets| sockets.far.sleeps_lightly())
     }
 }

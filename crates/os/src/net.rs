@@ -1,10 +1,10 @@
 //! Sockets and the networks of this host: nonblocking, close-on-exec, without SIGPIPE.
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect, getsockname,
-    ipproto, listen, recv, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect,
+    getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
 };
 use std::ffi::CStr;
 use std::io;
@@ -14,6 +14,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Pieces of memory that one call of the kernel takes at most here. Its own limit is 1024 (IOV_MAX), and that on the bytes
 /// of a call 0x7ffff000, beyond which it takes a part.
 pub const MAX_PIECES: usize = 16;
+
+/// Bytes that are sent from one place, wherever they lie.
+const GATHERED: usize = 512;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
@@ -68,6 +71,10 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` if there is no room at all; else what sendmsg(2) says, such as `ConnectionReset`.
     pub fn send(&self, pieces: &[Bytes<'_>]) -> io::Result<usize> {
+        let all: usize = pieces.iter().map(Bytes::len).sum();
+        if all <= GATHERED {
+            return self.send_gathered(pieces, all);
+        }
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
         let count = pieces.len().min(MAX_PIECES);
         for (vector, piece) in vectors.iter_mut().zip(pieces) {
@@ -87,6 +94,23 @@ impl Socket {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
+            }
+        }
+    }
+
+    /// As [`Socket::send`], for at most [`GATHERED`] bytes: to copy them costs less than to describe the pieces to the kernel.
+    fn send_gathered(&self, pieces: &[Bytes<'_>], all: usize) -> io::Result<usize> {
+        let mut gathered = [0; GATHERED];
+        let mut at = 0;
+        for piece in pieces {
+            piece.copy_to(BytesMut::from(&mut gathered[at..at + piece.len()]));
+            at += piece.len();
+        }
+        loop {
+            match send(&self.0, &gathered[..all], SendFlags::NOSIGNAL) {
+                Ok(sent) => return Ok(sent),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -112,6 +136,32 @@ impl Socket {
                 Ok((n, _)) => return Ok(n),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives into the memory of both, one after the other, what is there; the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there; `InvalidInput` (EFAULT) if the memory is not mapped; else what recvmsg(2) says.
+    pub fn receive_two(&self, first: &mut BytesMut<'_>, second: &mut [u8]) -> io::Result<usize> {
+        let mut vectors = [
+            libc::iovec { iov_base: first.as_mut_ptr().cast(), iov_len: first.len() },
+            libc::iovec { iov_base: second.as_mut_ptr().cast(), iov_len: second.len() },
+        ];
+        // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = vectors.as_mut_ptr();
+        message.msg_iovlen = vectors.len();
+        loop {
+            // SAFETY: the vectors live here and name memory that the two arguments lend to be written, for as long as this call.
+            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
+            if got >= 0 {
+                return Ok(got.cast_unsigned());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
             }
         }
     }

@@ -6,11 +6,11 @@ use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice
 use crate::notes::Note;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
-use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_fabric::{Body, Fabric, Message, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{Context as Name, Frame};
+use oxmpi_wire::{Context as Name, Envelope, Frame};
 
 /// How many pieces of one long message leave in a row before others get a turn.
 const PIECES_IN_A_ROW: usize = 8;
@@ -143,15 +143,41 @@ impl<F: Fabric> Lane<F> {
         token: RequestId,
     ) -> Result<Sent, Fault> {
         let Some(envelope) = self.state.envelope(context, to, tag) else { return Err(Fault::Closed) };
-        let body = Body::of(buffer, 0, buffer.packed_len());
-        self.offer(to, Frame::Eager { envelope }, body, token.raw())
+        self.offer_eager(to, envelope, buffer, token.raw())
     }
 
-    /// Gives a message to the fabric; advances the sequence number if it took it.
+    /// Gives an eager message to the fabric, whose data are all of `buffer`.
+    fn offer_eager(
+        &mut self,
+        to: u32,
+        envelope: Envelope,
+        buffer: &UserBuf,
+        token: u64,
+    ) -> Result<Sent, Fault> {
+        let body = Body::of(buffer, 0, buffer.packed_len());
+        self.offer_by(to, Frame::Eager { envelope }, body, token, |fabric, message| {
+            fabric.send_whole(to, message, buffer)
+        })
+    }
+
+    /// Gives a message to the fabric.
     fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
+        self.offer_by(to, frame, body, token, |fabric, message| fabric.send(to, message))
+    }
+
+    /// Has `send` give a message to the fabric; advances the sequence number if it took it.
+    #[inline]
+    fn offer_by(
+        &mut self,
+        to: u32,
+        frame: Frame,
+        body: Body<'_>,
+        token: u64,
+        send: impl FnOnce(&mut F, &Message<'_>) -> Result<Sent, Unreachable>,
+    ) -> Result<Sent, Fault> {
         let sequence = self.state.peer(to).next_send;
         let message = Message { sequence: sequence as u8, frame, body, token };
-        match self.fabric.send(to, &message) {
+        match send(&mut self.fabric, &message) {
             Ok(sent) => {
                 if sent != Sent::Full && message.frame.matches() {
                     let peer = self.state.peer(to);
@@ -245,7 +271,10 @@ impl<F: Fabric> Lane<F> {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
         let begun = if phase == Phase::Announced { body.len() } else { 0 };
-        let sent = self.offer(to, frame, body, raw)?;
+        let sent = match frame {
+            Frame::Eager { envelope } => self.offer_eager(to, envelope, &buffer, raw)?,
+            _ => self.offer(to, frame, body, raw)?,
+        };
         if sent != Sent::Full && phase == Phase::Announced {
             self.state.tally.rendezvous_sent += 1;
             self.state.notes.push(Note::RendezvousSent { context, to, tag, bytes: len as u64 });
@@ -407,9 +436,9 @@ impl<F: Fabric> Lane<F> {
 
 impl State {
     /// What a message to a process is matched by, in the words of that process.
-    fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<oxmpi_wire::Envelope> {
+    fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<Envelope> {
         let name = self.contexts.get(context)?.name_for(context, to);
-        Some(oxmpi_wire::Envelope { context: name, tag })
+        Some(Envelope { context: name, tag })
     }
 }
 

@@ -39,6 +39,10 @@ impl<S: Sink> Upper for Hands<'_, S> {
         self.sink.more(self.from, offset, part);
     }
 
+    fn placed(&mut self, offset: usize, bytes: usize) {
+        self.sink.placed(self.from, offset, bytes);
+    }
+
     fn acknowledged(&mut self, records: u64) -> Result<(), RecordError> {
         self.out.acknowledge(records)
     }
@@ -63,6 +67,28 @@ impl Link {
     /// Takes a piece of an announced message: `len` packed bytes of a buffer from an offset on.
     pub fn lend(&mut self, me: u32, message: &Message<'_>, piece: (UserBuf, usize, usize)) {
         self.out.lend(message.frame, me, piece, message.token);
+    }
+
+    /// Takes an eager message whose body stays where it is, in the buffer, until the peer has it or it was copied by
+    /// [`Link::copy_oldest`]. Then it is gone.
+    pub fn lend_whole(&mut self, me: u32, message: &Message<'_>, buffer: UserBuf) {
+        debug_assert!(body_fits(&message.body));
+        self.out.lend_whole(message.frame, message.sequence, me, (buffer, message.body.len()), message.token);
+    }
+
+    /// How many messages taken by [`Link::lend_whole`] are not gone.
+    pub fn lent(&self) -> usize {
+        self.out.lent()
+    }
+
+    /// Copies the oldest of these, if it is written: then it is gone. Returns whether it did.
+    pub fn copy_oldest(&mut self) -> bool {
+        self.out.copy_oldest()
+    }
+
+    /// Whether [`Link::copy_oldest`] would copy one.
+    pub fn may_copy_oldest(&self) -> bool {
+        self.out.oldest_to_copy().is_some()
     }
 
     /// Whether the newest message, taken by [`Link::push`], is written; then nobody is told of it later.
@@ -133,6 +159,17 @@ impl Link {
     pub fn take<S: Sink>(&mut self, from: u32, bytes: &[u8], sink: &mut S) -> Result<(), RecordError> {
         let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
         self.came.take(bytes, &mut hands)
+    }
+
+    /// The part of a body that has begun to come and is not here: where it begins in the body, and its length.
+    pub fn missing(&self) -> Option<(usize, usize)> {
+        self.came.missing()
+    }
+
+    /// Bytes that came from process `from` were stored where they belong, no more than [`Link::missing`] says.
+    pub fn placed<S: Sink>(&mut self, from: u32, bytes: usize, sink: &mut S) {
+        let mut hands = Hands { from, out: &mut self.out, has_left: &mut self.has_left, sink };
+        self.came.placed(bytes, &mut hands);
     }
 
     /// Up to where this side has received: what the peer must be told before a new connection is used. What is still

@@ -35,6 +35,8 @@ enum Notice {
     Written(u64),
     /// When the peer has it.
     Acknowledged(u64),
+    /// When the peer has it, or it was written and copied.
+    Copied(u64),
 }
 
 #[derive(Debug)]
@@ -45,13 +47,18 @@ struct Kept {
     notice: Notice,
 }
 
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Data::Copied(bytes) => bytes.len(),
+            Data::Lent { len, .. } => *len,
+        }
+    }
+}
+
 impl Kept {
     fn len(&self) -> usize {
-        self.frame_len
-            + match &self.data {
-                Data::Copied(bytes) => bytes.len(),
-                Data::Lent { len, .. } => *len,
-            }
+        self.frame_len + self.data.len()
     }
 }
 
@@ -78,6 +85,8 @@ pub(super) struct Outgoing {
     /// Up to where it was ever written: the peer may have so much, whatever it said before.
     written: Point,
     copied: usize,
+    /// Records of which the sender waits for a copy, or the peer's word.
+    lent: usize,
     ask: bool,
     bye: bool,
     /// Number behind the newest record for which an acknowledgement was asked.
@@ -117,7 +126,7 @@ impl Outgoing {
         self.writing.is_none()
             && self.current == self.kept.len()
             && self.kept.len() < MAX_RECORDS
-            && (self.copied == 0 || self.copied + len <= MAX_COPIED)
+            && self.may_copy(len)
     }
 
     /// Takes a message and copies its body. Once it is written the token is among those gone.
@@ -143,6 +152,68 @@ impl Outgoing {
         token: u64,
     ) {
         self.keep(frame, 0, me, Data::Lent { buffer, offset, len }, Notice::Acknowledged(token));
+    }
+
+    /// As [`Outgoing::lend`], for an eager message of `len` bytes: a copy will do as well ([`Outgoing::copy_oldest`]).
+    pub(super) fn lend_whole(
+        &mut self,
+        frame: Frame,
+        sequence: u8,
+        me: u32,
+        (buffer, len): (UserBuf, usize),
+        token: u64,
+    ) {
+        self.lent += 1;
+        self.keep(frame, sequence, me, Data::Lent { buffer, offset: 0, len }, Notice::Copied(token));
+    }
+
+    /// How many messages that were lent whole are neither copied nor with the peer.
+    pub(super) fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// The oldest of these if it is written and may be copied: its place, and its token.
+    pub(super) fn oldest_to_copy(&self) -> Option<(usize, u64)> {
+        if self.lent == 0 {
+            return None;
+        }
+        let found =
+            self.kept.iter().take(self.current).enumerate().find_map(|(at, kept)| match kept.notice {
+                Notice::Copied(token) => Some((at, token)),
+                _ => None,
+            });
+        found.filter(|(at, _)| self.may_copy(self.kept[*at].data.len()))
+    }
+
+    /// Copies that one. Returns whether there is one.
+    pub(super) fn copy_oldest(&mut self) -> bool {
+        let Some((at, token)) = self.oldest_to_copy() else { return false };
+        self.copy(at);
+        self.gone.push(token);
+        true
+    }
+
+    /// Whether so many bytes more may be kept as a copy.
+    fn may_copy(&self, len: usize) -> bool {
+        self.copied == 0 || self.copied + len <= MAX_COPIED
+    }
+
+    /// Makes the data of a lent record our own. Nobody is told.
+    fn copy(&mut self, at: usize) {
+        let kept = &mut self.kept[at];
+        let Data::Lent { buffer, offset, len } = &kept.data else { return };
+        let mut bytes = self.spares.pop().unwrap_or_default();
+        match buffer.as_contiguous() {
+            Some(all) => all.slice(*offset, *len).append_to(&mut bytes),
+            None => {
+                bytes.resize(*len, 0);
+                buffer.pack(*offset, BytesMut::from(&mut bytes[..]));
+            }
+        }
+        self.copied += bytes.len();
+        self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
+        kept.data = Data::Copied(bytes);
+        kept.notice = Notice::Never;
     }
 
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
@@ -312,6 +383,7 @@ impl Outgoing {
         while let Some(mut kept) = self.kept.pop_front() {
             self.first += 1;
             if is_lost {
+                self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
                 kept.notice = Notice::Never;
             }
             self.drop_kept(kept);
@@ -322,23 +394,18 @@ impl Outgoing {
 
     /// The buffers of a message may not be used any more: copies what is still needed of them.
     pub(super) fn release(&mut self, token: u64) {
-        for kept in &mut self.kept {
-            if kept.notice == Notice::Acknowledged(token)
-                && let Data::Lent { buffer, offset, len } = &kept.data
-            {
-                let mut bytes = vec![0; *len];
-                buffer.pack(*offset, BytesMut::from(&mut bytes[..]));
-                self.copied += bytes.len();
-                kept.data = Data::Copied(bytes);
-                kept.notice = Notice::Never;
+        for at in 0..self.kept.len() {
+            if matches!(self.kept[at].notice, Notice::Acknowledged(of) | Notice::Copied(of) if of == token) {
+                self.copy(at);
             }
         }
     }
 
     fn drop_kept(&mut self, kept: Kept) {
-        if let Notice::Written(token) | Notice::Acknowledged(token) = kept.notice {
+        if let Notice::Written(token) | Notice::Acknowledged(token) | Notice::Copied(token) = kept.notice {
             self.gone.push(token);
         }
+        self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
         if let Data::Copied(mut bytes) = kept.data {
             self.copied -= bytes.len();
             if self.spares.len() < SPARES && bytes.capacity() <= SPARE_BYTES {

@@ -117,6 +117,8 @@ pub(super) struct Peer {
     pub(super) starved_until: Option<Duration>,
     /// The poller watches for room.
     pub(super) wants_room: bool,
+    /// The last message that came was long.
+    pub(super) sends_long: bool,
     /// How much this process has to do with it.
     pub(super) bond: Bond,
     /// The sink was told that it is lost.

@@ -129,6 +129,8 @@ pub trait Upper {
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
     /// The next part of the body, which begins at `offset`.
     fn more(&mut self, offset: usize, part: Bytes<'_>);
+    /// So many bytes of the body, from `offset` on, lie where they belong.
+    fn placed(&mut self, offset: usize, bytes: usize);
     /// So many records of ours have come whole.
     ///
     /// # Errors
@@ -218,6 +220,20 @@ impl Incoming {
     /// A new connection begins: what is not handed up of the old one is forgotten.
     pub fn restart(&mut self) {
         self.stage = Stage::Header(0);
+    }
+
+    /// The part of a begun body that has not come: where it begins in the body, and its length.
+    pub fn missing(&self) -> Option<(usize, usize)> {
+        let begun = self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body))?;
+        Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
+    }
+
+    /// The next bytes of the connection were stored where they belong: they are no more than [`Incoming::missing`] says.
+    pub fn placed(&mut self, bytes: usize, upper: &mut impl Upper) {
+        let Some((offset, left)) = self.missing() else { return };
+        debug_assert!(bytes <= left, "{bytes} of {left}");
+        upper.placed(offset, bytes);
+        self.count(bytes);
     }
 
     /// Takes the next bytes of the connection.

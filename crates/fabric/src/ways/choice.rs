@@ -89,6 +89,11 @@ impl Fabric for Far {
         whichever!(self, way => way.send_piece(to, message, buffer, offset))
     }
 
+    #[inline]
+    fn send_whole(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+        whichever!(self, way => way.send_whole(to, message, buffer))
+    }
+
     fn release(&mut self, token: u64) {
         whichever!(self, way => way.release(token));
     }
@@ -132,5 +137,9 @@ impl Fabric for Far {
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
         whichever!(self, way => way.announce_waiting(peer))
+    }
+
+    fn sleeps_lightly(&self) -> bool {
+        whichever!(self, way => way.sleeps_lightly())
     }
 }

@@ -4,7 +4,8 @@ use super::Far;
 use super::quiesce::Quiescing;
 use crate::shm::Shm;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Traffic, Unreachable};
-use oxmpi_os::bytes::Bytes;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{ContextId, Envelope, Frame};
 
 /// Looks at the sockets are system calls, looks at shared memory are not: so many looks in vain at the one for each at the
@@ -97,6 +98,11 @@ impl Sockets {
         Some(nodes.place(peer)).filter(|node| *node != NOWHERE)
     }
 
+    /// Whether a process is on this one's node, as far as they know nodes.
+    pub(super) fn is_beside(&mut self, peer: u32) -> bool {
+        self.nodes.as_mut().or(self.beside.as_mut()).is_none_or(|nodes| !nodes.is_far(peer))
+    }
+
     pub(super) fn nodes(&self) -> Option<&Nodes> {
         self.nodes.as_ref()
     }
@@ -113,8 +119,17 @@ impl Sockets {
         self.reaches(peer).then_some(&mut self.far)
     }
 
-    pub(super) fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let sent = self.far.send(to, message)?;
+    /// Sends a message, of which `whole` is the body if it may be used until it is gone.
+    pub(super) fn send(
+        &mut self,
+        to: u32,
+        message: &Message<'_>,
+        whole: Option<&UserBuf>,
+    ) -> Result<Sent, Unreachable> {
+        let sent = match whole {
+            None => self.far.send(to, message)?,
+            Some(buffer) => self.far.send_whole(to, message, buffer)?,
+        };
         if self.nodes.is_some() && sent != Sent::Full {
             match message.frame {
                 Frame::Eager { .. } | Frame::EagerSync { .. } => self.sent.add(message.body.len() as u64),
@@ -242,6 +257,14 @@ impl<S: Sink> Sink for Counting<'_, S> {
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
         self.sink.more(from, offset, part);
+    }
+
+    fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
+        self.sink.place(from, offset, len)
+    }
+
+    fn placed(&mut self, from: u32, offset: usize, bytes: usize) {
+        self.sink.placed(from, offset, bytes);
     }
 
     fn sent(&mut self, token: u64) {

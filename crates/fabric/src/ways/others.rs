@@ -5,6 +5,7 @@ use super::far::Sockets;
 use crate::postboxes::Postboxes;
 use crate::shm::Shm;
 use crate::{Counts, Fabric, Message, Sent, Sink, Unreachable};
+use oxmpi_mem::buffer::UserBuf;
 
 /// The way to a peer.
 pub(super) enum Way<'a> {
@@ -39,11 +40,13 @@ impl Others {
         }
     }
 
+    /// Sends a message, of which `whole` is the body if it may be used until it is gone.
     pub(super) fn send(
         &mut self,
         shm: &mut Shm,
         to: u32,
         message: &Message<'_>,
+        whole: Option<&UserBuf>,
     ) -> Result<Sent, Unreachable> {
         if let Some(postboxes) = self.postboxes.as_mut().filter(|postboxes| postboxes.reach(to)) {
             if postboxes.is_strange(to) {
@@ -54,7 +57,7 @@ impl Others {
         if let Some(sockets) = &mut self.sockets
             && sockets.reaches(to)
         {
-            return sockets.send(to, message);
+            return sockets.send(to, message, whole);
         }
         shm.send(to, message)
     }

@@ -1,0 +1,168 @@
+//! Looking at sockets, and taking in what has come.
+//!
+//! The data of a long message go from the kernel straight to where its receive wants them, as soon as its header is known. So of
+//! a peer that sends long messages only a little is read beside that, which is the next header.
+
+use super::peer::{Failure, Way};
+use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
+use crate::Sink;
+use oxmpi_os::clock;
+use oxmpi_os::net::{Refusal, Socket};
+use oxmpi_os::poller::CLOCK;
+use std::io::ErrorKind;
+
+/// For how long after a look at all descriptors one at the peer that has sent last is enough: a message that comes while this
+/// process asks for another descriptor waits.
+pub(super) const LAST_ALONE_NS: u64 = 10_000;
+/// How often a peer is read before the others get their turn.
+const READS: usize = 4;
+/// Of a body of which so many bytes are missing they are stored where they belong.
+const DIRECT: usize = 16 << 10;
+/// Bytes that are read beside such a body, and before one if the last was long.
+const BESIDE: usize = 4 << 10;
+const _: () = assert!(BESIDE <= BUFFER);
+
+impl Tcp {
+    /// The peer that has sent last, if a look at its socket is enough now.
+    pub(super) fn last_alone(&self) -> Option<u32> {
+        let at = self.last?;
+        let peer = self.peers.get(at as usize)?.as_ref()?;
+        let is_soon = clock::ticks().wrapping_sub(self.looked) < self.enough;
+        // Room is told by the poller.
+        (is_soon && !peer.is_blocked && matches!(peer.way, Way::Up(_))).then_some(at)
+    }
+
+    /// Looks at one peer. Returns whether anything had come.
+    pub(super) fn look_at<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+        if !self.read(at, sink) {
+            return false;
+        }
+        self.write(at);
+        if let Some(peer) = self.known(at) {
+            peer.link.tell_gone(sink);
+        }
+        self.tell_news(sink);
+        true
+    }
+
+    /// Looks at all descriptors. Returns whether one was ready.
+    pub(super) fn look_at_all<S: Sink>(&mut self, sink: &mut S) -> bool {
+        self.looked = clock::ticks();
+        let mut ready = std::mem::take(&mut self.ready);
+        self.poller.look(&mut ready);
+        let any = !ready.is_empty();
+        for one in &ready {
+            let index = one.name & u64::from(u32::MAX);
+            match one.name & !u64::from(u32::MAX) {
+                LISTENER => self.on_listener(),
+                GREETING => self.on_greeting(index),
+                PEER => self.on_peer(index as u32, *one, sink),
+                _ => {}
+            }
+        }
+        // Last: what has come in time counts, even if nobody looked for long.
+        if ready.iter().any(|one| one.name == CLOCK) {
+            self.on_clock();
+        }
+        self.ready = ready;
+        self.tell_news(sink);
+        any
+    }
+
+    /// Reads what has come from a peer, and hands it up. Returns whether anything had, if only the end.
+    pub(super) fn read<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+        let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
+        let Way::Up(socket) = &peer.way else { return false };
+        let (mut any, mut end) = (false, None);
+        for _ in 0..READS {
+            let beside = if peer.sends_long { BESIDE } else { BUFFER };
+            let read = read_once(at, socket, &mut peer.link, &mut self.buffer[..beside], sink);
+            let Read { came, room, placed } = match read {
+                Ok(Some(read)) => read,
+                Ok(None) => break,
+                Err(Trouble::Failed(why)) => {
+                    (any, end) = (true, Some(why));
+                    break;
+                }
+                Err(Trouble::BadAddress(text)) => {
+                    (self.tell)(&format!("rank {} {text}", self.own.rank));
+                    // As if the program had written there itself.
+                    std::process::abort();
+                }
+            };
+            any = true;
+            peer.trouble.over();
+            let is_missing = peer.link.missing().is_some_and(|(_, left)| left >= DIRECT);
+            peer.sends_long = is_missing || placed && peer.sends_long;
+            if came < room {
+                break;
+            }
+        }
+        let left = peer.link.has_left();
+        if left {
+            self.part(at, Way::Left);
+        } else if let Some(failure) = end {
+            self.cut(at, &failure);
+        }
+        any
+    }
+}
+
+/// What one call of the kernel has brought.
+struct Read {
+    came: usize,
+    /// What would have fitted.
+    room: usize,
+    /// Some of it went where it belongs.
+    placed: bool,
+}
+
+enum Trouble {
+    Failed(Failure),
+    /// The memory of a receive is not there. The text is the end of a sentence.
+    BadAddress(String),
+}
+
+/// Reads from a socket once; `None`: nothing has come.
+fn read_once<S: Sink>(
+    at: u32,
+    socket: &Socket,
+    link: &mut Link,
+    buffer: &mut [u8],
+    sink: &mut S,
+) -> Result<Option<Read>, Trouble> {
+    let missing = link.missing().filter(|(_, left)| *left >= DIRECT);
+    let place = missing.and_then(|(offset, left)| sink.place(at, offset, left));
+    let (result, direct) = match place {
+        None => (socket.receive(buffer), 0),
+        Some(mut place) => {
+            let result = socket.receive_two(&mut place, buffer);
+            if let Err(error) = &result
+                && Socket::refusal(error) == Refusal::BadAddress
+            {
+                return Err(Trouble::BadAddress(format!(
+                    "cannot receive from rank {at}: the buffer of the receive is not writable memory ({} bytes at {:p})",
+                    place.len(),
+                    place.as_bytes().as_ptr()
+                )));
+            }
+            (result, place.len())
+        }
+    };
+    let came = match result {
+        Ok(0) => {
+            let why = "the connection was closed".into();
+            return Err(Trouble::Failed(Failure { why, is_vague: true }));
+        }
+        Ok(came) => came,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+        Err(error) => return Err(Trouble::Failed(error.into())),
+    };
+    let placed = came.min(direct);
+    if placed > 0 {
+        link.placed(at, placed, sink);
+    }
+    let taken = link.take(at, &buffer[..came - placed], sink);
+    taken.map_err(|error| Trouble::Failed(error.into()))?;
+    Ok(Some(Read { came, room: direct + buffer.len(), placed: placed > 0 }))
+}
