@@ -18,6 +18,10 @@ classes! {
 /// component that serves communicators made of this one (Open MPI's components guide, "Selecting a coll Module").
 pub const MPIX_MCA_COLL: c_int = 1000;
 
+/// The key of another such attribute: the parameter coll_base_associative for the reductions of this communicator (the same
+/// guide: it "may be set by environment variables, command line switches, or attributes on MPI communicators").
+pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
+
 /// The key of an info for calls that make a communicator: the name of the only collective component that serves it.
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
 
@@ -52,6 +56,9 @@ pub fn header() -> String {
         "\n/* The key of an attribute: a char *, the name of the only component that serves the collectives of communicators\n   \
          made of this one. It is read when it is set. */\n\
          #define MPIX_MCA_COLL {MPIX_MCA_COLL}\n#define MPI_MCA_COLL MPIX_MCA_COLL\n\n\
+         /* The key of another: a char *, \"0\", \"1\" or \"unset\", the parameter coll_base_associative of this communicator's own\n   \
+         reductions from now on. It is read when it is set, by all ranks alike. */\n\
+         #define MPIX_COLL_BASE_ASSOCIATIVE {MPIX_COLL_BASE_ASSOCIATIVE}\n\n\
          /* The key of an info with which a communicator is made: the same of itself. */\n\
          #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );

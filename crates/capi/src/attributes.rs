@@ -10,7 +10,7 @@ use crate::on::On;
 use crate::predefined;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::extensions::MPIX_MCA_COLL;
+use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use oxmpi_abi::types::{
     Comm, CommCopyAttrFunction, CommDeleteAttrFunction, CopyFunction as OldCopyFunction, Datatype,
     DeleteFunction as OldDeleteFunction, TypeCopyAttrFunction, TypeDeleteAttrFunction, WinCopyAttrFunction,
@@ -274,23 +274,40 @@ fn with_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
-/// Sets an attribute of a communicator. That of MPIX_MCA_COLL is read here: what the text says later does not count.
+/// Sets an attribute of a communicator. Those of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE are read here: what their texts say
+/// later does not count.
 fn set_of_comm(
     library: &Running,
     (comm, communicator): (Comm, &Communicator),
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    if keyval != MPIX_MCA_COLL {
+    if !matches!(keyval, MPIX_MCA_COLL | MPIX_COLL_BASE_ASSOCIATIVE) {
         return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
     }
     if value.is_null() {
         return Err(null("attribute_val"));
     }
     // SAFETY: the value of this attribute is a string of C, as mpi-ext.h says.
-    let name = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
-    let component = Component::named(name.trim())
-        .map_err(|bad| MpiError::new(abi::MPI_ERR_ARG, format!("the attribute MPIX_MCA_COLL: {bad}")))?;
+    let text = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
+    let wrong = |text: String| MpiError::new(abi::MPI_ERR_ARG, text);
+    if keyval == MPIX_COLL_BASE_ASSOCIATIVE {
+        let said = match text.trim() {
+            "0" => Some(false),
+            "1" => Some(true),
+            "unset" => None,
+            other => {
+                let text = format!(
+                    "the attribute MPIX_COLL_BASE_ASSOCIATIVE is '{other}': expected one of 0, 1, unset"
+                );
+                return Err(wrong(text));
+            }
+        };
+        library.process.take_associative_on(communicator, Some(said))?;
+        return set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value);
+    }
+    let component =
+        Component::named(text.trim()).map_err(|bad| wrong(format!("the attribute MPIX_MCA_COLL: {bad}")))?;
     set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)?;
     library.process.name_component(communicator, Some(component));
     Ok(())
@@ -302,8 +319,10 @@ fn delete_of_comm(
     keyval: c_int,
 ) -> Result<()> {
     delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)?;
-    if keyval == MPIX_MCA_COLL {
-        library.process.name_component(communicator, None);
+    match keyval {
+        MPIX_MCA_COLL => library.process.name_component(communicator, None),
+        MPIX_COLL_BASE_ASSOCIATIVE => library.process.take_associative_on(communicator, None)?,
+        _ => {}
     }
     Ok(())
 }

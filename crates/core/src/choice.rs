@@ -53,6 +53,10 @@ pub(crate) struct Choice {
 
 const UNSET: u8 = 2;
 
+fn associative(said: u8) -> Option<bool> {
+    (said != UNSET).then_some(said != 0)
+}
+
 /// By what the plan of a call is chosen, beside its arguments and its communicator: [`Process::way_of`].
 pub(crate) type Way = u8;
 
@@ -76,6 +80,8 @@ pub(crate) struct Servers {
     only: Option<Component>,
     /// The only one for communicators that are made of this one.
     heirs: Mutex<Option<Component>>,
+    /// The parameter coll_base_associative for its own reductions, plus one; 0: as for all.
+    associative: AtomicU8,
     /// Where its ranks are, in a job on several nodes.
     nodes: Option<Nodes>,
     /// Found out when it is first needed: most programs never do.
@@ -162,9 +168,14 @@ impl Choice {
     }
 
     fn associative(&self) -> Option<bool> {
-        match self.associative.load(Ordering::Relaxed) {
-            UNSET => None,
-            said => Some(said != 0),
+        associative(self.associative.load(Ordering::Relaxed))
+    }
+
+    /// What coll_base_associative is for a communicator.
+    fn associative_on(&self, comm: &Communicator) -> u8 {
+        match comm.servers.associative.load(Ordering::Relaxed) {
+            0 => self.associative.load(Ordering::Relaxed),
+            own => own - 1,
         }
     }
 
@@ -213,7 +224,7 @@ impl Choice {
     ) -> Result<Picked<'a>> {
         let asked = self.asked(comm);
         let facts = facts_of(comm.collective_team().size(), call, element).on(setup.0);
-        let associative = self.associative();
+        let associative = associative(self.associative_on(comm));
         let reduction = match combine {
             Combine::Nothing => None,
             Combine::Kernel(kernel) => Some(Reduction { is_exact: kernel.is_exact(), associative }),
@@ -386,6 +397,24 @@ impl<F: Fabric> Process<F> {
         }
     }
 
+    /// As [`Process::take_associative`], for the reductions of one communicator; `None`: as for all.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    pub fn take_associative_on(&self, comm: &Communicator, associative: Option<Option<bool>>) -> Result<()> {
+        if associative.is_some() && !self.world().team.map.contains_all(&comm.collective_team().map) {
+            let text =
+                "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
+            return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+        }
+        let said = associative.map_or(0, |said| said.map_or(UNSET, u8::from) + 1);
+        comm.servers.associative.store(said, Ordering::Relaxed);
+        if associative.is_some() {
+            self.is_choosy.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Communicators that are made of this one from now on are served by this component alone; `None`: by those that the
     /// parameters name. All ranks must say so between the same calls that make one.
     pub fn name_component(&self, comm: &Communicator, component: Option<Component>) {
@@ -423,7 +452,7 @@ impl<F: Fabric> Process<F> {
             Combine::Kernel(kernel) => 1 + u8::from(kernel.is_exact()),
             Combine::User => 3,
         };
-        1 + (form as u8 * 4 + grouping) * 3 + self.choice.associative.load(Ordering::Relaxed)
+        1 + (form as u8 * 4 + grouping) * 3 + self.choice.associative_on(comm)
     }
 
     /// The plan of a call of the program.

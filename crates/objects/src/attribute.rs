@@ -5,7 +5,7 @@
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
-use oxmpi_abi::extensions::MPIX_MCA_COLL;
+use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -106,7 +106,7 @@ impl Keyvals {
     /// # Errors
     /// Class `MPI_ERR_KEYVAL` if there is none, or it is for another kind of object.
     pub fn get(&self, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
-        if (kind, number) == (ObjectKind::Comm, MPIX_MCA_COLL) {
+        if kind == ObjectKind::Comm && settable(number).is_some() {
             let (copy, delete) = (CopyFunction::Nothing, DeleteFunction::Nothing);
             return Ok(Arc::new(Keyval { number, kind, copy, delete, extra_state: 0 }));
         }
@@ -130,8 +130,8 @@ fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<A
         Some(keyval) if keyval.kind == kind => return Ok(keyval.clone()),
         Some(keyval) => format!("keyval {number} is for {}, not for {}", keyval.kind.name(), kind.name()),
         None if number == abi::MPI_KEYVAL_INVALID => "the keyval is MPI_KEYVAL_INVALID".to_owned(),
-        None if number == MPIX_MCA_COLL => {
-            "MPIX_MCA_COLL is the key of an attribute of communicators, and cannot be freed".to_owned()
+        None if let Some(name) = settable(number) => {
+            format!("{name} is the key of an attribute of communicators, and cannot be freed")
         }
         None if is_predefined(number) => {
             format!("keyval {number} is predefined: its attribute cannot be set, deleted or freed")
@@ -139,6 +139,15 @@ fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<A
         None => format!("keyval {number} was never made, or was freed"),
     };
     Err(MpiError::new(abi::MPI_ERR_KEYVAL, why))
+}
+
+/// The name of a key of communicators that is there without having been made, and whose attribute the program sets.
+fn settable(number: i32) -> Option<&'static str> {
+    match number {
+        MPIX_MCA_COLL => Some("MPIX_MCA_COLL"),
+        MPIX_COLL_BASE_ASSOCIATIVE => Some("MPIX_COLL_BASE_ASSOCIATIVE"),
+        _ => None,
+    }
 }
 
 /// Whether this is the key of an attribute that the library sets.
@@ -245,6 +254,9 @@ mod tests {
         ] {
             assert!(error.to_string().contains("MPIX_MCA_COLL is the key"), "{error}");
         }
+        assert!(keyvals.get(ObjectKind::Comm, MPIX_COLL_BASE_ASSOCIATIVE).is_ok());
+        let error = keyvals.free(ObjectKind::Comm, MPIX_COLL_BASE_ASSOCIATIVE).unwrap_err();
+        assert!(error.to_string().contains("MPIX_COLL_BASE_ASSOCIATIVE is the key"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
  *   order      reductions by operations that are not commutative, or round, keep what they promise
  *   strict     coll_base_associative 0: one contribution after the other, in the order of the ranks; then it is unset
  *   attribute  the attribute MPIX_MCA_COLL names the component of communicators that are made
+ *   associative  the attribute MPIX_COLL_BASE_ASSOCIATIVE is that parameter of one communicator
  *   info       the info key MPIX_MCA_COLL_KEY names the component of the communicator that is made with it
  *   mixed      many collectives on several communicators, with intercommunicators
  *   sync N     a rank cannot run ahead of the others by more than N operations */
@@ -276,6 +277,52 @@ static void test_info(void)
     MPI_Info_free(&other);
 }
 
+/* The attribute is coll_base_associative of one communicator: strict order there, and nowhere else. */
+static void test_associative(void)
+{
+    MPI_Comm strict, heir;
+    void *found;
+    int flag, is_strict = 1, other = 0;
+    double mine[8], got[8];
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &strict);
+    MPI_Comm_set_errhandler(strict, MPI_ERRORS_RETURN);
+    CHECK_CLASS(MPI_Comm_set_attr(strict, MPIX_COLL_BASE_ASSOCIATIVE, "yes"), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Comm_set_attr(strict, MPIX_COLL_BASE_ASSOCIATIVE, NULL), MPI_ERR_ARG);
+    CHECK_OK(MPI_Comm_get_attr(strict, MPIX_COLL_BASE_ASSOCIATIVE, &found, &flag));
+    CHECK(!flag);
+    CHECK_OK(MPI_Comm_set_attr(strict, MPIX_COLL_BASE_ASSOCIATIVE, "0"));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 8; i++) mine[i] = term(rank, i + 8 * round);
+        CHECK_OK(MPI_Allreduce(mine, got, 8, MPI_DOUBLE, MPI_SUM, strict));
+        check_sums(got, 8, 8 * round, "allreduce with the attribute");
+    }
+    MPI_Comm_set_name(strict, "strict");
+    CHECK_OK(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, strict)); /* for coll_verbose: basic */
+    CHECK_OK(MPI_Comm_dup(strict, &heir));
+    CHECK_OK(MPI_Comm_get_attr(heir, MPIX_COLL_BASE_ASSOCIATIVE, &found, &flag));
+    CHECK(!flag);
+    MPI_Comm_set_name(heir, "heir");
+    CHECK_OK(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, heir));
+    CHECK_EQ(other, size);
+    /* Strict order needs basic. */
+    CHECK_OK(MPI_Comm_set_attr(strict, MPIX_MCA_COLL, "tuned"));
+    MPI_Comm_free(&heir);
+    CHECK_OK(MPI_Comm_dup(strict, &heir));
+    MPI_Comm_set_errhandler(heir, MPI_ERRORS_RETURN);
+    CHECK_OK(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, heir));
+    CHECK_OK(MPI_Comm_set_attr(heir, MPIX_COLL_BASE_ASSOCIATIVE, "0"));
+    if (size > 1) CHECK_CLASS(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, heir), MPI_ERR_OTHER);
+    CHECK_OK(MPI_Comm_set_attr(heir, MPIX_COLL_BASE_ASSOCIATIVE, "unset"));
+    CHECK_OK(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, heir));
+    CHECK_OK(MPI_Comm_set_attr(heir, MPIX_COLL_BASE_ASSOCIATIVE, "0"));
+    CHECK_OK(MPI_Comm_delete_attr(heir, MPIX_COLL_BASE_ASSOCIATIVE));
+    CHECK_OK(MPI_Allreduce(&is_strict, &other, 1, MPI_INT, MPI_SUM, heir));
+    CHECK_EQ(other, size);
+    MPI_Comm_free(&heir);
+    MPI_Comm_free(&strict);
+}
+
 static void check_all_of(MPI_Comm comm, int count)
 {
     int here, ranks;
@@ -369,6 +416,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "strict") == 0) test_strict();
     else if (strcmp(what, "attribute") == 0) test_attribute();
     else if (strcmp(what, "info") == 0) test_info();
+    else if (strcmp(what, "associative") == 0) test_associative();
     else if (strcmp(what, "mixed") == 0) test_mixed();
     else if (strcmp(what, "sync") == 0 && argc > 2) test_sync(atoi(argv[2]));
     else CHECK(!"an argument that is known");

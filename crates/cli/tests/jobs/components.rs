@@ -99,6 +99,23 @@ fn an_info_names_the_component_of_the_communicator_that_is_made_with_it() {
 }
 
 #[test]
+fn an_attribute_says_what_is_associative_on_one_communicator() {
+    let programs = compile(&["jobs/components"]);
+    for said in
+        [&[][..], &[("rpi", "tcp")], &[("coll_smp_virtual_nodes", "2")], &[("coll_base_associative", "1")]]
+    {
+        check(&programs, 4, said, "components", &["associative"]);
+    }
+    check(&programs, 1, &[], "components", &["associative"]);
+    let told = run(&programs, 2, &[("coll_verbose", "1")], "components", &["associative"]).err;
+    let served = |name: &str, by: &str| {
+        let start = format!("mpirun: coll: allreduce of 4 bytes on {name}, 2 ranks: ");
+        told.lines().any(|line| line.starts_with(&start) && line.ends_with(by))
+    };
+    assert!(served("strict", "component basic") && served("heir", "component shmem"), "{told}");
+}
+
+#[test]
 fn what_served_is_told() {
     let programs = compile(&["jobs/components"]);
     let told = |said: &[(&str, &str)]| {
