@@ -33,7 +33,8 @@ pub(crate) mod parts {
     pub(crate) use super::output::{Came, is_ready, read_some};
     pub(crate) use super::relay::Relay;
     pub(crate) use super::start::{
-        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, listeners, raise_open_files,
+        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, listeners, plugs,
+        raise_open_files,
     };
 }
 

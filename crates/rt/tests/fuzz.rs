@@ -96,7 +96,12 @@ fn to_agent(random: &mut Random) -> ToAgent {
 }
 
 fn from_agent(random: &mut Random) -> FromAgent {
-    let seen = Seen { pid: random.draw() as u32, stage: Stage::Initialized, last_call: random.draw() as u16 };
+    let seen = Seen {
+        pid: random.draw() as u32,
+        stage: Stage::Initialized,
+        last_call: random.draw() as u16,
+        rests: false,
+    };
     let rank = random.draw() as u32;
     match random.below(5) {
         0 => FromAgent::Request { rank, request: random.bytes(50), blob: None, seen },

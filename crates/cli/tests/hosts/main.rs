@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod daemons;
+mod quiesce;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;

@@ -88,6 +88,8 @@ struct Agent<'a> {
     /// Bytes of output that the head has not printed.
     under_way: u64,
     ready: Option<Ready>,
+    /// The job whose ranks run.
+    launch: Option<Launch>,
     guard: Option<Guard>,
     /// Of a job whose messages go through daemons.
     relay: Option<Relay>,
@@ -124,6 +126,7 @@ impl<'a> Agent<'a> {
             outputs,
             under_way: 0,
             ready: None,
+            launch: None,
             guard: None,
             relay: None,
             members: BTreeMap::new(),
@@ -292,6 +295,7 @@ impl<'a> Agent<'a> {
                 }
             }
             ToAgent::Died { count } => self.announce(count),
+            ToAgent::Step { number, closes } => self.ask_step(number, closes),
             ToAgent::Look => {
                 let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
                 self.post(&FromAgent::Seen(all));
@@ -397,6 +401,7 @@ impl<'a> Agent<'a> {
         if !text.is_empty() {
             self.post(&FromAgent::Text { text });
         }
+        self.launch = Some(launch);
         self.post(&FromAgent::Started { pids });
         Ok(())
     }

@@ -57,6 +57,13 @@ pub enum ToAgent {
         /// How many.
         count: u32,
     },
+    /// Messages stand still: all processes shall take this step.
+    Step {
+        /// Its number.
+        number: u32,
+        /// Whether it is to end connections: each needs a new listener for it.
+        closes: bool,
+    },
     /// How far are the processes? Answered by [`FromAgent::Seen`].
     Look,
     /// Where can this process be reached? Answered by [`FromAgent::Answer`].
@@ -179,6 +186,8 @@ pub struct Seen {
     pub stage: Stage,
     /// The number of the MPI function that it called last; 0 if it called none.
     pub last_call: u16,
+    /// Whether it has left MPI for now, and may come back.
+    pub rests: bool,
 }
 
 /// The ranks that an agent is to start, and what it needs to know of all others.
@@ -313,6 +322,7 @@ mod kind {
     pub(super) const TAKEN: u8 = 9;
     pub(super) const END: u8 = 10;
     pub(super) const TO_RELAY: u8 = 11;
+    pub(super) const STEP: u8 = 12;
     pub(super) const READY: u8 = 65;
     pub(super) const STARTED: u8 = 66;
     pub(super) const FAILED: u8 = 67;
@@ -368,6 +378,10 @@ impl ToAgent {
             }),
             ToAgent::Relay { order } => framed(kind::TO_RELAY, |out| out.bytes(order)),
             ToAgent::Died { count } => framed(kind::DIED, |out| out.number((*count).into())),
+            ToAgent::Step { number, closes } => framed(kind::STEP, |out| {
+                out.number((*number).into());
+                out.number((*closes).into());
+            }),
             ToAgent::Look => framed(kind::LOOK, |_| {}),
             ToAgent::Where { asker, rank } => framed(kind::WHERE, |out| {
                 out.number((*asker).into());
@@ -399,6 +413,7 @@ impl ToAgent {
                 }
                 kind::TO_RELAY => ToAgent::Relay { order: from.bytes()? },
                 kind::DIED => ToAgent::Died { count: from.word()? },
+                kind::STEP => ToAgent::Step { number: from.word()?, closes: from.bool()? },
                 kind::LOOK => ToAgent::Look,
                 kind::WHERE => ToAgent::Where { asker: from.word()?, rank: from.word()? },
                 kind::INPUT => ToAgent::Input { rank: from.word()?, bytes: from.bytes()? },
@@ -518,6 +533,7 @@ impl Seen {
             Stage::Finalized => 2,
         });
         out.number(self.last_call.into());
+        out.number(self.rests.into());
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Seen> {
@@ -528,7 +544,7 @@ impl Seen {
             2 => Stage::Finalized,
             _ => return None,
         };
-        Some(Seen { pid, stage, last_call: from.number()?.try_into().ok()? })
+        Some(Seen { pid, stage, last_call: from.number()?.try_into().ok()?, rests: from.bool()? })
     }
 }
 

@@ -93,6 +93,7 @@ impl Launcher<'_> {
             host: Some(at),
             far_open: [true; 2],
             seen: Glimpse { pid, ..Glimpse::default() },
+            rests: false,
             app: app_of(&self.launch.apps, number),
         };
         self.open_count += 2;
@@ -219,10 +220,10 @@ impl Launcher<'_> {
         self.far.get(at)?.as_ref().map(|far| far.node)
     }
 
-    fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call }: Seen) {
+    fn note_seen(&mut self, rank: u32, Seen { pid, stage, last_call, rests }: Seen) {
         let last_call = self.call_name(last_call);
         if let Some(member) = self.members.get_mut(&rank) {
-            member.seen = Glimpse { pid, stage, last_call };
+            (member.seen, member.rests) = (Glimpse { pid, stage, last_call }, rests);
         }
     }
 
@@ -303,7 +304,8 @@ impl Launcher<'_> {
 
     /// Does so if it is known, or nobody should wait any longer.
     pub(super) fn tell_deferred(&mut self, now: Instant) {
-        let is_known = self.far.iter().flatten().all(|far| far.looks == 0);
+        let is_known = self.is_look_over();
+        self.begin_quiescing(now, is_known);
         if self.deferred.is_empty() || !(is_known || self.deferred_until.is_some_and(|until| until <= now)) {
             return;
         }
@@ -315,6 +317,11 @@ impl Launcher<'_> {
             };
             self.tell(event);
         }
+    }
+
+    /// Whether all agents have answered what they were asked.
+    pub(super) fn is_look_over(&self) -> bool {
+        self.far.iter().flatten().all(|far| far.looks == 0)
     }
 
     /// What an agent, or who passes it on, complains about.
@@ -449,6 +456,7 @@ impl Launcher<'_> {
         for rank in &ranks {
             self.forget_services(*rank);
             self.ports.ended(*rank);
+            self.takes_no_step(*rank);
         }
         // Before those who survive it hear of deaths, and ask their relays.
         self.tell_relays_of_loss(node);

@@ -71,6 +71,8 @@ pub(super) struct Member {
     pub(super) host: Option<usize>,
     /// How far one of another host was when that was told last.
     pub(super) seen: Glimpse,
+    /// Whether it had left MPI for a time then.
+    pub(super) rests: bool,
     /// Which outputs of one of another host are open.
     pub(super) far_open: [bool; 2],
     /// Which of the programs it runs that the launcher was started with, or for whose processes it was spawned.
@@ -246,6 +248,7 @@ impl<'a> Launcher<'a> {
             node,
             host: None,
             seen: Glimpse::default(),
+            rests: false,
             far_open: [false; 2],
             app,
         };

@@ -6,14 +6,18 @@ use std::time::{Duration, Instant};
 use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::segment::RankState;
 
-use super::launcher::Launcher;
+use super::launcher::{Launcher, Member};
 use super::start::plugs;
+use crate::hosts::message::ToAgent;
+use crate::job::Stage;
 use crate::quiesce::{Next, Quiescence};
 
 /// How often those who are waited for are looked at: who has finalized takes no step any more.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing is said of those who are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it is awaited that other hosts tell how far their processes are.
+const LOOK_GRACE: Duration = Duration::from_secs(2);
 
 /// What the launcher knows of it.
 #[derive(Debug, Default)]
@@ -21,6 +25,19 @@ pub(super) struct Standing {
     processes: Quiescence,
     /// When it began, when they were quiet, and when somebody is looked at again.
     times: Option<Times>,
+    /// It begins when other hosts have told how far their processes are, or at this time.
+    awaited: Option<Instant>,
+}
+
+/// How far a process is on its way through MPI.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It has not called MPI_Init.
+    Ahead,
+    /// It may send messages, now or later.
+    Inside,
+    /// It sends none any more.
+    Behind,
 }
 
 #[derive(Debug)]
@@ -34,7 +51,8 @@ struct Times {
 impl Standing {
     /// When those who are waited for are to be looked at.
     pub(super) fn time(&self) -> Option<Instant> {
-        self.times.as_ref().map(|times| times.look)
+        let look = self.times.as_ref().map(|times| times.look);
+        look.into_iter().chain(self.awaited).min()
     }
 
     /// The last step that was asked for.
@@ -53,26 +71,27 @@ impl Launcher<'_> {
             ));
             return;
         }
-        if self.launch.spread.is_some() {
-            self.print("mpirun: messages are not quiesced: that is done in jobs on one host, and this one has several\n");
+        self.look_far();
+        let now = Instant::now();
+        self.standing.awaited.get_or_insert(now + LOOK_GRACE);
+        self.begin_quiescing(now, self.is_look_over());
+    }
+
+    /// Begins, if somebody wants it and it is known how far all processes are, or nobody should wait for that any longer.
+    pub(super) fn begin_quiescing(&mut self, now: Instant, is_known: bool) {
+        if !self.standing.awaited.is_some_and(|limit| is_known || limit <= now) {
             return;
         }
-        let running = || self.members.iter().filter(|(_, member)| member.running);
-        let state = |number: u32| self.rank(number).map(|rank| rank.segment.status().state());
-        let early = running()
-            .map(|(number, _)| *number)
-            .find(|number| matches!(state(*number), Some(RankState::Created | RankState::Loaded)));
-        if let Some(number) = early {
+        self.standing.awaited = None;
+        let running = || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
+        if let Some(number) = running().find(|number| self.way_of(*number) == Way::Ahead) {
             let name = self.job.name(number);
             self.print(&format!(
                 "mpirun: messages are not quiesced: {name} has not called MPI_Init yet; ask again\n"
             ));
             return;
         }
-        let taking_part: Vec<u32> = running()
-            .map(|(number, _)| *number)
-            .filter(|number| matches!(state(*number), Some(RankState::Initialized | RankState::Resting)))
-            .collect();
+        let taking_part: Vec<u32> = running().filter(|number| self.way_of(*number) == Way::Inside).collect();
         if taking_part.is_empty() {
             self.print("mpirun: messages are not quiesced: no process sends any\n");
             return;
@@ -81,13 +100,29 @@ impl Launcher<'_> {
             self.print("mpirun: messages are being quiesced already\n");
             return;
         };
-        let now = Instant::now();
         self.standing.times = Some(Times { began: now, quiet: None, look: now + LOOK, is_told: false });
-        self.ask_step(step);
+        self.ask_step(step, false);
+    }
+
+    /// How far a process is.
+    fn way_of(&self, number: u32) -> Way {
+        if let Some(rank) = self.rank(number) {
+            return match rank.segment.status().state() {
+                RankState::Created | RankState::Loaded => Way::Ahead,
+                RankState::Initialized | RankState::Resting => Way::Inside,
+                RankState::Aborting | RankState::Finalized => Way::Behind,
+            };
+        }
+        match self.members.get(&number) {
+            Some(Member { seen, .. }) if seen.stage == Stage::Untouched => Way::Ahead,
+            Some(Member { seen, rests, .. }) if *rests || seen.stage == Stage::Initialized => Way::Inside,
+            _ => Way::Behind,
+        }
     }
 
     /// Asks all that run for a step.
-    fn ask_step(&self, step: u32) {
+    fn ask_step(&mut self, step: u32, closes: bool) {
+        self.post_all(&ToAgent::Step { number: step, closes });
         for member in self.members.values().filter(|member| member.running) {
             let Some(rank) = &member.rank else { continue };
             rank.segment.status().ask_quiesce_step(step);
@@ -116,10 +151,10 @@ impl Launcher<'_> {
                     // They hear it when they ask for theirs.
                     self.print(&format!("mpirun: {why}\n"));
                 }
-                self.ask_step(step);
+                self.ask_step(step, true);
             }
             Some(Next::Resume(step)) => {
-                self.ask_step(step);
+                self.ask_step(step, false);
                 if let Some(Times { began, quiet, .. }) = self.standing.times.take() {
                     let all = self.standing.processes.len();
                     let ms = |time: Option<Instant>| {
@@ -141,7 +176,11 @@ impl Launcher<'_> {
     fn make_listeners(&mut self) -> Result<(), super::LaunchError> {
         let running = self.members.values_mut().filter(|member| member.running);
         let own: Vec<_> = running.filter_map(|member| member.plug.as_mut()).collect();
-        let made = plugs(self.launch, own.len(), true, true)?;
+        if own.is_empty() {
+            return Ok(());
+        }
+        let is_one_host = self.launch.spread.is_none();
+        let made = plugs(self.launch, own.len(), is_one_host, is_one_host)?;
         for (plug, new) in own.into_iter().zip(made) {
             (plug.listener, plug.address) = (new.listener, new.address);
         }
@@ -155,9 +194,10 @@ impl Launcher<'_> {
         times.look = now + LOOK;
         let is_late =
             now.duration_since(times.began) > PATIENCE && !std::mem::replace(&mut times.is_told, true);
-        let is_over = |number: &u32| {
-            self.rank(*number).is_none_or(|rank| rank.segment.status().state() == RankState::Finalized)
-        };
+        if self.is_look_over() {
+            self.look_far();
+        }
+        let is_over = |number: &u32| self.way_of(*number) == Way::Behind;
         let (over, missing): (Vec<u32>, Vec<u32>) = self.standing.processes.missing().partition(is_over);
         if is_late && !missing.is_empty() {
             let names: Vec<_> = missing.iter().map(|number| self.job.name(*number)).collect();

@@ -458,7 +458,7 @@ fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, L
 }
 
 /// Sockets that listen, for `count` ranks; for ranks with daemons their alarms alone.
-pub(super) fn plugs(
+pub(crate) fn plugs(
     launch: &Launch,
     count: usize,
     is_one_host: bool,

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use super::super::message::{FromAgent, Seen};
 use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
 use crate::job::Stage;
-use crate::launch::parts::{Came, Outputs, Plug, Rank, exit_of, is_ready, read_some};
+use crate::launch::LaunchError;
+use crate::launch::parts::{Came, Outputs, Plug, Rank, exit_of, is_ready, plugs, read_some};
 
 /// A rank of this host.
 pub(super) struct Member {
@@ -48,6 +49,7 @@ impl Member {
             pid: status.pid().unwrap_or(self.rank.process.pid.cast_unsigned()),
             stage: stage(status.state()),
             last_call: status.last_call(),
+            rests: status.state() == RankState::Resting,
         }
     }
 }
@@ -129,6 +131,31 @@ impl Agent<'_> {
             let alarm = || member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
             member.rank.segment.ring_after_death(alarm);
         }
+    }
+
+    /// Lets all that run take a step on the way to where messages stand still, and go on. Who ends its connections for it has a new
+    /// listener at a new address.
+    pub(super) fn ask_step(&mut self, number: u32, closes: bool) {
+        if closes && let Err(why) = self.make_listeners() {
+            // They hear it when they ask for theirs.
+            self.post(&FromAgent::Text { text: format!("mpirun: {why}\n") });
+        }
+        for member in self.members.values().filter(|member| member.running) {
+            member.rank.segment.status().ask_quiesce_step(number);
+            let alarm = || member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm));
+            member.rank.segment.door_word().ring_after_death(alarm);
+        }
+    }
+
+    fn make_listeners(&mut self) -> Result<(), LaunchError> {
+        let Some(launch) = &self.launch else { return Ok(()) };
+        let running = self.members.values_mut().filter(|member| member.running);
+        let own: Vec<&mut Plug> = running.filter_map(|member| member.plug.as_mut()).collect();
+        let made = plugs(launch, own.len(), false, false)?;
+        for (plug, new) in own.into_iter().zip(made) {
+            (plug.listener, plug.address) = (new.listener, new.address);
+        }
+        Ok(())
     }
 
     /// Standard input for a rank.

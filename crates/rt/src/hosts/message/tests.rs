@@ -3,7 +3,12 @@ use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
     let stage = prop_oneof![Just(Stage::Untouched), Just(Stage::Initialized), Just(Stage::Finalized)];
-    (any::<u32>(), stage, any::<u16>()).prop_map(|(pid, stage, last_call)| Seen { pid, stage, last_call })
+    (any::<u32>(), stage, any::<u16>(), any::<bool>()).prop_map(|(pid, stage, last_call, rests)| Seen {
+        pid,
+        stage,
+        last_call,
+        rests,
+    })
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -87,6 +92,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         (any::<i32>(), words()).prop_map(|(number, ranks)| ToAgent::Signal { number, ranks }),
         bytes().prop_map(|order| ToAgent::Relay { order }),
         any::<u32>().prop_map(|count| ToAgent::Died { count }),
+        any::<(u32, bool)>().prop_map(|(number, closes)| ToAgent::Step { number, closes }),
         Just(ToAgent::Look),
         any::<(u32, u32)>().prop_map(|(asker, rank)| ToAgent::Where { asker, rank }),
         (any::<u32>(), bytes()).prop_map(|(rank, bytes)| ToAgent::Input { rank, bytes }),
