@@ -247,7 +247,7 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Result<Option<Completion>> {
         /// Looks into the one ring between two looks at everything.
-        const LOOKS: u32 = 8;
+        const LOOKS: u32 = 32;
         let Some((from, tags)) = named(comm, source, tag) else { return Ok(None) };
         let context = comm.team.point_to_point;
         let mut wait = None;
@@ -272,7 +272,8 @@ impl<F: Fabric> Process<F> {
                     return Ok(None);
                 }
             }
-            self.look(|_| ());
+            // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.
+            self.look_elsewhere(from);
         }
     }
 

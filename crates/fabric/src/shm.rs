@@ -51,7 +51,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 128 << 10;
 
 /// Slots taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -76,7 +76,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            eager_limit: 128 << 10,
+            eager_limit: 256 << 10,
             ring_after: 2,
             pool_from: 2 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
@@ -478,7 +478,7 @@ impl Fabric for Shm {
 
     fn has_room(&mut self, to: u32, len: usize) -> bool {
         match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool),
+            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool, to),
             _ => false,
         }
     }

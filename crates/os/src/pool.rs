@@ -34,10 +34,11 @@
 //!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
 //! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again) is free, whatever the
 //!    state says: [`Pool::forget`].
-//! 8. *Long messages keep together.* One of more than a block and a sixteenth of the pool shall lie in the first quarter, or
-//!    at least begin there, so that a stream of them leaves the caches to the data that it moves. If its blocks would lie
-//!    elsewhere the owner skips those to the end of the lap, as long as all of them and the message's own are free: it takes
-//!    them and frees them at once, which needs no order, as nobody else knows of them.
+//! 8. *Long messages keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
+//!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is an
+//!    eighth of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
+//!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. An eighth of fewer than
+//!    four blocks is no part.
 
 mod choice;
 
@@ -96,6 +97,17 @@ impl PoolShape {
     /// Bytes of memory a pool takes.
     pub const fn area_bytes(&self) -> usize {
         self.data_offset() + self.bytes as usize
+    }
+
+    /// Blocks of the first part (rule 8).
+    const fn long_blocks(&self) -> u32 {
+        let eighth = self.blocks() as u32 / 8;
+        if eighth < 4 { 0 } else { eighth }
+    }
+
+    /// Whether a message lies in the first part if it can (rule 8).
+    const fn is_long(&self, len: usize) -> bool {
+        len >= 2 * self.block_bytes as usize && len >= self.bytes as usize / 16
     }
 
     const fn blocks(&self) -> usize {
@@ -198,9 +210,9 @@ impl PoolArea {
 /// The sending side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// The positions of the first block that may be taken, and of the first one that is not yet reclaimed.
-    head: u32,
-    tail: u32,
+    /// For long messages, and for all.
+    long: Part,
+    rest: Part,
     /// For each block taken, for whom; `None` if that process is dead (rule 7).
     destinations: Box<[Option<u32>]>,
     touched: Touched,
@@ -227,11 +239,77 @@ impl Touched {
     }
 }
 
+/// A part of the blocks (rule 8).
+#[derive(Clone, Debug)]
+struct Part {
+    /// How many there are, and how many are taken and not yet reclaimed.
+    blocks: u32,
+    taken: u32,
+    /// The positions of the first block that may be taken, and of the first one that is not yet reclaimed.
+    head: u32,
+    tail: u32,
+    /// The position after the part in the first lap, and how far it is from there to the beginning of the part in the next one.
+    end: u32,
+    back: u32,
+}
+
+impl Part {
+    /// The part of `blocks` blocks from number `first` on.
+    const fn new(first: u32, blocks: u32, shape: &PoolShape) -> Part {
+        let (head, len) = (first * shape.block_bytes, blocks * shape.block_bytes);
+        Part { blocks, taken: 0, head, tail: head, end: head + len, back: shape.bytes - len }
+    }
+
+    /// The position of the block after the one in which `position` lies.
+    #[inline]
+    const fn after(&self, position: u32, area: &PoolArea) -> u32 {
+        let end = area.block_end(position);
+        // Both may be the end of the pool, which is the beginning of its next lap.
+        if area.at(end) == area.at(self.end) { end.wrapping_add(self.back) } else { end }
+    }
+
+    /// Whether so many blocks can be taken. Reclaims what has been freed if need be.
+    #[inline]
+    fn has_room(&mut self, blocks: usize, destinations: &[Option<u32>], area: &PoolArea) -> bool {
+        blocks <= (self.blocks - self.taken) as usize || {
+            self.reclaim(destinations, area);
+            blocks <= (self.blocks - self.taken) as usize
+        }
+    }
+
+    /// Rules 5 and 7.
+    #[cold]
+    fn reclaim(&mut self, destinations: &[Option<u32>], area: &PoolArea) {
+        while self.taken > 0 {
+            let (block, end) = (area.block(self.tail), area.block_end(self.tail));
+            if destinations[block].is_some() && area.state(block).load(Ordering::Acquire) != end {
+                break;
+            }
+            self.tail = self.after(self.tail, area);
+            self.taken -= 1;
+        }
+    }
+
+    /// Whether one of the blocks that were not reclaimed is for another process than `to`.
+    fn serves_others(&self, to: u32, destinations: &[Option<u32>], area: &PoolArea) -> bool {
+        let mut position = self.tail;
+        (0..self.taken).any(|_| {
+            let whose = destinations[area.block(position)];
+            position = self.after(position, area);
+            whose.is_some_and(|whose| whose != to)
+        })
+    }
+}
+
 impl Pool {
     /// The sending side of a pool from which nobody has taken anything yet.
     pub fn new(area: PoolArea) -> Pool {
-        let destinations = vec![None; area.shape.blocks()].into_boxed_slice();
-        Pool { head: 0, tail: 0, destinations, touched: Touched::new(&area), area }
+        let shape = area.shape;
+        let destinations = vec![None; shape.blocks()].into_boxed_slice();
+        let first = shape.long_blocks();
+        let (long, rest) =
+            (Part::new(0, first, &shape), Part::new(first, shape.blocks() as u32 - first, &shape));
+        Pool { long, rest, destinations, touched: Touched::new(&area), area }
     }
 
     /// The pool's sizes.
@@ -242,55 +320,48 @@ impl Pool {
     /// Whether a message of `len` bytes could be taken now.
     #[inline]
     pub fn room_for(&mut self, len: usize) -> bool {
+        len <= self.area.shape.max_message() && (self.has_room_for_long(len) || self.has_room_in_rest(len))
+    }
+
+    /// Whether a piece of `len` bytes of a longer message to process `to` could be taken now without running far ahead of that
+    /// process: a long piece must find room in the first part, unless what is in its way there is for somebody else.
+    pub fn room_beside(&mut self, len: usize, to: u32) -> bool {
         let shape = self.area.shape;
-        let wanted = len.max(1).next_multiple_of(shape.block_bytes as usize);
-        len <= shape.max_message() && (wanted <= self.known_free() || wanted <= self.free_bytes())
+        if !shape.is_long(len) || self.blocks_of(len) > shape.long_blocks() as usize {
+            return self.room_for(len);
+        }
+        self.has_room_for_long(len)
+            || self.long.serves_others(to, &self.destinations, &self.area) && self.has_room_in_rest(len)
     }
 
-    /// Skips blocks before a message of `len` bytes, for which there is room, if it shall not begin at the next one
-    /// (rule 8).
+    /// Whether a message is long and fits the first part now.
     #[inline]
-    pub(crate) fn skip_for(&mut self, len: usize) {
-        let PoolShape { bytes, block_bytes } = self.area.shape;
-        if len > block_bytes.max(bytes / 16) as usize {
-            self.skip_to_the_start(len.div_ceil(block_bytes as usize));
+    fn has_room_for_long(&mut self, len: usize) -> bool {
+        self.area.shape.is_long(len) && {
+            let blocks = self.blocks_of(len);
+            self.long.has_room(blocks, &self.destinations, &self.area)
         }
     }
 
-    /// Skips the blocks up to the end of the lap if so many more than are wanted are free, and the message would not lie
-    /// in the first quarter otherwise.
-    #[inline(never)]
-    fn skip_to_the_start(&mut self, wanted: usize) {
-        let all = self.area.shape.blocks();
-        let at = self.area.block(self.head);
-        if at + wanted <= wanted.max(all / 4) {
-            return;
-        }
-        let skipped = all - at;
-        let needed = (skipped + wanted) * self.area.shape.block_bytes as usize;
-        if needed > self.known_free() && needed > self.free_bytes() {
-            return;
-        }
-        for _ in 0..skipped {
-            let block = self.area.block(self.head);
-            self.destinations[block] = None;
-            self.head = self.area.block_end(self.head);
-            self.area.state(block).store(self.head, Ordering::Relaxed);
-        }
+    #[inline]
+    fn has_room_in_rest(&mut self, len: usize) -> bool {
+        let blocks = self.blocks_of(len);
+        self.rest.has_room(blocks, &self.destinations, &self.area)
+    }
+
+    /// How many blocks a message takes.
+    #[inline]
+    const fn blocks_of(&self, len: usize) -> usize {
+        if len == 0 { 1 } else { len.div_ceil(self.area.shape.block_bytes as usize) }
     }
 
     /// Reclaims what has been freed, and says how many bytes there are to take.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
-        // Rule 5, rule 7.
-        while self.tail != self.head {
-            let (block, end) = (self.area.block(self.tail), self.area.block_end(self.tail));
-            if self.destinations[block].is_some() && self.area.state(block).load(Ordering::Acquire) != end {
-                break;
-            }
-            self.tail = end;
-        }
-        self.known_free()
+        self.long.reclaim(&self.destinations, &self.area);
+        self.rest.reclaim(&self.destinations, &self.area);
+        (self.area.shape.blocks() as u32 - self.long.taken - self.rest.taken) as usize
+            * self.area.shape.block_bytes as usize
     }
 
     /// Frees what lies here for process `to`, *which must be known to be dead* (rule 7).
@@ -302,21 +373,30 @@ impl Pool {
         }
     }
 
-    fn known_free(&self) -> usize {
-        (self.area.shape.bytes - self.head.wrapping_sub(self.tail)) as usize
-    }
-
-    /// Takes some blocks for process `to`, for which there must be room; the position of the first (rule 2).
+    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room; the position of the first
+    /// (rules 2 and 8).
     #[inline]
-    pub(crate) fn take(&mut self, blocks: u32, to: u32) -> u32 {
-        let start = self.head;
+    pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
+        let blocks = self.blocks_of(len);
+        let in_long = self.has_room_for_long(len);
+        let Pool { long, rest, destinations, area, .. } = self;
+        let part = if in_long { long } else { rest };
+        let start = part.head;
         for _ in 0..blocks {
-            debug_assert!(self.known_free() > 0);
-            let block = self.area.block(self.head);
-            self.destinations[block] = Some(to);
-            self.head = self.area.block_end(self.head);
+            debug_assert!(part.taken < part.blocks);
+            destinations[area.block(part.head)] = Some(to);
+            part.head = part.after(part.head, area);
+            part.taken += 1;
         }
         start
+    }
+
+    /// The position of the block after the one in which `position` lies, in a message of several.
+    #[inline]
+    pub(crate) const fn after(&self, position: u32) -> u32 {
+        let is_long = self.area.block(position) < self.area.shape.long_blocks() as usize;
+        let part = if is_long { &self.long } else { &self.rest };
+        part.after(position, &self.area)
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
@@ -404,10 +484,10 @@ mod tests {
     fn rule_5_blocks_are_reclaimed_in_order_for_ever() {
         let (mut pool, view) = pool();
         // As if the positions were nearly through.
-        (pool.head, pool.tail) = (u32::MAX - 16383, u32::MAX - 16383);
+        (pool.rest.head, pool.rest.tail) = (u32::MAX - 16383, u32::MAX - 16383);
         for _ in 0..20 {
             assert_eq!(pool.free_bytes(), 8192);
-            let starts = [3, 1, 1].map(|blocks| pool.take(blocks, 7));
+            let starts = [3 << 10, 1 << 10, 1].map(|len| pool.take(len, 7));
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024);
             view.free(starts[1]);
             view.free(starts[2].wrapping_add(100));
@@ -420,9 +500,9 @@ mod tests {
     fn rules_2_and_7_room_and_the_dead() {
         let (mut pool, view) = pool();
         assert!(pool.room_for(4096) && !pool.room_for(4097), "half of the pool is the limit");
-        pool.take(4, 1);
-        pool.take(1, 2);
-        pool.take(2, 1);
+        pool.take(4096, 1);
+        pool.take(0, 2);
+        pool.take(2048, 1);
         assert!(pool.room_for(1024) && !pool.room_for(1025));
         pool.forget(1);
         assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
@@ -431,30 +511,41 @@ mod tests {
     }
 
     #[test]
-    fn rule_8_long_messages_keep_to_the_first_quarter() {
+    fn rule_8_long_messages_keep_to_the_first_eighth() {
         let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
         let (mut pool, view) = (Pool::new(area.clone()), PoolView::new(area));
+        // Takes blocks for process 1, and says which; who reads them frees them at once.
         let mut send = |len: usize, frees: bool| {
             assert!(pool.room_for(len));
-            pool.skip_for(len);
-            let blocks = len.div_ceil(1024) as u32;
-            let start = pool.take(blocks, 1);
-            if frees {
-                (0..blocks).for_each(|block| view.free(start.wrapping_add(block * 1024)));
-            }
-            start / 1024 % 64
+            let mut position = pool.take(len, 1);
+            let blocks: Vec<u32> = (0..len.div_ceil(1024))
+                .map(|_| {
+                    let at = position;
+                    position = pool.after(position);
+                    if frees {
+                        view.free(at);
+                    }
+                    at / 1024 % 64
+                })
+                .collect();
+            (blocks[0], blocks[blocks.len() - 1])
         };
-        assert_eq!([send(4097, true), send(4096, true), send(8192, true)], [0, 5, 0]);
-        // Two fit the quarter, the third begins it again. Nine would, but only one more than all could be free.
-        assert_eq!([send(8192, true), send(8192, true), send(8193, true)], [8, 0, 8]);
-        // Short ones go on behind it.
-        assert_eq!([send(8193, true), send(1, true), send(4096, true)], [0, 9, 10]);
-        // For ever, also where blocks are used only now and then.
-        (0..200_000).for_each(|turn| assert_eq!(send(8192, true), turn % 2 * 8));
-        assert_eq!((send(1, false), send(4096, true)), (16, 17));
-        // While the short message is not read they lie in order, as far as there is room.
-        assert_eq!([send(20 << 10, true), send(20 << 10, true)], [21, 41]);
-        assert_eq!(pool.free_bytes(), 19 << 10);
+        assert_eq!([send(4096, true), send(4095, true), send(5120, true)], [(0, 3), (8, 11), (4, 0)]);
+        // For ever, also where parts are used only now and then.
+        for turn in 0..200_000 {
+            let at = (turn * 5 + 1) % 8;
+            assert_eq!(send(5 << 10, true), (at, (at + 4) % 8));
+        }
+        assert_eq!([send(1, true), send(9 << 10, true)], [(12, 12), (13, 21)], "longer than the part");
+        assert_eq!([send(4096, false), send(4096, false), send(4096, true)], [(1, 4), (5, 0), (22, 25)]);
+        // The rest is a ring of its own.
+        assert_eq!([send(30 << 10, true), send(8 << 10, true)], [(26, 55), (56, 63)]);
+        assert_eq!([send(1, true), send(4095, true)], [(8, 8), (9, 12)]);
+        // Nobody runs ahead of a receiver, but of what others have to read.
+        assert!(!pool.room_beside(4096, 1) && pool.room_beside(4095, 1) && pool.room_beside(4096, 2));
+        assert_eq!(pool.free_bytes(), 56 << 10);
+        (0..4).for_each(|block| view.free(pool.long.tail + block * 1024));
+        assert!(pool.room_beside(4096, 1) && !pool.room_beside(5120, 1));
     }
 
     #[test]

@@ -205,25 +205,24 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 }
 
 #[test]
-fn pool_rule_8_skipped_blocks_are_free_and_the_first_ones_only_when_they_were_read() {
+fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 32 << 10, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
-        // Three blocks of the first quarter: a message of two does not fit the rest of it. It skips the others if
-        // they are free, and then those that it takes were read.
-        let short: [(u8, usize); 3] = [(10, 1), (12, 1024), (14, 3)];
-        assert!(short.iter().all(|(tag, len)| send_pooled(&mut sender, &mut pool, *tag, *len)));
-        receive_pooled(&mut receiver, 10, 1);
-        receive_pooled(&mut receiver, 12, 1024);
+        // Four blocks are the part for messages of two and more.
+        let first: [(u8, usize); 2] = [(10, 2048), (12, 2048)];
+        assert!(first.iter().all(|(tag, len)| send_pooled(&mut sender, &mut pool, *tag, *len)));
+        receive_pooled(&mut receiver, 10, 2048);
         let thread = thread::spawn(move || {
-            for (tag, len) in [(16, 2048), (18, 1025)] {
-                while !send_pooled(&mut sender, &mut pool, tag, len) {
+            for (tag, len) in [(14, 2049), (16, 2048)] {
+                while !pool.room_beside(len, 1) {
                     thread::yield_now();
                 }
+                assert!(send_pooled(&mut sender, &mut pool, tag, len));
             }
         });
-        for (tag, len) in [(14, 3), (16, 2048), (18, 1025)] {
+        for (tag, len) in [(12, 2048), (14, 2049), (16, 2048)] {
             receive_pooled(&mut receiver, tag, len);
         }
         thread.join().unwrap();

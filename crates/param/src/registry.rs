@@ -508,7 +508,7 @@ parameters! {
                first.",
     }
     shm_eager_limit_bytes: usize {
-        unit: Unit::Bytes, default: 131072, limits: 0..=524288, power_of_two: false,
+        unit: Unit::Bytes, default: 262144, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent through shared memory before its receive is known to be \
                posted. Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes \
@@ -527,9 +527,9 @@ parameters! {
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 67, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 200, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
-        help: "A copy into the pool that takes more nanoseconds per KiB, and 180 more, is slow: cores that share no cache. \
+        help: "A copy into the pool that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. \
                The next ones then go past the caches.",
     }
     shm_heap_bytes: u64 {

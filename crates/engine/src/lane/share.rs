@@ -11,7 +11,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_wire::Frame;
 
 /// Length of the pieces that are claimed, bytes. A call of the kernel for less costs more than it copies.
-pub(super) const SHARED_PIECE: usize = 256 << 10;
+pub(super) const SHARED_PIECE: usize = 128 << 10;
 
 /// How many pieces a message of `len` bytes has.
 pub(super) const fn pieces_of(len: usize) -> u32 {

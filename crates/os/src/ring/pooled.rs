@@ -43,8 +43,9 @@ impl RingSender {
         pool.max_message().min(by_slots)
     }
 
-    /// Whether a frame with a body of `len` bytes could be sent through the pool now, however its pieces are copied.
-    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool) -> bool {
+    /// Whether a frame with a body of `len` bytes could be sent to process `to` through the pool now, however its pieces are
+    /// copied, without running far ahead of the receiver ([`Pool::room_beside`]).
+    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool, to: u32) -> bool {
         let shape = pool.shape();
         if len > self.max_pooled(&shape) {
             return false;
@@ -55,7 +56,7 @@ impl RingSender {
             .into_iter()
             .fold(1, u32::max)
             + 1;
-        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_for(len)
+        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_beside(len, to)
     }
 
     /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
@@ -137,9 +138,8 @@ impl RingSender {
             copies.reader_was_slow();
         }
         let total = total as u32;
-        pool.skip_for(total as usize);
         let block_bytes = pool.shape().block_bytes;
-        let mut position = pool.take(total.div_ceil(block_bytes).max(1), to);
+        let mut position = pool.take(total as usize, to);
         let mut offset = 0;
         loop {
             let len = longest.min(total - offset);
@@ -149,8 +149,9 @@ impl RingSender {
             // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
-            position = position.wrapping_add(len);
-            let ends_block = position & (block_bytes - 1) == 0 || offset == total;
+            let is_full = position.wrapping_add(len) & (block_bytes - 1) == 0;
+            position = if is_full { pool.after(position) } else { position.wrapping_add(len) };
+            let ends_block = is_full || offset == total;
             self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
             if offset == total {
                 return;
@@ -160,13 +161,7 @@ impl RingSender {
 
     /// If there is room for `more` slots and a message in the pool behind them: the length of its
     /// pieces.
-    fn room_for_pooled(
-        &mut self,
-        total: usize,
-        pool: &mut Pool,
-        kind: CopyKind,
-        more: u32,
-    ) -> Option<u32> {
+    fn room_for_pooled(&mut self, total: usize, pool: &mut Pool, kind: CopyKind, more: u32) -> Option<u32> {
         let shape = pool.shape();
         let most = self.max_pooled(&shape);
         assert!(
