@@ -5,8 +5,8 @@
 
 enum { GUARD = -77 };
 
-/* Ints: 14 fill a line; 4096 a piece, of which a segment has room for three. */
-static const int counts[] = {0, 1, 2, 7, 13, 14, 15, 16, 17, 256, 683, 2047, 2049, 4095, 4096, 4097, 17000, 40000};
+/* Ints: 14 fill a line; 8192 a piece, and twice as many one of which two ranks combine a half each. */
+static const int counts[] = {0, 1, 2, 7, 13, 14, 15, 16, 17, 256, 683, 2047, 2049, 4095, 8191, 8192, 8193, 16383, 16384, 16385, 40000};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 static MPI_Datatype gapped; /* an int and a gap as long */
 
