@@ -114,7 +114,10 @@ fn has(report: &str, (first, last): Line) -> bool {
 fn watchdog(way: &str) {
     let p = compile(&["jobs/hang"]);
     let start = |(place, ..): &Hang| {
+        // Over sockets: collectives, too.
+        let coll = if way == "shm" { "" } else { "^shmem" };
         let options = ["--watchdog", "2", "--mca", "mpi_watchdog_abort", "1", "--quiet", "--mca", "rpi", way];
+        let options = [&options[..], &["--mca", "coll", coll]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };
     let jobs: Vec<Job> = HANGS.iter().map(start).collect();

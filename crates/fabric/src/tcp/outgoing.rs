@@ -431,4 +431,46 @@ mod tests {
             assert_eq!(out.gone, if is_lost { vec![] } else { vec![7] });
         }
     }
+
+    /// Ten thousand bytes lent whole, with the token 5, and written.
+    fn lent() -> (Outgoing, UserBuf) {
+        let buffer = oxmpi_mem::memory::Owned::new(vec![7_u8; 10_000]).buf();
+        let mut out = Outgoing::default();
+        let frame = Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 };
+        out.lend_whole(frame, 0, 0, (buffer.clone(), 10_000), 5);
+        assert!(!out.copy_oldest(), "it is not written");
+        let all = out.pending(false, || 0).unwrap().len();
+        out.wrote(all);
+        assert!(out.is_written() && out.gone.is_empty() && out.lent() == 1);
+        (out, buffer)
+    }
+
+    #[test]
+    fn what_was_lent_is_written_again_from_its_copy() {
+        for is_released in [false, true] {
+            let (mut out, buffer) = lent();
+            if is_released {
+                out.release(5);
+            } else {
+                assert!(out.copy_oldest());
+            }
+            assert_eq!(out.gone, if is_released { vec![] } else { vec![5] });
+            buffer.unpack(0, Bytes::from(&[1; 10_000][..]));
+            out.resume(Point::default()).unwrap();
+            let again = out.pending(false, || 0).unwrap().as_slice()[2].to_vec();
+            assert!(again.len() == 10_000 && again.iter().all(|byte| *byte == 7), "what was there then");
+            assert!(out.lent() == 0 && !out.copy_oldest());
+        }
+    }
+
+    #[test]
+    fn what_was_lent_and_acknowledged_needs_no_copy() {
+        let (mut out, _buffer) = lent();
+        out.acknowledge(1).unwrap();
+        assert_eq!(out.gone, [5]);
+        assert!(out.lent() == 0 && out.copied == 0 && !out.copy_oldest() && out.is_acknowledged());
+        let (mut out, _buffer) = lent();
+        out.clear(true);
+        assert!(out.lent() == 0 && out.gone.is_empty());
+    }
 }

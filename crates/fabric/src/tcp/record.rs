@@ -349,3 +349,57 @@ impl Incoming {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxmpi_wire::ContextId;
+
+    /// What came, and what was placed: from which byte of the body on, and how much.
+    #[derive(Default)]
+    struct Seen(Vec<(&'static str, usize, usize)>);
+
+    impl Upper for Seen {
+        fn frame(&mut self, _: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
+            self.0.push(("frame", total, first.len()));
+            Ok(())
+        }
+
+        fn more(&mut self, offset: usize, part: Bytes<'_>) {
+            self.0.push(("more", offset, part.len()));
+        }
+
+        fn placed(&mut self, offset: usize, bytes: usize) {
+            self.0.push(("placed", offset, bytes));
+        }
+
+        fn acknowledged(&mut self, _: u64) -> Result<(), RecordError> {
+            Ok(())
+        }
+
+        fn bye(&mut self) {}
+    }
+
+    #[test]
+    fn a_body_may_be_stored_past_this() {
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = Frame::Learn { id: ContextId::new(0, 0), index: 0 }.encode(0, 0, &mut frame);
+        let length = len as u32 + 100;
+        let header =
+            Header { kind: Kind::Frame, wanted: true, number: 0, acknowledged: 0, length, start: 0 }.encode();
+        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        assert_eq!(came.missing(), None);
+        came.take(&header, &mut seen).unwrap();
+        assert_eq!(came.missing(), None, "the frame is not here");
+        came.take(&frame[..len], &mut seen).unwrap();
+        assert_eq!(came.missing(), Some((0, 100)));
+        came.take(&[0; 30], &mut seen).unwrap();
+        came.placed(50, &mut seen);
+        assert_eq!(came.missing(), Some((80, 20)));
+        assert!(!came.owes());
+        came.placed(20, &mut seen);
+        assert_eq!((came.missing(), came.point()), (None, Point { records: 1, bytes: 0 }));
+        assert!(came.owes());
+        assert_eq!(seen.0, [("frame", 100, 0), ("more", 0, 30), ("placed", 30, 50), ("placed", 80, 20)]);
+    }
+}
