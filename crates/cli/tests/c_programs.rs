@@ -256,6 +256,7 @@ programs_on_nodes! {
     coll_types
     comm_create_group
     comm_split_dup
+    file_errors
     file_shared
     intercomm_merge
     p2p_derived
@@ -390,6 +391,7 @@ programs! {
     p2p_basic
     p2p_bsend
     p2p_buffers
+    p2p_computing
     p2p_derived
     p2p_flood
     p2p_isendrecv

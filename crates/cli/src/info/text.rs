@@ -51,7 +51,8 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
     if asked.collectives {
         out += &if asked.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
     }
-    if asked.missing {
+    // Nothing at all if none is missing.
+    if asked.missing && !MISSING.is_empty() {
         out += &format!(
             "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
             MISSING.len()

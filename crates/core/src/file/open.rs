@@ -17,6 +17,7 @@ use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
 use oxmpi_os::cpus;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -41,38 +42,48 @@ struct Opened {
     class: u64,
     size: u64,
     node: u64,
-    identity: Identity,
     pointer: Option<Whereabouts>,
     hints: Hints,
 }
 
-const OPENED_WORDS: usize = 8 + hints::WORDS;
+const OPENED_WORDS: usize = 6 + hints::WORDS;
 
 impl Opened {
     fn encode(&self) -> [u64; OPENED_WORDS] {
         let mut words = [0; OPENED_WORDS];
         let (process, descriptor, token) =
             self.pointer.map_or((0, 0, 0), |p| (u64::from(p.process), u64::from(p.descriptor), p.token));
-        let Identity { device, inode } = self.identity;
-        words[..8]
-            .copy_from_slice(&[self.class, self.size, self.node, device, inode, process, descriptor, token]);
-        words[8..].copy_from_slice(&self.hints.encode());
+        words[..6].copy_from_slice(&[self.class, self.size, self.node, process, descriptor, token]);
+        words[6..].copy_from_slice(&self.hints.encode());
         words
     }
 
     fn decode(words: [u64; OPENED_WORDS]) -> Opened {
         let mut hint_words = [0; hints::WORDS];
-        hint_words.copy_from_slice(&words[8..]);
-        let pointer = Whereabouts { process: words[5] as u32, descriptor: words[6] as u32, token: words[7] };
+        hint_words.copy_from_slice(&words[6..]);
+        let pointer = Whereabouts { process: words[3] as u32, descriptor: words[4] as u32, token: words[5] };
         Opened {
             class: words[0],
             size: words[1],
             node: words[2],
-            identity: Identity { device: words[3], inode: words[4] },
-            pointer: (words[5] != 0).then_some(pointer),
+            pointer: (words[3] != 0).then_some(pointer),
             hints: Hints::decode(hint_words),
         }
     }
+}
+
+/// Two ranks of one node that have opened different files, by what all have told: node, device and number last. Nodes may number
+/// their files differently.
+fn different_files(told: &[[u64; 5]]) -> Option<(usize, usize)> {
+    let mut first_of_node = BTreeMap::new();
+    for (rank, words) in told.iter().enumerate() {
+        let [_, _, node, device, inode] = words;
+        let (first, file) = *first_of_node.entry(node).or_insert((rank, (device, inode)));
+        if file != (device, inode) {
+            return Some((first, rank));
+        }
+    }
+    None
 }
 
 impl<F: Fabric> Process<F> {
@@ -146,14 +157,8 @@ impl<F: Fabric> Process<F> {
                 Err(error) => mine = Err(error),
             }
         }
-        let nothing = Opened {
-            class: verdict(&mine),
-            size: 0,
-            node: 0,
-            identity: Identity { device: 0, inode: 0 },
-            pointer: None,
-            hints: Hints::new(1, 1),
-        };
+        let nothing =
+            Opened { class: verdict(&mine), size: 0, node: 0, pointer: None, hints: Hints::new(1, 1) };
         let told = first.as_ref().map_or(nothing, |(_, _, facts)| *facts);
         let facts = Opened::decode(self.first_tells(comm, told.encode())?);
         settle(text, [facts.class], mine)?;
@@ -161,9 +166,21 @@ impl<F: Fabric> Process<F> {
             Some((store, pointer, _)) => Ok((store, Some(pointer))),
             None => self.open_next(name, text, mode, &facts),
         };
-        let has_pointer = found.as_ref().is_ok_and(|(_, pointer)| pointer.is_some());
-        let all = self.tell_all(comm, [verdict(&found), u64::from(has_pointer)])?;
-        let (store, pointer) = settle(text, all.iter().map(|one| one[0]), found)?;
+        let found = found.and_then(|(store, pointer)| {
+            let identity = store.identity().map_err(|failure| error_of(text, "opening", failure))?;
+            Ok((store, pointer, identity))
+        });
+        let (has_pointer, Identity { device, inode }) = match &found {
+            Ok((_, pointer, identity)) => (pointer.is_some(), *identity),
+            Err(_) => (false, Identity { device: 0, inode: 0 }),
+        };
+        let mine = [verdict(&found), u64::from(has_pointer), self.node, device, inode];
+        let all = self.tell_all(comm, mine)?;
+        let (store, pointer, _) = settle(text, all.iter().map(|one| one[0]), found)?;
+        if let Some((one, other)) = different_files(&all) {
+            let text = format!("\"{text}\" is another file at rank {other} than at rank {one}");
+            return Err(MpiError::new(abi::MPI_ERR_NOT_SAME, text));
+        }
         let pointer = match pointer {
             Some(pointer) if all.iter().all(|one| one[1] != 0) => pointer,
             _ => self.pointer_beside(comm, &store, if mode.appends() { facts.size } else { 0 })?,
@@ -181,7 +198,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<(PosixFile, SharedPointer, Opened)> {
         let failed = |failure| error_of(text, "opening", failure);
         let store = PosixFile::open(name, mode, true).map_err(failed)?;
-        let (size, identity) = (store.size().map_err(failed)?, store.identity().map_err(failed)?);
+        let size = store.size().map_err(failed)?;
         let start = if mode.appends() { size } else { 0 };
         let (shared, pointer) = if ranks == 1 {
             (SharedPointer::own(start), None)
@@ -189,7 +206,7 @@ impl<F: Fabric> Process<F> {
             let (shared, place) = SharedPointer::create(start).map_err(failed)?;
             (shared, Some(place))
         };
-        Ok((store, shared, Opened { class: 0, size, node: self.node, identity, pointer, hints }))
+        Ok((store, shared, Opened { class: 0, size, node: self.node, pointer, hints }))
     }
 
     fn open_next(
@@ -199,14 +216,10 @@ impl<F: Fabric> Process<F> {
         mode: Mode,
         facts: &Opened,
     ) -> Result<(PosixFile, Option<SharedPointer>)> {
-        let failed = |failure| error_of(text, "opening", failure);
-        let store = PosixFile::open(name, mode, false).map_err(failed)?;
+        let store =
+            PosixFile::open(name, mode, false).map_err(|failure| error_of(text, "opening", failure))?;
         if self.node != facts.node {
             return Ok((store, None));
-        }
-        if store.identity().map_err(failed)? != facts.identity {
-            let text = format!("\"{text}\" is another file here than at the first rank");
-            return Err(MpiError::new(abi::MPI_ERR_NOT_SAME, text));
         }
         Ok((store, facts.pointer.and_then(SharedPointer::attach)))
     }
