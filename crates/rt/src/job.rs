@@ -297,7 +297,7 @@ impl World {
 pub struct Job {
     host: String,
     /// The hosts of the first job's processes, if they are not all on that one.
-    hosts: Vec<String>,
+    hosts: BTreeMap<u32, String>,
     /// By the numbers of their first processes: those of this launcher, and of others.
     worlds: BTreeMap<u32, World>,
     /// Jobs of this launcher so far.
@@ -323,7 +323,7 @@ impl Job {
     pub fn new(ranks: u32, host: &str) -> Job {
         let mut job = Job {
             host: host.to_string(),
-            hosts: Vec::new(),
+            hosts: BTreeMap::new(),
             worlds: BTreeMap::new(),
             jobs: 0,
             next: 0,
@@ -348,12 +348,17 @@ impl Job {
     /// The same, whose first job's processes are on these hosts, one for each; none: on its own.
     #[must_use]
     pub fn spread_over(self, hosts: Vec<String>) -> Job {
-        Job { hosts, ..self }
+        Job { hosts: (0..).zip(hosts).collect(), ..self }
+    }
+
+    /// The processes that will be spawned next are on these hosts, one for each.
+    pub fn place_next(&mut self, hosts: Vec<String>) {
+        self.hosts.extend((self.next..).zip(hosts));
     }
 
     /// The host of a process.
     fn host_of(&self, rank: u32) -> &str {
-        self.hosts.get(rank as usize).unwrap_or(&self.host)
+        self.hosts.get(&rank).unwrap_or(&self.host)
     }
 
     fn add(&mut self, ranks: u32, other: Option<String>) {

@@ -19,6 +19,7 @@ mod launcher;
 mod links;
 mod output;
 mod quiesce;
+mod recruiting;
 mod relay;
 mod relays;
 mod spawning;
@@ -149,6 +150,8 @@ pub struct Host {
     pub name: String,
     /// How its agent is reached; `None`: it is this machine, whose ranks need none.
     pub opening: Option<Opening>,
+    /// How many ranks it has before others get more than their share; 1 at least.
+    pub slots: u32,
 }
 
 impl Spread {

@@ -72,6 +72,10 @@ fn to_agent(random: &mut Random) -> ToAgent {
             ToAgent::Order(Box::new(Order {
                 universe: random.draw(),
                 node: random.draw() as u32,
+                base: 0,
+                several: true,
+                deaths: 0,
+                step: 0,
                 sockets: random.below(2) == 0,
                 nodes: random.numbers(),
                 apps: vec![program],

@@ -141,7 +141,7 @@ pub(super) fn spread(
             }),
             (false, None) => Some(opening(options, params, &room.host, user.as_deref())?),
         };
-        Ok(Host { name: room.host.clone(), opening })
+        Ok(Host { name: room.host.clone(), opening, slots: room.slots })
     });
     let hosts = hosts.collect::<Result<Vec<_>, Stop>>()?;
     let nodes = nodes.iter().filter_map(|node| used.iter().position(|at| *at == *node as usize));

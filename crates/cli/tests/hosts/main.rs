@@ -4,6 +4,7 @@
 
 mod daemons;
 mod quiesce;
+mod spawned;
 #[path = "../support/mod.rs"]
 mod support;
 mod testbed;

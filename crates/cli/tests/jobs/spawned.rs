@@ -115,6 +115,18 @@ fn a_singleton_spawns() {
 }
 
 #[test]
+fn a_singleton_without_sockets_or_daemons_is_told_how_to_get_them() {
+    let p = compile(&["jobs/spawner"]);
+    for way in ["tcp", "crtcp", "lamd"] {
+        let mut command = Command::new(p.path("spawner"));
+        command.args(["disconnected", "0"]).arg(p.marker()).env("OXMPI_MCA_rpi", way);
+        let outcome = p.start(command).end();
+        let text = format!("start it with 'mpirun -n 1 --mca rpi {way} PROGRAM'");
+        assert!(outcome.code != 0 && outcome.err.contains(&text), "{way}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_singleton_ends_with_those_that_it_is_connected_with() {
     let p = compile(&["jobs/spawner"]);
     let outcome = singleton(&p, "connected", "kill").end_within(SOON);

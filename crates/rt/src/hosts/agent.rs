@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use oxmpi_os::cpus;
 use oxmpi_os::net::Listener;
+use oxmpi_os::segment::Boot;
 use oxmpi_os::spawn::{Guard, Signals};
 use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -281,6 +282,7 @@ impl<'a> Agent<'a> {
                 let started = self.start();
                 self.conclude(started);
             }
+            ToAgent::Abandon { base } => self.abandon(base),
             ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
             ToAgent::Signal { number, ranks } => {
                 if let Some(signal) = Signal::from_named_raw(number) {
@@ -338,15 +340,20 @@ impl<'a> Agent<'a> {
                 return Err(LaunchError::Directory { directory: directory.into(), error });
             }
         }
-        let boot = boot(&launch.params, order.universe, (size, here.len() as u32), order.sockets);
-        let places = Place::all(&order.nodes);
+        let near = here.len() as u32 + self.running();
+        let boot = boot(&launch.params, order.universe, (size, near), order.sockets);
+        let boot = Boot { base: order.base, rank: order.base, ..boot };
+        let mut places = Place::all(&order.nodes);
+        let nodes = places.iter_mut().zip(&order.nodes);
+        nodes.for_each(|(place, node)| place.node = order.several.then_some(*node));
         let crew =
             Crew { launch: &launch, apps: &launch.apps, boot, places: places.clone(), here: here.clone() };
         let prepared = crew.prepare()?;
         let address =
             |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
-        let addresses = here.iter().enumerate().map(|(at, rank)| (*rank, address(at))).collect();
-        let (listener, relay) = relay::listen(&launch)?.unzip();
+        let addresses = here.iter().enumerate().map(|(at, rank)| (order.base + rank, address(at))).collect();
+        let plug = if self.relay.is_none() { relay::listen(&launch)? } else { None };
+        let (listener, relay) = plug.unzip();
         self.secret = order.secret;
         self.ready =
             Some(Ready { order, launch, crew_places: places, here, boot, prepared, relay: listener });
@@ -357,35 +364,58 @@ impl<'a> Agent<'a> {
     /// Starts the ranks.
     fn start(&mut self) -> Result<(), LaunchError> {
         let none = || LaunchError::Order("nothing is to be started".to_string());
-        let Ready { order, launch, crew_places, here, boot, prepared, relay } =
-            self.ready.take().ok_or_else(none)?;
+        let ready = self.ready.take().ok_or_else(none)?;
+        let guard = match self.guard.take() {
+            Some(guard) => guard,
+            None => Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?,
+        };
+        let started = self.start_with(ready, &guard);
+        match (&started, self.members.is_empty()) {
+            (Err(_), true) => guard.dismiss(),
+            _ => self.guard = Some(guard),
+        }
+        started
+    }
+
+    /// The processes that run here.
+    fn running(&self) -> u32 {
+        self.members.values().filter(|member| member.running).count() as u32
+    }
+
+    /// Processes that were to be spawned are not wanted.
+    fn abandon(&mut self, base: u32) {
+        self.ready = None;
+        let gone = self.members.split_off(&base);
+        if let Some(guard) = &self.guard {
+            gone.values().for_each(|member| end::bury(&member.rank, guard));
+        }
+    }
+
+    fn start_with(&mut self, ready: Ready, guard: &Guard) -> Result<(), LaunchError> {
+        let Ready { order, launch, crew_places, here, boot, prepared, relay } = ready;
         let open_files = raise_open_files(&launch, (boot.size, here.len()), boot.sockets)?;
         let cores = match launch.bind {
             Bind::None => Vec::new(),
             _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
         };
         let binding = Binding::decide(launch.bind, here.len(), cores, cpus::usable());
-        let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
         if let Some(listener) = relay {
-            self.start_relay(&order, &guard, &listener)?;
+            self.start_relay(&order, guard, &listener)?;
         }
         let inputs = Inputs::of_ranks(order.fed.iter().copied());
         let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
         let crew = Crew { launch: &launch, apps: &launch.apps, boot, places: crew_places, here };
-        let started = crew.start(prepared, &guard, self.signals, &inputs, &binding, open_files);
-        let Recruits { ranks, outputs, plugs } = match started {
-            Ok(recruits) => recruits,
-            Err(error) => {
-                guard.dismiss();
-                return Err(error);
-            }
-        };
-        self.guard = Some(guard);
+        let Recruits { ranks, outputs, plugs } =
+            crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?;
         let mut text = binding.warning().unwrap_or_default();
         let mut plugs = plugs.into_iter();
         let mut pids = Vec::new();
         let numbered = (0..).zip(crew.here.iter().copied());
         for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
+            let number = order.base + number;
+            // They may be connected with who knew the dead.
+            (0..order.deaths).for_each(|_| rank.segment.status().note_death());
+            rank.segment.status().ask_quiesce_step(order.step);
             if order.report_bindings {
                 text += &binding.report(at, number);
             }

@@ -1,5 +1,6 @@
 //! The head's side of an agent, until the ranks run.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -48,6 +49,10 @@ pub(crate) struct Far {
     pub(crate) relay: String,
     /// Their process numbers.
     pub(crate) pids: Vec<(u32, u32)>,
+    /// Why processes are not started that were spawned.
+    pub(crate) refused: Option<String>,
+    /// What it said while it was to answer something else.
+    held: VecDeque<FromAgent>,
     /// When something came last.
     pub(crate) heard: Instant,
     /// Bytes of output that were taken, and of which the agent was not told.
@@ -102,6 +107,8 @@ impl Far {
             addresses: Vec::new(),
             relay: String::new(),
             pids: Vec::new(),
+            refused: None,
+            held: VecDeque::new(),
             heard: now,
             owed: 0,
             asking: Vec::new(),
@@ -122,6 +129,10 @@ impl Far {
         Order {
             universe: boot.job_id,
             node: self.node,
+            base: 0,
+            several: launch.spread.as_ref().is_some_and(|spread| spread.hosts.len() > 1),
+            deaths: 0,
+            step: 0,
             sockets: boot.sockets,
             nodes: nodes.to_vec(),
             apps: launch.apps.iter().map(program).collect(),
@@ -257,7 +268,23 @@ impl Far {
 
     /// The next message that has come.
     pub(crate) fn next(&mut self) -> Result<Option<FromAgent>, StreamError> {
-        self.stream.next()?.map(FromAgent::decode).transpose()
+        match self.held.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => self.stream.next()?.map(FromAgent::decode).transpose(),
+        }
+    }
+
+    /// Takes what it has said of processes that are being spawned, and keeps the rest for [`Far::next`].
+    pub(crate) fn take_answers(&mut self) -> Result<(), StreamError> {
+        while let Some(message) = self.stream.next()?.map(FromAgent::decode).transpose()? {
+            match message {
+                FromAgent::Ready { addresses, .. } => self.addresses = addresses,
+                FromAgent::Started { pids } => self.pids = pids,
+                FromAgent::Failed { text, .. } => self.refused = Some(text),
+                message => self.held.push_back(message),
+            }
+        }
+        Ok(())
     }
 
     fn senseless(&self, error: &StreamError) -> LaunchError {
@@ -378,7 +405,7 @@ impl Far {
         all.clear();
     }
 
-    fn poll_into<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
+    pub(crate) fn poll_into<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
         fds.push(PollFd::from_borrowed_fd(self.stream.input(), PollFlags::IN));
         if self.stream.is_behind() {
             fds.push(PollFd::from_borrowed_fd(self.stream.output(), PollFlags::OUT));
@@ -430,7 +457,7 @@ fn host_error(host: &str, text: String) -> LaunchError {
     LaunchError::Host { host: host.into(), is_program: false, text }
 }
 
-fn program(app: &App) -> Program {
+pub(crate) fn program(app: &App) -> Program {
     let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
     Program {
         ranks: app.ranks,
@@ -442,7 +469,7 @@ fn program(app: &App) -> Program {
     }
 }
 
-fn timespec(time: Duration) -> Timespec {
+pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 

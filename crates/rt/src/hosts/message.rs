@@ -31,6 +31,11 @@ pub enum ToAgent {
     Order(Box<Order>),
     /// Start them. Answered by [`FromAgent::Started`] or [`FromAgent::Failed`].
     Go,
+    /// The job from this number on does not start: nothing of it is left.
+    Abandon {
+        /// The number of its first process.
+        base: u32,
+    },
     /// What a process has asked is answered so.
     Answer {
         /// Its number.
@@ -197,6 +202,14 @@ pub struct Order {
     pub universe: u64,
     /// Which of the nodes the agent's host is.
     pub node: u32,
+    /// The number of the first process of the job; each other one has the next.
+    pub base: u32,
+    /// Whether the jobs of the head are on several hosts.
+    pub several: bool,
+    /// How many processes have died before.
+    pub deaths: u32,
+    /// The last step that was asked for on the way to where messages stand still.
+    pub step: u32,
     /// Whether ranks get sockets.
     pub sockets: bool,
     /// On which node each rank of the job is.
@@ -323,6 +336,7 @@ mod kind {
     pub(super) const END: u8 = 10;
     pub(super) const TO_RELAY: u8 = 11;
     pub(super) const STEP: u8 = 12;
+    pub(super) const ABANDON: u8 = 13;
     pub(super) const READY: u8 = 65;
     pub(super) const STARTED: u8 = 66;
     pub(super) const FAILED: u8 = 67;
@@ -367,6 +381,7 @@ impl ToAgent {
         match self {
             ToAgent::Order(order) => framed(kind::ORDER, |out| order.write(out)),
             ToAgent::Go => framed(kind::GO, |_| {}),
+            ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
             ToAgent::Answer { rank, reply, blob } => framed(kind::ANSWER, |out| {
                 out.number((*rank).into());
                 out.bytes(reply);
@@ -405,6 +420,7 @@ impl ToAgent {
             Some(match kind {
                 kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
                 kind::GO => ToAgent::Go,
+                kind::ABANDON => ToAgent::Abandon { base: from.word()? },
                 kind::ANSWER => {
                     ToAgent::Answer { rank: from.word()?, reply: from.bytes()?, blob: from.option()? }
                 }
@@ -583,6 +599,10 @@ impl Order {
         out.number(VERSION.into());
         out.number(self.universe);
         out.number(self.node.into());
+        out.number(self.base.into());
+        out.number(self.several.into());
+        out.number(self.deaths.into());
+        out.number(self.step.into());
         out.number(self.sockets.into());
         out.list(&self.nodes, |out, node| out.number((*node).into()));
         out.list(&self.apps, |out, app| app.write(out));
@@ -609,6 +629,10 @@ impl Order {
         Some(Order {
             universe: from.number()?,
             node: from.word()?,
+            base: from.word()?,
+            several: from.bool()?,
+            deaths: from.word()?,
+            step: from.word()?,
             sockets: from.bool()?,
             nodes: from.list(Reader::word)?,
             apps: from.list(Program::read)?,

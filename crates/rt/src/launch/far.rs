@@ -67,7 +67,10 @@ impl Launcher<'_> {
             }
             let pids = far.pids.clone();
             for (number, pid) in pids {
-                self.enlist_far_one(at, number, pid, nodes);
+                let Some(node) = nodes.get(number as usize) else { continue };
+                let tag = self.launch.tag_output.then(|| number.to_string());
+                let app = app_of(&self.launch.apps, number);
+                self.enlist_far_one((at, *node), (number, pid), tag.as_deref(), app);
             }
         }
         for (rank, pipe) in inputs {
@@ -77,9 +80,14 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    fn enlist_far_one(&mut self, at: usize, number: u32, pid: u32, nodes: &[u32]) {
-        let Some(node) = nodes.get(number as usize) else { return };
-        let tag = self.launch.tag_output.then(|| number.to_string());
+    /// Takes a process of an agent, which is on a node, among the members.
+    pub(super) fn enlist_far_one(
+        &mut self,
+        (at, node): (usize, u32),
+        (number, pid): (u32, u32),
+        tag: Option<&str>,
+        app: usize,
+    ) {
         let member = Member {
             rank: None,
             relic: None,
@@ -87,14 +95,14 @@ impl Launcher<'_> {
             is_forgotten: false,
             running: true,
             outputs: [None, None],
-            lines: [0, 1].map(|_| Lines::new(tag.as_deref())),
+            lines: [0, 1].map(|_| Lines::new(tag)),
             plug: None,
-            node: *node,
+            node,
             host: Some(at),
             far_open: [true; 2],
             seen: Glimpse { pid, ..Glimpse::default() },
             rests: false,
-            app: app_of(&self.launch.apps, number),
+            app,
         };
         self.open_count += 2;
         self.members.insert(number, member);
@@ -105,7 +113,7 @@ impl Launcher<'_> {
         self.members.get(&rank).is_some_and(|member| member.host.is_some())
     }
 
-    fn post_far(&mut self, at: usize, message: &ToAgent) {
+    pub(super) fn post_far(&mut self, at: usize, message: &ToAgent) {
         if let Some(Some(far)) = self.far.get_mut(at) {
             far.post(message);
         }
@@ -141,7 +149,7 @@ impl Launcher<'_> {
     }
 
     /// Takes all messages that have come whole; one read brings no more than others can wait for.
-    fn hear_far(&mut self, at: usize) {
+    pub(super) fn hear_far(&mut self, at: usize) {
         loop {
             let Some(Some(far)) = self.far.get_mut(at) else { return };
             match far.next() {
@@ -159,6 +167,8 @@ impl Launcher<'_> {
         };
         match message {
             FromAgent::Alive => {}
+            // Of processes that were to be spawned, and are not wanted any more.
+            FromAgent::Ready { .. } | FromAgent::Started { .. } | FromAgent::Failed { .. } => {}
             FromAgent::Text { text } => self.print(&text),
             FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
                 self.note_seen(rank, seen);

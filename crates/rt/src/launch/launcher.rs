@@ -91,6 +91,8 @@ pub(super) struct Launcher<'a> {
     pub(super) far: Vec<Option<Far>>,
     /// What is to go to processes there as their standard input.
     pub(super) far_inputs: Vec<FarInput>,
+    /// Those that have said something that was not heeded then.
+    pub(super) late: Vec<usize>,
     /// What is told when all agents have answered a look.
     pub(super) deferred: Vec<Event>,
     pub(super) deferred_until: Option<Instant>,
@@ -150,6 +152,7 @@ impl<'a> Launcher<'a> {
             guard,
             far: far.into_iter().map(Some).collect(),
             far_inputs: Vec::new(),
+            late: Vec::new(),
             deferred: Vec::new(),
             deferred_until: None,
             boot,
@@ -314,6 +317,9 @@ impl<'a> Launcher<'a> {
 
     /// Sleeps until something happens, and sees to it.
     fn wait(&mut self) -> rustix::io::Result<()> {
+        while let Some(at) = self.late.pop() {
+            self.hear_far(at);
+        }
         let watchdog = self.watchdog.as_ref().map(Watchdog::time);
         let times = [
             self.grace,
@@ -429,7 +435,9 @@ impl<'a> Launcher<'a> {
 
     /// Drops a member for whom nobody will ask, and who writes nothing more.
     fn drop_forgotten(&mut self, rank: u32) {
-        let is_done = |member: &Member| member.is_forgotten && member.outputs.iter().all(Option::is_none);
+        let is_done = |member: &Member| {
+            member.is_forgotten && member.outputs.iter().all(Option::is_none) && member.far_open == [false; 2]
+        };
         if self.members.get(&rank).is_some_and(is_done) {
             self.members.remove(&rank);
             self.files.iter_mut().for_each(|files| files.close(rank));

@@ -1,19 +1,14 @@
 //! Starting processes for processes that run (MPI_Comm_spawn and its like).
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use oxmpi_os::segment::Boot;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
 
-use super::binding::Binding;
-use super::input::Inputs;
-use super::launcher::{Launcher, Member};
+use super::launcher::Launcher;
 use super::links::MAX_NUMBER;
-use super::start::{Crew, Place, Recruits};
-use super::{App, LaunchError, MAX_RANKS, Stdin, Wanted, end};
-use crate::client::{is_oversubscribed, segment_config};
+use super::start::Recruits;
+use super::{App, MAX_RANKS, Wanted, end};
 use crate::job::{Event, Exit};
 use crate::universe::{Command, Spawn};
 
@@ -34,11 +29,11 @@ impl Launcher<'_> {
                 "{size} processes are too many beside the {running} that run: one mpirun has at most {MAX_RANKS}"
             ));
         }
-        if let Some([host]) = self.launch.spread.as_ref().map(|spread| &spread.hosts[..]) {
+        if self.launch.transport.is_over_sockets() && !self.boot.sockets {
+            let rpi = self.launch.transport.name();
             return Err(format!(
-                "all ranks are on host {}, and processes are spawned on the host of mpirun, which these do not reach: name this \
-                 host (localhost) among those of the job as well",
-                host.name
+                "this program was started without mpirun, and has neither sockets nor daemons for the messages of 'rpi {rpi}': start \
+                 it with 'mpirun -n 1 --mca rpi {rpi} PROGRAM', or leave rpi out"
             ));
         }
         let base = self.job.next();
@@ -55,9 +50,12 @@ impl Launcher<'_> {
         }
         let program = self.members.get(&from).map_or(usize::MAX, |member| member.app);
         let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
-        let app = |command: &Command| app(self.launch.find_program, command, &spawn.directory, like);
+        let homes = self.homes(&spawn.commands)?;
+        let is_spread = self.launch.spread.is_some();
+        let app =
+            |command: &Command| app(self.launch.find_program, command, &spawn.directory, like, is_spread);
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
-        let recruits = self.recruit(&apps, base, size as u32)?;
+        let (recruits, far) = self.recruit(&apps, base, &homes)?;
         let (job, mut parent) = (self.job.jobs(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
         parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));
@@ -67,7 +65,13 @@ impl Launcher<'_> {
             self.deaths.iter().for_each(|_| rank.segment.status().note_death());
             rank.segment.status().ask_quiesce_step(self.standing.step());
         }
-        let unwatched = self.admit(recruits, (base, job), program);
+        let here = homes.iter().enumerate().filter(|(_, home)| home.agent.is_none());
+        let here: Vec<u32> = here.map(|(at, _)| at as u32).collect();
+        let mut unwatched = self.admit(recruits, (base, job), program, &here);
+        unwatched.extend(self.admit_far(&far, &homes, (base, job), program));
+        if is_spread {
+            self.job.place_next(homes.iter().map(|home| home.host.clone()).collect());
+        }
         self.tell(Event::Spawned { ranks: size as u32, parents, bond });
         for rank in unwatched {
             // Its end would not be seen.
@@ -79,55 +83,20 @@ impl Launcher<'_> {
         Ok((base, size as u32))
     }
 
-    fn recruit(&mut self, apps: &[App], base: u32, size: u32) -> Result<Recruits, String> {
-        let told = |error: LaunchError| error.to_string();
-        let here = |member: &&Member| member.running && member.host.is_none();
-        let running = self.members.values().filter(here).count() as u32;
-        let oversubscribed = is_oversubscribed(running + size);
-        let boot = Boot {
-            rank: base,
-            base,
-            size,
-            local_rank: 0,
-            local_size: size,
-            app: 0,
-            oversubscribed,
-            config: segment_config(&self.launch.params, oversubscribed),
-            // Barriers, the way and the job's number are the same for all processes of a launcher.
-            ..self.boot
-        };
-        if self.open_files.is_none() {
-            let before = getrlimit(Resource::Nofile);
-            let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-            // If it fails there may be enough all the same.
-            if setrlimit(Resource::Nofile, raised).is_ok() {
-                self.open_files =
-                    Some((before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX)));
-            }
-        }
-        let (inputs, _) =
-            Inputs::open(Stdin::None, size, false, Vec::new()).map_err(|e| io::Error::from(e).to_string())?;
-        // They are all on this host.
-        let mut places = Place::all(&vec![0; size as usize]);
-        places.iter_mut().for_each(|place| place.node = self.node);
-        let crew = Crew { launch: self.launch, apps, boot, places, here: (0..size).collect() };
-        let prepared = crew.prepare().map_err(told)?;
-        crew.start(prepared, &self.guard, self.signals, &inputs, &Binding::none(), self.open_files)
-            .map_err(told)
-    }
-
     /// Takes new processes among the members. Returns those that the kernel does not let us listen to.
-    fn admit(&mut self, recruits: Recruits, (base, job): (u32, usize), program: usize) -> Vec<u32> {
+    fn admit(
+        &mut self,
+        recruits: Recruits,
+        (base, job): (u32, usize),
+        program: usize,
+        here: &[u32],
+    ) -> Vec<u32> {
         let mut unwatched = Vec::new();
         let Recruits { ranks, outputs, plugs } = recruits;
         let mut plugs = plugs.into_iter();
-        for ((number, rank), outputs) in (0..).zip(ranks).zip(outputs) {
+        for ((number, rank), outputs) in here.iter().copied().zip(ranks).zip(outputs) {
             let name = format!("{job}.{number}");
-            let failed = self.files.as_mut().and_then(|files| files.add(base + number, &name).err());
-            if let Some(error) = failed {
-                let text = format!("warning: the output of rank {name} goes to no file: {error}");
-                self.tell(Event::Say { text });
-            }
+            self.open_files_of(base + number, &name);
             if self.launch.verbose {
                 let pid = rank.process.pid;
                 self.print(&format!("mpirun: rank {number} of spawned job {job}: pid {pid}\n"));
@@ -143,12 +112,24 @@ impl Launcher<'_> {
     }
 }
 
+impl Launcher<'_> {
+    /// Opens the files for the output of a new process, if there are such.
+    pub(super) fn open_files_of(&mut self, number: u32, name: &str) {
+        let failed = self.files.as_mut().and_then(|files| files.add(number, name).err());
+        if let Some(error) = failed {
+            let text = format!("warning: the output of rank {name} goes to no file: {error}");
+            self.tell(Event::Say { text });
+        }
+    }
+}
+
 /// A program to start, found for a command. It inherits what the program of the spawning process inherits.
 fn app(
     find: fn(&Wanted<'_>) -> Result<PathBuf, String>,
     command: &Command,
     directory: &Path,
     like: &App,
+    is_spread: bool,
 ) -> Result<App, String> {
     let directory = match &command.directory {
         None => directory.to_owned(),
@@ -165,7 +146,8 @@ fn app(
         program: &command.program,
         directory: &directory,
         path: command.path.as_deref(),
-        hosts: command.hosts.as_deref(),
+        // Of a job on several hosts they were looked for before.
+        hosts: command.hosts.as_deref().filter(|_| !is_spread),
     })?;
     let name: OsString = command.program.clone();
     Ok(App {

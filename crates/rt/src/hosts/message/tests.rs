@@ -62,6 +62,10 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
     Order {
         universe,
         node: 1,
+        base: 3,
+        several: true,
+        deaths: 1,
+        step: 2,
         sockets: true,
         nodes,
         apps: vec![program, Program::default()],
@@ -87,6 +91,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
             Box::new(order(universe, nodes, bind, fed))
         )),
         Just(ToAgent::Go),
+        any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
         (any::<u32>(), bytes(), proptest::option::of(bytes()))
             .prop_map(|(rank, reply, blob)| ToAgent::Answer { rank, reply, blob }),
         (any::<i32>(), words()).prop_map(|(number, ranks)| ToAgent::Signal { number, ranks }),
