@@ -234,8 +234,8 @@ fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
 
 fn not_here(host: &str) -> String {
     format!(
-        "host '{host}' is not this machine ('{}'), and processes are spawned on the host of mpirun alone; leave the host out, or \
-         say 'localhost'",
+        "host '{host}' is none of the job's, which is on this machine alone ('{}'): start the job on both (--host), leave the host \
+         out, or say 'localhost'",
         host::name()
     )
 }

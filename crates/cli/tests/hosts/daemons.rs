@@ -124,16 +124,36 @@ fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_report
     bed.set_link(B, true);
 }
 
+/// Rank 0 speaks first, so that its daemon is the one that connects.
+const ONE_WAY: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int rank, x = 5;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        MPI_Send(&x, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        printf("got %d\n", x);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
 #[test]
 fn a_daemon_skips_an_address_that_is_not_reached_and_says_so() {
     let Some(bed) = testbed() else { return };
-    let hello = bed.compile_text("hello", HELLO);
+    let program = bed.compile_text("oneway", ONE_WAY);
     bed.put_address_first(B, "10.99.0.2");
-    let (code, out, err) = bed.run(&lamd(&["-n", "2", "-H", "nodea,nodeb", &hello]));
-    assert_eq!((code, out.lines().count()), (Some(0), 2), "{err}");
+    let (code, out, err) = bed.run(&lamd(&["-n", "2", "-H", "nodea,nodeb", &program]));
+    assert_eq!((code, &*out), (Some(0), "got 5\n"), "{err}");
     let text = "the daemon of host nodea does not reach the daemon of host nodeb at 10.99.0.2:";
     assert!(err.contains(text) && err.contains("other addresses"), "{err}");
-    let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &hello];
+    let words = ["--mca", "btl_tcp_if_exclude", "10.99.0.0/16", "-n", "2", "-H", "nodea,nodeb", &program];
     let (code, _, err) = bed.run(&lamd(&words));
     assert_eq!((code, &*err), (Some(0), ""));
     bed.is_clean();
