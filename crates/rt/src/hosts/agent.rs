@@ -346,8 +346,14 @@ impl<'a> Agent<'a> {
         let mut places = Place::all(&order.nodes);
         let nodes = places.iter_mut().zip(&order.nodes);
         nodes.for_each(|(place, node)| place.node = order.several.then_some(*node));
-        let crew =
-            Crew { launch: &launch, apps: &launch.apps, boot, places: places.clone(), here: here.clone() };
+        let crew = Crew {
+            launch: &launch,
+            apps: &launch.apps,
+            boot,
+            places: places.clone(),
+            here: here.clone(),
+            has_others: order.several,
+        };
         let prepared = crew.prepare()?;
         let address =
             |at: usize| prepared.plugs.get(at).map_or_else(String::new, |plug| plug.address.clone());
@@ -404,7 +410,14 @@ impl<'a> Agent<'a> {
         }
         let inputs = Inputs::of_ranks(order.fed.iter().copied());
         let (inputs, fed) = crate::launch::kernel("open standard input for the ranks", inputs)?;
-        let crew = Crew { launch: &launch, apps: &launch.apps, boot, places: crew_places, here };
+        let crew = Crew {
+            launch: &launch,
+            apps: &launch.apps,
+            boot,
+            places: crew_places,
+            here,
+            has_others: order.several,
+        };
         let Recruits { ranks, outputs, plugs } =
             crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?;
         let mut text = binding.warning().unwrap_or_default();

@@ -158,7 +158,7 @@ impl Launcher<'_> {
             None => self.node,
         };
         places.iter_mut().zip(homes).for_each(|(place, home)| place.node = node(home));
-        let crew = Crew { launch: self.launch, apps, boot, places, here };
+        let crew = Crew { launch: self.launch, apps, boot, places, here, has_others: false };
         let prepared = match crew.here.is_empty() {
             true => None,
             false => Some(crew.prepare().map_err(told)?),

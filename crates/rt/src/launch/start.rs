@@ -133,6 +133,8 @@ pub(crate) struct Crew<'a> {
     pub(crate) places: Vec<Place>,
     /// The ranks that are started by this process; others are on other hosts.
     pub(crate) here: Vec<u32>,
+    /// Whether processes of other jobs are on other hosts, though none of this one is.
+    pub(crate) has_others: bool,
 }
 
 /// Ranks that were just started.
@@ -165,7 +167,7 @@ pub(crate) fn start(
     let size: u32 = launch.apps.iter().map(|app| app.ranks).sum();
     let (nodes, here) = (launch.nodes(size), launch.here(size));
     let boot = first_boot(launch, size, here.len() as u32);
-    let crew = Crew { launch, apps: &launch.apps, boot, places: Place::all(&nodes), here };
+    let crew = Crew { launch, apps: &launch.apps, boot, places: Place::all(&nodes), here, has_others: false };
     let secret = draw_secret()?;
     let guard = Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?;
     let far = (0..size).filter(|rank| crew.here.binary_search(rank).is_err()).collect();
@@ -262,7 +264,8 @@ impl Crew<'_> {
     pub(crate) fn prepare(&self) -> Result<Prepared, LaunchError> {
         let segments = self.make_segments()?;
         // Who is spawned on this host has peers on the others.
-        let is_one_host = self.places.len() == self.here.len() && self.launch.spread.is_none();
+        let is_alone = self.launch.spread.is_none() && !self.has_others;
+        let is_one_host = self.places.len() == self.here.len() && is_alone;
         let plugs = match self.boot.sockets {
             true => plugs(self.launch, self.here.len(), is_one_host, self.has_near_sockets())?,
             false => Vec::new(),
