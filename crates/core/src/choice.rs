@@ -16,13 +16,13 @@ use oxmpi_engine::{RankMap, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::table::by_name;
+use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
 use oxmpi_tuned::components::{Barriers, serves};
-use oxmpi_tuned::stack::basic;
+use oxmpi_tuned::stack::{basic, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
     Selection, Stack,
@@ -271,8 +271,17 @@ impl Choice {
             }
             (Component::Smp, _, Some(nodes)) => {
                 let algorithm = by_name(facts.collective, "smp").ok_or_else(missing)?;
-                let reason = format!("the {} nodes", nodes.how_many());
-                (make_on(algorithm, me, call, &plain, nodes), algorithm, reason)
+                let segment = smp_segment(&self.components, facts, nodes);
+                let is_cut = segment > 0
+                    && facts.bytes > segment
+                    && algorithm.algorithm().parameters.contains(&Parameter::Segment);
+                let reason = match is_cut {
+                    true => format!("the {} nodes, in segments of {segment} bytes", nodes.how_many()),
+                    false => format!("the {} nodes", nodes.how_many()),
+                };
+                let segment = if is_cut { (segment / facts.unit.max(1)).max(1) } else { 0 };
+                let parameters = Parameters { segment, ..plain };
+                (make_on(algorithm, me, call, &parameters, nodes), algorithm, reason)
             }
             _ => {
                 let Facts { collective, ranks, bytes, commutative, setup, .. } = *facts;

@@ -840,6 +840,13 @@ parameters! {
         aliases: ["coll_lam_basic_priority"], level: User,
         help: "The priority of the collective component basic: of those that can serve a call the one of the highest does.",
     }
+    coll_smp_segmentsize: usize {
+        unit: Unit::Bytes, default: 0, limits: 0..=1099511627776, power_of_two: false,
+        aliases: ["coll_han_segmentsize"], level: Develop,
+        help: "Bytes of the segments into which the collective component smp cuts longer vectors of bcast, and of reduce and \
+               allreduce with commutative operations, to send them along chains; 0: 64 KiB where each rank has a processor \
+               and the cost model says that it pays, and no segments elsewhere.",
+    }
     coll_smp_virtual_nodes: text {
         default: "", aliases: ["coll_han_virtual_nodes"], level: Develop,
         help: "Nodes that the collective component smp takes the ranks of MPI_COMM_WORLD to be on, to try its algorithms on \

@@ -38,7 +38,7 @@ const FETCH_NS: f64 = 12_000.0;
 const FETCHED_FROM: usize = (128 << 10) + 1;
 
 /// How many ranks share a processor, at most, where they do.
-const SHARING: u32 = 4;
+const SHARING: f64 = 4.0;
 
 /// Bytes of one element of the reductions that are looked at.
 const ELEMENT: usize = 8;
@@ -206,7 +206,7 @@ pub fn predicted(
     let parameters = candidate.parameters(element);
     let plan = |rank| make(candidate.algorithm, Member { rank, size }, &call, &parameters);
     let plans = (0..size).map(plan).collect::<Result<Vec<_>, _>>().ok()?;
-    let sharing = f64::from((size / 2).clamp(1, SHARING));
+    let sharing = (f64::from(size) / 2.0).clamp(1.0, SHARING);
     let crowded = LogGp { latency_ns: TURN_NS * sharing, ..ROOMY.inside };
     let (machine, fetched_from) = match setup {
         Setup::Roomy => (ROOMY, usize::MAX),

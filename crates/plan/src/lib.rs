@@ -55,6 +55,7 @@ pub use ir::{Action, After, Generator, Place, Span, Step, Unit};
 pub use knowledge::{Paired, RootOnly, Shared};
 pub use nodes::Nodes;
 pub use plan::AnyPlan;
+pub use table::segment_bytes;
 pub use table::{
     ALGORITHMS, Algorithm, AlgorithmId, Parameter, Parameters, PlanError, Restriction, make, make_on,
 };

@@ -57,6 +57,7 @@ machines! {
     ReduceTree(reduce_tree::Tree),
     Halving(halving::Halving),
     ReduceScatterRing(reduce_scatter::Ring),
+    ReduceScatterPairwise(reduce_scatter::Pairwise),
     ReduceScatterDoubling(reduce_scatter::RecursiveDoubling),
     AllreduceDoubling(allreduce::RecursiveDoubling),
     AllreduceRing(rings::Ring),
@@ -68,6 +69,7 @@ machines! {
     Exchange(exchange::Exchange),
     Assemble(smp::Assemble),
     Carry(smp::Carry),
+    Relay(smp::Relay),
 }
 
 /// An algorithm, and which ranks of the team it is for.

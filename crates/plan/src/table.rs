@@ -18,6 +18,7 @@ mod nodes;
 mod rows;
 mod setting;
 
+pub use nodes::segment_bytes;
 pub use rows::ALGORITHMS;
 
 /// What the user may tune in an algorithm; the same on all ranks of a call. An algorithm looks at those that its row

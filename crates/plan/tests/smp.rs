@@ -1,9 +1,11 @@
 //! Algorithms of two levels, verified for all sizes to 33 and many ways to spread the ranks over nodes.
 
+use oxmpi_plan::cost::{LogGp, Machine, time};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::verify::{Check, verify};
 use oxmpi_plan::{
     Blocks, Call, Collective, Member, Nodes, Parameters, PlanError, Restriction, Shared, make, make_on,
+    segment_bytes,
 };
 
 const COLLECTIVES: [Collective; 9] = [
@@ -83,8 +85,10 @@ fn check(size: u32, counts: &[usize]) {
                         assert!(!nodes.are_in_order(), "{collective} {refusal:?}");
                         continue;
                     }
-                    for (seed, window) in [(1, 0), (2, 64)] {
-                        let parameters = Parameters { window, ..Parameters::default() };
+                    let pieces = (count / 4).max(1);
+                    let ways = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
+                    for (seed, window, segment) in ways.into_iter().take(if size > 33 { 2 } else { 4 }) {
+                        let parameters = Parameters { window, segment, ..Parameters::default() };
                         let plan = |me| make_on(smp, me, &call, &parameters, &nodes).expect("legal");
                         let found = verify(&Check::new(size, &call, seed + *count as u64), plan);
                         assert!(found.is_ok(), "{size} ranks, spread {way}, {call:?}: {found:?}");
@@ -113,6 +117,56 @@ fn many_ranks() {
 #[test]
 fn long_vectors_are_cut() {
     check(7, &[5000]);
+}
+
+/// Vectors in segments cost less by the model where the library cuts them, and hardly less where it does not.
+#[test]
+fn segments_are_taken_where_they_pay() {
+    let level = |latency_ns, byte_ns| LogGp { latency_ns, overhead_ns: 100.0, gap_ns: 50.0, byte_ns };
+    for (nodes, ranks_per_node) in [(2, 2), (2, 4), (2, 16), (4, 8), (8, 2), (8, 16), (32, 4), (3, 5)] {
+        let machine = Machine {
+            ranks_per_node,
+            inside: level(150.0, 0.1),
+            between: level(1000.0, 0.08),
+            copy_byte_ns: 0.02,
+            reduce_byte_ns: 0.02,
+        };
+        let size = nodes * ranks_per_node;
+        let spread = Nodes::new((0..size).map(|rank| rank / ranks_per_node));
+        for bytes in [64 << 10, 128 << 10, 512 << 10, 2 << 20, 16 << 20] {
+            let count = Shared(bytes / 8);
+            let calls = [
+                Call::Bcast { root: 0, bytes: Shared(bytes) },
+                Call::Reduce { root: 0, count, commutative: true, in_place: false },
+                Call::Allreduce { count, commutative: true, in_place: false },
+            ];
+            for call in calls {
+                let collective = call.collective();
+                let (smp, unit) = (
+                    by_name(collective, "smp").expect("in the table"),
+                    if collective == Collective::Bcast { 1 } else { 8 },
+                );
+                let cost = |segment: usize| {
+                    let parameters = Parameters { segment: segment / unit, ..Parameters::default() };
+                    let plan = |rank| {
+                        make_on(smp, Member { rank, size }, &call, &parameters, &spread).expect("legal")
+                    };
+                    time(&machine, 8, (0..size).map(plan).collect()).expect("no deadlock")
+                };
+                let chosen = segment_bytes(collective, &spread, bytes, true);
+                let (whole, cut) = (cost(0), cost(64 << 10));
+                let (taken, other) = if chosen > 0 { (cut, whole) } else { (whole, cut) };
+                assert!(
+                    taken <= 1.3 * other,
+                    "{collective} of {bytes} bytes, {nodes} x {ranks_per_node}: {taken} ns, {other} ns by the other way, segment {chosen}"
+                );
+            }
+        }
+    }
+    let many = Nodes::new((0..128).map(|rank| rank / 16));
+    assert_eq!(segment_bytes(Collective::Bcast, &many, 4 << 20, true), 64 << 10);
+    assert_eq!(segment_bytes(Collective::Bcast, &many, 64 << 10, true), 0);
+    assert_eq!(segment_bytes(Collective::Reduce, &many, 4 << 20, false), 0, "chains do not keep rank order");
 }
 
 #[test]

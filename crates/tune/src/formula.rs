@@ -108,6 +108,10 @@ fn reduce_and_scatter(c: &Model) -> f64 {
 }
 
 /// Recursive doubling of what the partner still needs.
+fn reduce_scatter_pairwise(c: &Model) -> f64 {
+    c.pairwise(c.m) + (c.p - 1.0) * c.combine(c.m)
+}
+
 fn reduce_scatter_doubling(c: &Model) -> f64 {
     let all = c.p * c.m;
     let round = |distance: f64| {
@@ -236,12 +240,14 @@ formulas! {
     ReduceScatter "recursive_halving": "lg", "p m", "p m", "short and middle blocks, few ranks on each node" => |c| reduce_scatter_halving(c, true);
     ReduceScatter "ring": "p", "p m", "p m", "long blocks" => |c| c.ring(c.p - 1.0, c.m, c.combine(c.m));
     ReduceScatter "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatter "pairwise": "p", "p m", "p m", "long blocks of operations that do not commute, numbers of ranks that are no powers of two" => reduce_scatter_pairwise;
     ReduceScatter "linear": "2", "p^2 m", "p^2 m", "two or three ranks, and vectors of few bytes" => reduce_and_scatter_linear;
 
     ReduceScatterBlock "basic_linear": "lg + 1", "(lg + 1) p m", "lg p m", "hardly: all blocks travel lg times" => reduce_and_scatter;
     ReduceScatterBlock "recursive_doubling": "lg", "lg p m", "lg p m", "very short blocks of operations that do not commute" => reduce_scatter_doubling;
     ReduceScatterBlock "recursive_halving": "lg", "p m", "p m", "few ranks on each node" => |c| reduce_scatter_halving(c, true);
     ReduceScatterBlock "butterfly": "lg + 1", "p m", "p m", "many ranks on each node: the long halves stay there; operations that do not commute" => |c| reduce_scatter_halving(c, false);
+    ReduceScatterBlock "pairwise": "p", "p m", "p m", "long blocks, numbers of ranks that are no powers of two" => reduce_scatter_pairwise;
     ReduceScatterBlock "linear": "2", "p^2 m", "p^2 m", "two or three ranks, and vectors of few bytes" => reduce_and_scatter_linear;
 
     Scan "linear": "p", "p m", "p m", "two ranks" => |c| c.chain(c.m, c.combine(c.m));

@@ -162,6 +162,8 @@ pub struct Components {
     pub reduce_crossover: u64,
     /// The barriers of sync.
     pub barriers: Barriers,
+    /// Bytes of the segments of smp; 0: its own choice.
+    pub smp_segment: usize,
     /// Where ranks are taken to be.
     pub virtual_nodes: Option<VirtualNodes>,
 }
@@ -191,6 +193,7 @@ impl Default for Components {
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
             barriers: Barriers::default(),
+            smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: None,
         }
     }
@@ -211,6 +214,7 @@ impl Components {
                 before: params.coll_sync_barrier_before(),
                 after: params.coll_sync_barrier_after(),
             },
+            smp_segment: params.coll_smp_segmentsize(),
             virtual_nodes: VirtualNodes::parse(params.coll_smp_virtual_nodes())
                 .map_err(|text| ("coll_smp_virtual_nodes", text))?,
         })

@@ -7,7 +7,7 @@
 use crate::collectives::Facts;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
 use oxmpi_plan::table::by_name;
-use oxmpi_plan::{AlgorithmId, Collective, Nodes};
+use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
 use std::fmt;
 
 /// What all ranks of a communicator know of it.
@@ -219,6 +219,17 @@ impl fmt::Display for Unserved {
             write!(f, "{} {component}: {why}", if at == 0 { ":" } else { ";" })?;
         }
         Ok(())
+    }
+}
+
+/// Bytes of the segments of the component smp for a call; 0: it is not cut.
+#[must_use]
+pub fn smp_segment(components: &Components, facts: &Facts, nodes: &Nodes) -> usize {
+    match (components.smp_segment, facts.setup) {
+        (0, Setup::Roomy) => segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative),
+        // Where processors are shared each rank would have its turn for hardly more than a segment.
+        (0, Setup::Crowded) => 0,
+        (said, _) => said,
     }
 }
 

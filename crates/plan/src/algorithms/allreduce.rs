@@ -128,10 +128,34 @@ impl Rabenseifner {
     /// Units of the temporary.
     pub(crate) fn temporary(&self) -> usize {
         match self.role {
+            Role::Idle { .. } if self.in_place => self.upper().len,
             Role::Idle { .. } => 0,
-            Role::Active { partner: Some(_), .. } if self.in_place => self.parts.count,
-            Role::Active { .. } => self.parts.start(self.fold.active.div_ceil(2)),
+            Role::Active { .. } => {
+                self.parts.start(self.fold.active.div_ceil(2)).max(self.parts.count.div_ceil(2))
+            }
         }
+    }
+
+    /// The half of the vector that an active rank with a partner combines for both of them, and the one that its partner does.
+    fn lower(&self) -> Span {
+        Place::Output.span(0, self.parts.count.div_ceil(2))
+    }
+
+    fn upper(&self) -> Span {
+        let start = self.parts.count.div_ceil(2);
+        Place::Output.span(start, self.parts.count - start)
+    }
+
+    /// What a rank does that has no part in the halving: it combines the upper half for its partner, and gets the result.
+    fn idle(&self, steps: &mut Burst, partner: u32) {
+        let (lower, upper) = (self.lower(), self.upper());
+        let into = if self.in_place { Place::Temporary(0).span(0, upper.len) } else { upper };
+        let received = steps.receive(Wait::Nothing, partner, into);
+        steps.send(Wait::Nothing, partner, Span { place: self.held, ..lower });
+        let left = if self.in_place { into } else { Span { place: Place::Input, ..upper } };
+        let reduced = steps.reduce(Wait::One(received), left, upper);
+        steps.send(Wait::One(reduced), partner, upper);
+        steps.receive(Wait::All, partner, Place::Output.span(0, self.parts.count));
     }
 
     /// Receives a span of the vector and combines it with what is held.
@@ -160,7 +184,7 @@ impl Rounds for Rabenseifner {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
             Role::Idle { partner } => {
-                idle(steps, partner, self.parts.count, self.in_place);
+                self.idle(steps, partner);
                 return false;
             }
             Role::Active { index, partner } => (index, partner),
@@ -169,7 +193,10 @@ impl Rounds for Rabenseifner {
         self.stage = match self.stage {
             Stage::Fold => {
                 if let Some(partner) = partner {
-                    self.combine(steps, partner, |place| place.span(0, parts.count), None);
+                    let (lower, upper) = (self.lower(), self.upper());
+                    let given = (partner, Span { place: self.held, ..upper });
+                    self.combine(steps, partner, |place| Span { place, ..lower }, Some(given));
+                    steps.receive(Wait::All, partner, upper);
                 } else if fold.active == 1 {
                     steps.copy(
                         Wait::Nothing,

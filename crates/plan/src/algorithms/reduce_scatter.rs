@@ -2,7 +2,7 @@
 
 use super::Rounds;
 use crate::blocks::Cut;
-use crate::burst::{Burst, Wait};
+use crate::burst::{Burst, Mark, Wait};
 use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{Fold, Role, down, up};
@@ -51,6 +51,62 @@ impl Rounds for Ring {
         // In place, the last send may still read the first block of the contribution.
         let wait = if self.mine == Place::Output { Wait::All } else { Wait::One(reduced) };
         steps.copy(wait, slot(round, rank), own);
+        false
+    }
+}
+
+/// Every rank gets the contributions to its block one by one, from the ranks 1, 2, 3... below, and combines those of lower and of
+/// higher ranks apart, so that rank order is kept. Four temporaries, each as long as the rank's block.
+#[derive(Clone, Debug)]
+pub(crate) struct Pairwise {
+    me: Member,
+    cut: Cut,
+    mine: Place,
+    round: u32,
+    reduced: Mark,
+}
+
+impl Pairwise {
+    /// Where those of the ranks up to this one are combined, and those of the others.
+    const LOWER: Place = Place::Temporary(2);
+    const HIGHER: Place = Place::Temporary(3);
+
+    pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
+        Self { me, cut, mine, round: 0, reduced: Mark::NONE }
+    }
+}
+
+impl Rounds for Pairwise {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let Member { rank, size } = self.me;
+        let own = self.cut.block(self.mine, rank);
+        let at = |place: Place| place.span(0, own.len);
+        let round = self.round;
+        self.round += 1;
+        if round == 0 {
+            self.reduced = steps.copy(Wait::Nothing, own, at(Self::LOWER));
+            return true;
+        }
+        if round < size {
+            let (give, take) = (up(rank, round, size), down(rank, round, size));
+            let is_first_higher = round == rank + 1;
+            let slot = Place::Temporary((round % 2) as u8);
+            let into = if is_first_higher { Self::HIGHER } else { slot };
+            steps.fence();
+            let received = steps.receive(Wait::Nothing, take, at(into));
+            steps.send(Wait::Nothing, give, self.cut.block(self.mine, give));
+            if !is_first_higher {
+                let sum = if take < rank { Self::LOWER } else { Self::HIGHER };
+                self.reduced = steps.reduce(Wait::One(received), at(slot), at(sum));
+            }
+            return true;
+        }
+        steps.fence();
+        let result = if rank + 1 < size { Self::HIGHER } else { Self::LOWER };
+        if result == Self::HIGHER {
+            self.reduced = steps.reduce(Wait::Nothing, at(Self::LOWER), at(Self::HIGHER));
+        }
+        steps.copy(Wait::One(self.reduced), at(result), at(Place::Output));
         false
     }
 }

@@ -52,6 +52,11 @@ impl Tree {
         Self::of(task, Shape::InOrder(here), segment)
     }
 
+    /// Up a tree of which this is the rank's part. The operation is commutative, and the root at the top.
+    pub(crate) fn given(task: Task, here: InOrder, segment: usize) -> Self {
+        Self::of(task, Shape::InOrder(here), segment)
+    }
+
     fn of(task: Task, shape: Shape, segment: usize) -> Self {
         let segments = Segments::new(task.count, segment);
         let none = Mark::NONE;

@@ -7,7 +7,8 @@ use crate::blocks::Cut;
 use crate::burst::{Burst, Mark, Wait};
 use crate::ir::{Place, Span};
 use crate::nodes::Nodes;
-use crate::shape::{down, up};
+use crate::shape::{Segments, down, up};
+use crate::trees::InOrder;
 
 /// Blocks of all ranks to the lowest rank of each node: first those of the node, then those of the other nodes travel around
 /// a ring of these ranks.
@@ -80,6 +81,50 @@ impl Rounds for Assemble {
             (None, None) => (Some(round + 1), 0),
             _ => (Some(round), self.at + 1),
         };
+        true
+    }
+}
+
+/// A broadcast in segments along chains: the ranks that act for their nodes pass each segment to the next of them, and within
+/// their nodes to the next rank, which does so too. The next segment is already awaited.
+#[derive(Clone, Debug)]
+pub(crate) struct Relay {
+    parent: Option<u32>,
+    /// In the next node, and in the own one.
+    children: [Option<u32>; 2],
+    segments: Segments,
+    segment: usize,
+    coming: Mark,
+}
+
+impl Relay {
+    /// `here` has the next node on the left, the next rank of the own one on the right.
+    pub(crate) fn new(here: InOrder, count: usize, segment: usize) -> Self {
+        let segments = Segments::new(count, segment);
+        let children = [here.left, here.right];
+        Self { parent: here.parent, children, segments, segment: 0, coming: Mark::NONE }
+    }
+
+    fn receive(&self, steps: &mut Burst, segment: usize) -> Mark {
+        match self.parent.filter(|_| segment < self.segments.how_many()) {
+            Some(parent) => steps.receive(Wait::Nothing, parent, self.segments.span(Place::Output, segment)),
+            None => Mark::NONE,
+        }
+    }
+}
+
+impl Rounds for Relay {
+    fn round(&mut self, steps: &mut Burst) -> bool {
+        let at = self.segment;
+        if at >= self.segments.how_many() {
+            return false;
+        }
+        let here = if at == 0 { self.receive(steps, 0) } else { self.coming };
+        self.coming = self.receive(steps, at + 1);
+        for child in self.children.into_iter().flatten() {
+            steps.send(Wait::One(here), child, self.segments.span(Place::Output, at));
+        }
+        self.segment += 1;
         true
     }
 }

@@ -1,12 +1,13 @@
 //! What rows of two levels make of a call: algorithms of one level, within the nodes and among their first ranks.
 
 use super::setting::Setting;
-use crate::algorithms::{allreduce, barrier, bcast, reduce, scan, scatter, smp};
-use crate::call::Member;
+use crate::algorithms::{allreduce, barrier, bcast, reduce, reduce_tree, scan, scatter, smp};
+use crate::call::{Collective, Member};
 use crate::ir::Place;
 use crate::nodes::Nodes;
 use crate::plan::Draft;
-use crate::trees::Tree;
+use crate::shape::{down, levels as doublings, up};
+use crate::trees::{InOrder, Tree};
 use std::sync::Arc;
 
 /// From so many elements on, the first ranks of nodes cut a vector among themselves to combine it.
@@ -58,6 +59,54 @@ impl Levels {
     fn leads(&self) -> bool {
         self.here.rank == self.leader
     }
+
+    /// This rank's part of the chains: from the root's node to the others in turn, and in each from its leader on. On the left is
+    /// who leads the next node, on the right the next rank of this one.
+    fn chains(&self, root_node: u32) -> InOrder {
+        let (here, there) = (self.here, self.there);
+        let (at, node) = (down(here.rank, self.leader, here.size), down(there.rank, root_node, there.size));
+        let member = |at: u32| self.members[up(at, self.leader, here.size) as usize];
+        let leader = |node: u32| self.leaders[up(node, root_node, there.size) as usize];
+        InOrder {
+            parent: match (at, node) {
+                (0, 0) => None,
+                (0, node) => Some(leader(node - 1)),
+                (at, _) => Some(member(at - 1)),
+            },
+            left: (at == 0 && node + 1 < there.size).then(|| leader(node + 1)),
+            right: (at + 1 < here.size).then(|| member(at + 1)),
+        }
+    }
+}
+
+/// Bytes of a segment of the row smp for a call of that many bytes, where each rank has a processor; 0: it is better not cut.
+/// Depends on what all ranks know alike.
+///
+/// Whole vectors go down trees, in which whoever is on top sends one after the other; segments go along chains, where nobody sends
+/// more than one on each level, but the first takes as many hops as there are nodes and ranks on one. Counted in times of a segment, the
+/// fewer are better, as the cost model confirms (`tests/smp.rs`).
+#[must_use]
+pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
+    const SEGMENT: usize = 64 << 10;
+    let segments = bytes.div_ceil(SEGMENT);
+    let (nodes, ranks) = (nodes.how_many(), nodes.largest());
+    let chains = segments.saturating_sub(1) + (nodes + ranks - 2) as usize;
+    let trees = match collective {
+        Collective::Bcast => doublings(nodes) + doublings(ranks),
+        Collective::Reduce if commutative => doublings(nodes) + doublings(ranks),
+        // Of one of the two ways: among themselves the nodes exchange the vector twice.
+        Collective::Allreduce if commutative => doublings(ranks) + 1,
+        _ => return 0,
+    };
+    if segments > 1 && chains < trees as usize * segments { SEGMENT } else { 0 }
+}
+
+/// Contributions up the chains to `root`, in segments.
+fn gather_up(setting: &Setting, levels: &Levels, (root, root_node): (u32, u32)) -> Draft {
+    let task = reduce::Task { root, ..setting.reduce() };
+    let algorithm = reduce_tree::Tree::given(task, levels.chains(root_node), setting.segment);
+    let temporary = algorithm.temporary();
+    Draft::new(algorithm).temporary(temporary).window(setting.window)
 }
 
 /// Nothing without nodes: such a call has been refused.
@@ -76,10 +125,19 @@ pub(super) fn barrier(setting: &Setting) -> Draft {
     })
 }
 
+/// Whether the vector goes in several segments.
+fn is_cut(setting: &Setting) -> bool {
+    setting.segment > 0 && setting.count > setting.segment
+}
+
 pub(super) fn bcast(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let Setting { root, count, segment, .. } = *setting;
         let levels = Levels::new(nodes, setting.me.rank, root);
+        if is_cut(setting) {
+            let relay = smp::Relay::new(levels.chains(nodes.of(root)), count, segment);
+            return Draft::new(relay).window(setting.window);
+        }
         let mut draft = Draft::nothing();
         if levels.leads() {
             let among = bcast::Tree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
@@ -118,6 +176,9 @@ pub(super) fn reduce(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let count = setting.count;
         let levels = Levels::new(nodes, setting.me.rank, setting.root);
+        if is_cut(setting) && setting.commutative {
+            return gather_up(setting, &levels, (setting.root, nodes.of(setting.root)));
+        }
         let draft = reduce_within(setting, &levels, count, Place::Temporary(OF_NODE));
         let draft = draft.temporaries(SCRATCH, count);
         if !levels.leads() {
@@ -131,6 +192,10 @@ pub(super) fn allreduce(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let count = setting.count;
         let levels = Levels::new(nodes, setting.me.rank, 0);
+        if is_cut(setting) && setting.commutative {
+            let up = gather_up(setting, &levels, (0, nodes.of(0)));
+            return up.then(smp::Relay::new(levels.chains(nodes.of(0)), count, setting.segment));
+        }
         let mut draft = reduce_within(setting, &levels, count, Place::Output);
         if levels.leads() {
             draft = match setting.commutative && count >= LONG {

@@ -83,7 +83,7 @@ rows! {
         => bcast_scatter_allgather;
     Bcast 9 "scatter_allgather_ring" "parts are scattered down a tree, then travel around a ring", BARNETT
         => bcast_scatter_ring;
-    Bcast 32 "smp" [Nodes] "down a binomial tree of nodes, then of the ranks of each", KIELMANN
+    Bcast 32 "smp" [Nodes] (Segment) "down a binomial tree of nodes, then of the ranks of each", KIELMANN
         => nodes::bcast;
 
     Gather 1 "basic_linear" "the root receives from all", FOLKLORE
@@ -164,7 +164,7 @@ rows! {
         => reduce_rabenseifner;
     Reduce 8 "knomial" (Segment, TreeFanout) "subtrees of a k-nomial tree are combined in order and sent on", THAKUR
         => |s| reduce_tree(s, s.knomial());
-    Reduce 32 "smp" [Nodes, OrderedNodesOrCommutative] "within each node, then among nodes", KIELMANN
+    Reduce 32 "smp" [Nodes, OrderedNodesOrCommutative] (Segment) "within each node, then among nodes", KIELMANN
         => nodes::reduce;
 
     Allreduce 1 "basic_linear" (Segment) "linear reduce, then linear broadcast", FOLKLORE
@@ -191,7 +191,7 @@ rows! {
         };
     Allreduce 7 "allgather_reduce" "every rank collects all contributions and combines them", FOLKLORE
         => allgather_reduce;
-    Allreduce 32 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, combined among nodes, and down again in each", KIELMANN
+    Allreduce 32 "smp" [Nodes, OrderedNodesOrCommutative] (Segment) "reduced within each node, combined among nodes, and down again in each", KIELMANN
         => nodes::allreduce;
 
     ReduceScatterBlock 1 "basic_linear" "binomial reduce to rank 0, then linear scatter", FOLKLORE
@@ -207,6 +207,8 @@ rows! {
         => reduce_scatter_linear;
     ReduceScatterBlock 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
         => nodes::reduce_scatter;
+    ReduceScatterBlock 34 "pairwise" "blocks come straight from the ranks 1, 2, 3... below, and are combined in order", THAKUR
+        => reduce_scatter_pairwise;
 
     Scan 1 "linear" "the prefix travels up the ranks", FOLKLORE
         => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
@@ -260,6 +262,8 @@ rows! {
         => reduce_scatter_linear;
     ReduceScatter 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
         => nodes::reduce_scatter;
+    ReduceScatter 34 "pairwise" "blocks come straight from the ranks 1, 2, 3... below, and are combined in order", THAKUR
+        => reduce_scatter_pairwise;
 
     Neighbor 32 "linear" "all messages of a rank at once", FOLKLORE
         => neighbor;

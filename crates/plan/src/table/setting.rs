@@ -231,6 +231,11 @@ pub(super) fn reduce_scatter_ring(setting: &Setting) -> Draft {
     Draft::new(reduce_scatter::Ring::new(setting.me, all, setting.reduce().mine)).temporaries(2, length)
 }
 
+pub(super) fn reduce_scatter_pairwise(setting: &Setting) -> Draft {
+    let algorithm = reduce_scatter::Pairwise::new(setting.me, setting.all(), setting.reduce().mine);
+    Draft::new(algorithm).temporaries(4, setting.mine())
+}
+
 pub(super) fn reduce_scatter_doubling(setting: &Setting) -> Draft {
     let all = setting.all();
     let algorithm = reduce_scatter::RecursiveDoubling::new(setting.me, all.clone(), setting.reduce().mine);
