@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     meet();
     const size_t lengths[] = {0, 8, 56, 57, 100, 4096, 20000};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) transport(lengths[i], 0);
-    transport(200000, 1);
+    transport(300000, 1);
     transport(3000000, 1);
     calls();
     self();

@@ -36,8 +36,8 @@
 //!    state says: [`Pool::forget`].
 //! 8. *Long messages keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
 //!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is an
-//!    eighth of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
-//!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. An eighth of fewer than
+//!    quarter of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
+//!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. A quarter of fewer than
 //!    four blocks is no part.
 
 mod choice;
@@ -101,8 +101,8 @@ impl PoolShape {
 
     /// Blocks of the first part (rule 8).
     const fn long_blocks(&self) -> u32 {
-        let eighth = self.blocks() as u32 / 8;
-        if eighth < 4 { 0 } else { eighth }
+        let quarter = self.blocks() as u32 / 4;
+        if quarter < 4 { 0 } else { quarter }
     }
 
     /// Whether a message lies in the first part if it can (rule 8).
@@ -511,8 +511,8 @@ mod tests {
     }
 
     #[test]
-    fn rule_8_long_messages_keep_to_the_first_eighth() {
-        let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+    fn rule_8_long_messages_keep_to_the_first_quarter() {
+        let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024 });
         let (mut pool, view) = (Pool::new(area.clone()), PoolView::new(area));
         // Takes blocks for process 1, and says which; who reads them frees them at once.
         let mut send = |len: usize, frees: bool| {
@@ -525,25 +525,24 @@ mod tests {
                     if frees {
                         view.free(at);
                     }
-                    at / 1024 % 64
+                    at / 1024 % 32
                 })
                 .collect();
             (blocks[0], blocks[blocks.len() - 1])
         };
-        assert_eq!([send(4096, true), send(4095, true), send(5120, true)], [(0, 3), (8, 11), (4, 0)]);
+        assert_eq!([send(4096, true), send(2047, true), send(5120, true)], [(0, 3), (8, 9), (4, 0)]);
         // For ever, also where parts are used only now and then.
         for turn in 0..200_000 {
             let at = (turn * 5 + 1) % 8;
             assert_eq!(send(5 << 10, true), (at, (at + 4) % 8));
         }
-        assert_eq!([send(1, true), send(9 << 10, true)], [(12, 12), (13, 21)], "longer than the part");
-        assert_eq!([send(4096, false), send(4096, false), send(4096, true)], [(1, 4), (5, 0), (22, 25)]);
+        assert_eq!([send(1, true), send(9 << 10, true)], [(10, 10), (11, 19)], "longer than the part");
+        assert_eq!([send(4096, false), send(4096, false), send(4096, true)], [(1, 4), (5, 0), (20, 23)]);
         // The rest is a ring of its own.
-        assert_eq!([send(30 << 10, true), send(8 << 10, true)], [(26, 55), (56, 63)]);
-        assert_eq!([send(1, true), send(4095, true)], [(8, 8), (9, 12)]);
+        assert_eq!([send(8 << 10, true), send(1, true), send(2047, true)], [(24, 31), (8, 8), (9, 10)]);
         // Nobody runs ahead of a receiver, but of what others have to read.
-        assert!(!pool.room_beside(4096, 1) && pool.room_beside(4095, 1) && pool.room_beside(4096, 2));
-        assert_eq!(pool.free_bytes(), 56 << 10);
+        assert!(!pool.room_beside(4096, 1) && pool.room_beside(2047, 1) && pool.room_beside(4096, 2));
+        assert_eq!(pool.free_bytes(), 24 << 10);
         (0..4).for_each(|block| view.free(pool.long.tail + block * 1024));
         assert!(pool.room_beside(4096, 1) && !pool.room_beside(5120, 1));
     }

@@ -207,7 +207,7 @@ fn pool_rules_2_to_5_a_block_is_used_again_only_when_it_is_free() {
 #[test]
 fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
     check(2, || {
-        let area = PoolArea::on_heap(PoolShape { bytes: 32 << 10, block_bytes: 1024 });
+        let area = PoolArea::on_heap(PoolShape { bytes: 16 << 10, block_bytes: 1024 });
         let (mut sender, mut receiver) = ring_with(&area);
         let mut pool = Pool::new(area);
         // Four blocks are the part for messages of two and more.

@@ -913,9 +913,10 @@ mod tests {
                 _ => None,
             };
             // The names of the guides are older than this habit.
-            let old = ["rpi_", "coll_tuned_", "coll_base_shmem_", "coll_reduce_crossover"]
-                .iter()
-                .any(|old| p.name.starts_with(old));
+            let old =
+                ["rpi_", "coll_tuned_", "coll_base_shmem_", "coll_reduce_crossover", "coll_smp_segmentsize"]
+                    .iter()
+                    .any(|old| p.name.starts_with(old));
             assert!(old || suffix.is_none_or(|s| p.name.ends_with(s)), "{}: the unit comes last", p.name);
             for other in &Param::all()[..i] {
                 assert!(p.name != other.name && !other.aliases.contains(&p.name), "{} twice", p.name);
