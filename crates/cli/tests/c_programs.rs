@@ -252,6 +252,7 @@ programs_on_nodes! {
     coll_order
     coll_reduce_scatter
     coll_reduce_scatter_block
+    coll_run_ahead
     coll_scan
     coll_types
     comm_create_group

@@ -478,7 +478,11 @@ impl Fabric for Shm {
 
     fn has_room(&mut self, to: u32, len: usize) -> bool {
         match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(Out { path: Path::Ring(ring), .. }), Some(pool)) => ring.has_room_pooled(len, pool, to),
+            (Some(Out { path: Path::Ring(ring), lacks_pool, .. }), Some(pool)) => {
+                let has_room = ring.has_room_pooled(len, pool, to);
+                *lacks_pool = !has_room && !pool.room_beside(len, to);
+                has_room
+            }
             _ => false,
         }
     }
@@ -747,7 +751,8 @@ impl Fabric for Shm {
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
-            Some(Out { path: Path::Ring(ring), .. }) => !ring.want_credits(),
+            // Credits of the ring wake this process, room in the pool does not.
+            Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,
             // Many may wait for one inbox; it does not know whom to wake.
             _ => false,
         }

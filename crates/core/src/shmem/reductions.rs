@@ -282,9 +282,10 @@ impl<F: Fabric> Reduction<'_, F> {
                 let result = step + batch as u64;
                 steps.see(other, result)?;
                 steps.read_own_part(step, len, |from| from.copy_to(output.slice(at, len)));
-                steps.finish(result);
             }
             step += 2 * batch as u64;
+            // Not before all are read: to be done with one result is to be done with all that was given before it.
+            steps.finish(step - 1);
             from += batch;
         }
         Ok(())

@@ -24,6 +24,8 @@ pub(super) struct Out {
     known_as: u32,
     /// How contiguous data are copied into the pool for it.
     copies: CopyChoice,
+    /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
+    pub(super) lacks_pool: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl Out {
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, copies: CopyChoice) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
-        Out { bell, path, cells: 0, pid: 0, known_as, segment, copies }
+        Out { bell, path, cells: 0, pid: 0, known_as, segment, copies, lacks_pool: false }
     }
 
     /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was

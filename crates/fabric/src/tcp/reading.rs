@@ -45,6 +45,11 @@ impl Tcp {
         true
     }
 
+    /// Takes in what has come from a peer that is dead, to the end. A look at the peer that has sent last may have left it.
+    pub(crate) fn read_to_end<S: Sink>(&mut self, at: u32, sink: &mut S) {
+        while self.look_at(at, sink) {}
+    }
+
     /// Looks at all descriptors. Returns whether one was ready.
     pub(super) fn look_at_all<S: Sink>(&mut self, sink: &mut S) -> bool {
         self.looked = clock::ticks();

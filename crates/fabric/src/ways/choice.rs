@@ -37,8 +37,9 @@ impl Far {
     /// Takes in all that a process has sent of which the launcher says that it has died, as far as a look at everything
     /// does not do that.
     pub(super) fn await_end<S: Sink>(&mut self, peer: u32, sink: &mut S) {
-        if let Far::Lamd(lamd) = self {
-            lamd.await_end(peer, sink);
+        match self {
+            Far::Tcp(tcp) => tcp.read_to_end(peer, sink),
+            Far::Lamd(lamd) => lamd.await_end(peer, sink),
         }
     }
 

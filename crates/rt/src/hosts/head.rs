@@ -275,11 +275,16 @@ impl Far {
     }
 
     /// Takes what it has said of processes that are being spawned, and keeps the rest for [`Far::next`].
-    pub(crate) fn take_answers(&mut self) -> Result<(), StreamError> {
+    pub(crate) fn take_answers(&mut self, base: u32) -> Result<(), StreamError> {
+        // An earlier spawn may have failed elsewhere meanwhile.
+        let is_new = |all: &[(u32, u32)]| all.iter().all(|(rank, _)| *rank >= base);
         while let Some(message) = self.stream.next()?.map(FromAgent::decode).transpose()? {
             match message {
-                FromAgent::Ready { addresses, .. } => self.addresses = addresses,
-                FromAgent::Started { pids } => self.pids = pids,
+                FromAgent::Ready { addresses, .. } if addresses.iter().all(|(rank, _)| *rank >= base) => {
+                    self.addresses = addresses;
+                }
+                FromAgent::Started { pids } if is_new(&pids) => self.pids = pids,
+                FromAgent::Ready { .. } | FromAgent::Started { .. } => {}
                 FromAgent::Failed { text, .. } => self.refused = Some(text),
                 message => self.held.push_back(message),
             }

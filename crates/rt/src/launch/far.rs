@@ -186,6 +186,14 @@ impl Launcher<'_> {
                 self.far_inputs.retain(|input| input.rank != rank);
                 self.note_end(rank, exit, seen);
             }
+            // Of processes that are forgotten, or were to be spawned and are not wanted any more.
+            FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
+                if !self.members.contains_key(&rank) => {}
+            FromAgent::Output { rank, bytes, .. } if !self.members.contains_key(&rank) => {
+                if let Some(Some(far)) = self.far.get_mut(at) {
+                    far.owed += bytes.len() as u64;
+                }
+            }
             FromAgent::Seen(all) => {
                 for (rank, seen) in all {
                     if is_own(self, rank) {

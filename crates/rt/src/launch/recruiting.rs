@@ -188,7 +188,7 @@ impl Launcher<'_> {
             far.post(&ToAgent::Order(Box::new(order)));
         }
         let started = self
-            .await_agents(&agents, |far| !far.addresses.is_empty())
+            .await_agents(&agents, base, |far| !far.addresses.is_empty())
             .and_then(|()| match prepared {
                 Some(prepared) => {
                     let (guard, none) = (&self.guard, Binding::none());
@@ -198,7 +198,7 @@ impl Launcher<'_> {
             })
             .and_then(|recruits| {
                 agents.iter().for_each(|at| self.post_far(*at, &ToAgent::Go));
-                let run = self.await_agents(&agents, |far| !far.pids.is_empty());
+                let run = self.await_agents(&agents, base, |far| !far.pids.is_empty());
                 if run.is_err() {
                     recruits.ranks.iter().for_each(|rank| end::bury(rank, &self.guard));
                 }
@@ -219,7 +219,12 @@ impl Launcher<'_> {
     }
 
     /// Waits until agents have answered.
-    fn await_agents(&mut self, agents: &[usize], has_answered: fn(&Far) -> bool) -> Result<(), String> {
+    fn await_agents(
+        &mut self,
+        agents: &[usize],
+        base: u32,
+        has_answered: fn(&Far) -> bool,
+    ) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
             let mut waiting = Vec::new();
@@ -228,7 +233,7 @@ impl Launcher<'_> {
                     return Err("the agent of a host is lost".into());
                 };
                 far.stream.flush();
-                far.take_answers().map_err(|error| format!("host '{}': {error}", far.host))?;
+                far.take_answers(base).map_err(|error| format!("host '{}': {error}", far.host))?;
                 if let Some(why) = far.refused.take() {
                     return Err(format!("host '{}': {why}", far.host));
                 }

@@ -55,7 +55,12 @@ impl Launcher<'_> {
         let app =
             |command: &Command| app(self.launch.find_program, command, &spawn.directory, like, is_spread);
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
-        let (recruits, far) = self.recruit(&apps, base, &homes)?;
+        let recruited = self.recruit(&apps, base, &homes);
+        if recruited.is_err() && is_spread {
+            // Late words about processes that some host had started must not be taken for the next ones'.
+            self.job.skip(size as u32);
+        }
+        let (recruits, far) = recruited?;
         let (job, mut parent) = (self.job.jobs(), spawn.parent);
         let (parents, bond) = (parent.processes.clone(), parent.context);
         parent.is_mixed = parents.iter().any(|parent| self.links.is_other(*parent));

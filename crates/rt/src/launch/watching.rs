@@ -11,6 +11,9 @@ use crate::job::Event;
 use crate::state::{self, Doing, Sight};
 use crate::waiting::Waiting;
 
+/// How long after a look that found a hang the second one is made.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+
 /// The watchdog of a job that has one.
 #[derive(Debug)]
 pub(super) struct Watchdog {
@@ -18,6 +21,8 @@ pub(super) struct Watchdog {
     ends_job: bool,
     /// When it looks next.
     next: Instant,
+    /// Some rank had waited for too long when it looked last.
+    was_overdue: bool,
     /// It has reported, and some rank waits as long still.
     has_reported: bool,
 }
@@ -26,7 +31,8 @@ impl Watchdog {
     /// A watchdog that reports waits of `seconds`; none for 0.
     pub(super) fn new(seconds: u64, ends_job: bool) -> Option<Watchdog> {
         let limit = Duration::from_secs(seconds);
-        (seconds > 0).then(|| Watchdog { limit, ends_job, next: Instant::now() + limit, has_reported: false })
+        let next = Instant::now() + limit;
+        (seconds > 0).then(|| Watchdog { limit, ends_job, next, was_overdue: false, has_reported: false })
     }
 
     /// When it wants to look.
@@ -37,6 +43,16 @@ impl Watchdog {
     /// How long to the next look: often enough that a hang is told soon after its time.
     fn pause(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(250), Duration::from_secs(5))
+    }
+
+    /// Notes what a look has found; returns whether to report it. What one look finds may be the wait of a rank for another one whose
+    /// note about its own wait is just being written: only what a second look finds as well is a hang.
+    fn sees(&mut self, overdue: bool, now: Instant) -> bool {
+        let reports = overdue && self.was_overdue && !self.has_reported;
+        self.next = now + if overdue && !self.was_overdue { SECOND_LOOK } else { self.pause() };
+        self.was_overdue = overdue;
+        self.has_reported = overdue && (self.has_reported || reports);
+        reports
     }
 }
 
@@ -52,13 +68,10 @@ impl Launcher<'_> {
     /// Reports if some rank has waited for too long.
     pub(super) fn look_for_hangs(&mut self, now: Instant) {
         let Some(dog) = self.watchdog.as_ref().filter(|dog| dog.next <= now) else { return };
-        let (limit, ends_job, pause, told) = (dog.limit, dog.ends_job, dog.pause(), dog.has_reported);
+        let (limit, ends_job) = (dog.limit, dog.ends_job);
         let sights = self.sights();
-        let hangs = self.job.is_running() && state::is_overdue(&sights, limit, clock::now_ns());
-        if let Some(dog) = &mut self.watchdog {
-            (dog.next, dog.has_reported) = (now + pause, hangs);
-        }
-        if !hangs || told {
+        let overdue = self.job.is_running() && state::is_overdue(&sights, limit, clock::now_ns());
+        if !self.watchdog.as_mut().is_some_and(|dog| dog.sees(overdue, now)) {
             return;
         }
         let goes_on = if ends_job { "" } else { "; the job goes on" };
@@ -119,4 +132,19 @@ fn doing(pid: u32, segment: &Segment) -> (Doing, u32) {
         _ => Doing::Unknown,
     };
     (doing, threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_is_reported_once_and_only_when_it_was_seen_twice() {
+        let mut dog = Watchdog::new(1, false).unwrap();
+        let now = Instant::now();
+        let looks = [true, false, true, true, true, false, true, true];
+        let reports = looks.map(|overdue| dog.sees(overdue, now));
+        assert_eq!(reports, [false, false, false, true, false, false, false, true]);
+        assert!(Watchdog::new(0, true).is_none());
+    }
 }
