@@ -252,7 +252,6 @@ programs_on_nodes! {
     coll_order
     coll_reduce_scatter
     coll_reduce_scatter_block
-    coll_run_ahead
     coll_scan
     coll_types
     comm_create_group
@@ -312,6 +311,7 @@ programs! {
     coll_order
     coll_reduce_scatter
     coll_reduce_scatter_block
+    coll_run_ahead
     coll_scan
     coll_scatter
     coll_scatterv
