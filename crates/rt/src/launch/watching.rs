@@ -32,7 +32,7 @@ impl Watchdog {
     pub(super) fn new(seconds: u64, ends_job: bool) -> Option<Watchdog> {
         let limit = Duration::from_secs(seconds);
         let next = Instant::now() + limit;
-        (seconds > 0).then(|| Watchdog { limit, ends_job, next, was_overdue: false, has_reported: false })
+        (seconds > 0).then_some(Watchdog { limit, ends_job, next, was_overdue: false, has_reported: false })
     }
 
     /// When it wants to look.
