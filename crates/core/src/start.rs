@@ -404,5 +404,6 @@ fn settings(params: &Params) -> Settings {
         slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
         single_copy: params.single_copy() != SingleCopy::Off,
         patience_ns: params.single_copy_patience_us().saturating_mul(1000),
+        past_caches_from: params.shm_past_caches_from_bytes(),
     }
 }

@@ -1,16 +1,19 @@
 //! Ranks as values over postboxes: messages of all lengths and modes, a pool that is too small, counts of what went which way.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+mod talk;
+
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
+use oxmpi_core::Process;
 use oxmpi_core::world::{Options, Sockets, world_with};
-use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::Counts;
 use oxmpi_fabric::postboxes::Settings;
 use oxmpi_fabric::ways::Ways;
-use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_mem::memory::Owned;
 use oxmpi_os::pause::Pause;
 use std::sync::Barrier;
+use talk::{pattern, receive, send};
 
 fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
     let settings = Settings { max_alloc, write_looks: 10, pause: Pause::Yield, sleeps: false, lock: None };
@@ -36,21 +39,6 @@ fn kinds() -> Vec<Options> {
         usysv(4096, 0, 1),
         nodes,
     ]
-}
-
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
-}
-
-fn send(p: &Process<Ways>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
-    lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
-}
-
-fn receive(p: &Process<Ways>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
-    let mut data = vec![0u8; len];
-    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
-    data.truncate(done.bytes as usize);
-    (data, done.source, done.tag)
 }
 
 /// What the ways have counted.

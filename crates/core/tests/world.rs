@@ -1,6 +1,8 @@
 //! Ranks as values: several in one program, over the real shared-memory code.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
+mod talk;
+
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::comm::{Comparison, Peer};
@@ -13,21 +15,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 use oxmpi_plan::{Call, Shared};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + number * 13 + from as usize * 31) as u8).collect()
-}
-
-fn send(p: &Process<Ways>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
-    lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
-}
-
-fn receive(p: &Process<Ways>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
-    let mut data = vec![0u8; len];
-    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
-    data.truncate(done.bytes as usize);
-    (data, done.source, done.tag)
-}
+use talk::{pattern, receive, send};
 
 /// Lengths around every change of protocol.
 const LENGTHS: [usize; 17] =
@@ -122,7 +110,7 @@ fn a_long_message_arrives_while_its_sender_computes() {
 
 #[test]
 fn more_long_messages_at_a_time_than_may_be_shared() {
-    const LEN: usize = 200_000;
+    const LEN: usize = 300_000;
     const COUNT: usize = 50;
     world(3, |p| {
         let comm = p.world().clone();
@@ -153,8 +141,48 @@ fn more_long_messages_at_a_time_than_may_be_shared() {
 }
 
 #[test]
+fn messages_that_overflow_the_caches_together_arrive() {
+    const LEN: usize = 300_000;
+    const COUNT: usize = 40;
+    for (past_caches_from, passed) in [(0, COUNT * LEN), (10 * LEN as u64, 25 * LEN), (u64::MAX, 0)] {
+        let mut options = Options::default();
+        // All through the pool.
+        (options.settings.past_caches_from, options.settings.patience_ns) = (past_caches_from, u64::MAX);
+        world_with(2, options, |p| {
+            let comm = p.world().clone();
+            if comm.rank() == 0 {
+                let data: Vec<_> = (0..COUNT).map(|n| Owned::new(pattern(0, n, LEN))).collect();
+                let sends: Vec<_> = data
+                    .iter()
+                    .map(|data| p.isend(&comm, Mode::Standard, data.buf(), 1, 3).unwrap())
+                    .collect();
+                // The receiver knows of all when it begins to receive.
+                send(p, &comm, Mode::Standard, &[1], 1, 4);
+                for send in sends {
+                    p.wait(send).unwrap();
+                }
+            } else {
+                receive(p, &comm, 1, 0, 4);
+                let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
+                let receives: Vec<_> =
+                    rooms.iter().map(|room| p.irecv(&comm, room.buf(), 0, 3).unwrap()).collect();
+                for receive in receives {
+                    p.wait(receive).unwrap();
+                }
+                for (n, room) in rooms.into_iter().enumerate() {
+                    assert!(room.into_vec().ok() == Some(pattern(0, n, LEN)), "message {n}");
+                }
+                let counts = p.lane_counts().expect("this thread may ask");
+                let past = counts.past_caches_bytes as usize;
+                assert!(past >= passed && (past > 0) == (passed > 0), "{past} bytes with {past_caches_from}");
+            }
+        });
+    }
+}
+
+#[test]
 fn receives_that_are_given_up_while_they_wait_for_their_turn_hold_up_nobody() {
-    const LEN: usize = 200_000;
+    const LEN: usize = 300_000;
     const COUNT: usize = 64;
     let matched = AtomicBool::new(false);
     world(2, |p| {

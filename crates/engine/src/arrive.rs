@@ -11,6 +11,33 @@ use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
 
 /// Something the lane has to do with its fabric when the poll is over.
+/// How much the messages are together whose copy is shared, or will be, and which have been matched: all of it is written before
+/// the program can look at the last of it. What is more than the caches hold drives out what was written first, so that the
+/// program finds none of it there: then it is stored past them, which leaves the caches to what is read.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    bytes: u64,
+    /// From how many bytes on it is too much.
+    limit: u64,
+}
+
+impl UnderWay {
+    pub(crate) fn begin(&mut self, bytes: usize, limit: u64) {
+        self.bytes += bytes as u64;
+        self.limit = limit;
+    }
+
+    pub(crate) fn end(&mut self, bytes: usize) {
+        self.bytes -= bytes as u64;
+    }
+
+    /// Whether it is too much.
+    #[inline]
+    pub(crate) const fn overflow(&self) -> bool {
+        self.bytes >= self.limit
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Todo {
     /// Send an answer.
@@ -55,6 +82,7 @@ pub(crate) struct State {
     pub(crate) spare: Spare,
     /// The shared receive for which data came last.
     pub(crate) shared_came: Option<RequestId>,
+    pub(crate) under_way: UnderWay,
     /// Contexts in which a notice waits, one entry for each.
     pub(crate) notices: VecDeque<u32>,
     /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
@@ -283,7 +311,14 @@ impl State {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.expected.saturating_sub(at).min(data.len());
         if room > 0 {
-            work.buffer.unpack(at, data.slice(0, room));
+            let data = data.slice(0, room);
+            match work.buffer.as_contiguous_mut() {
+                Some(mut into) if work.shared && (work.overflows || self.under_way.overflow()) => {
+                    data.copy_past_caches(into.slice(at, room));
+                    self.tally.past_caches_bytes += room as u64;
+                }
+                _ => work.buffer.unpack(at, data),
+            }
             work.stored += room;
         }
         if work.shared {

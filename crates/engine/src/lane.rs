@@ -7,7 +7,7 @@ mod send;
 mod share;
 
 use self::share::{SHARED_PIECE, Share, pieces_of};
-use crate::arrive::{Fetch, Spare, State, Todo};
+use crate::arrive::{Fetch, Spare, State, Todo, UnderWay};
 use crate::counts::Tally;
 use crate::matching::Contexts;
 use crate::notes::Notes;
@@ -89,6 +89,7 @@ impl<F: Fabric> Lane<F> {
             nonsense: 0,
             spare: Spare::default(),
             shared_came: None,
+            under_way: UnderWay::default(),
             notices: VecDeque::new(),
             alarm: false,
             tally: Tally::default(),

@@ -363,6 +363,8 @@ pub(crate) struct ReceiveWork {
     pub(crate) stored: usize,
     /// Whether its copy is shared with the sender.
     pub(crate) shared: bool,
+    /// Whether it was more than the caches hold, with the shared copies that were under way when it began.
+    pub(crate) overflows: bool,
 }
 
 impl ReceiveWork {
@@ -377,6 +379,7 @@ impl ReceiveWork {
             expected: 0,
             stored: 0,
             shared: false,
+            overflows: false,
         }
     }
 }

@@ -266,6 +266,11 @@ pub trait Fabric {
         Fetching::Ask
     }
 
+    /// How many bytes of shared copies that are under way at once are stored past the caches.
+    fn past_caches_from(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Claims the next of `pieces` pieces of a share of process `owner`. `None`: there are no more to claim.
     fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32) -> Option<u32> {
         None

@@ -71,6 +71,8 @@ pub struct Settings {
     pub single_copy: bool,
     /// How long a receiver waits for a part of a long message before it reads one itself, nanoseconds.
     pub patience_ns: u64,
+    /// How many bytes of long messages that come at once are stored past the caches.
+    pub past_caches_from: u64,
 }
 
 impl Default for Settings {
@@ -81,7 +83,8 @@ impl Default for Settings {
             pool_from: 2 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             single_copy: true,
-            patience_ns: 10_000,
+            patience_ns: 50_000,
+            past_caches_from: 8 << 20,
         }
     }
 }
@@ -463,6 +466,12 @@ impl Shm {
         }
         any
     }
+
+    /// Whether segments have control sections for so many ranks.
+    pub(crate) fn has_section_for(&self, ranks: u32) -> bool {
+        let config = &self.own.boot().config;
+        config.control_sections > 0 && ranks <= config.control_section_ranks
+    }
 }
 
 impl Fabric for Shm {
@@ -602,6 +611,10 @@ impl Fabric for Shm {
         }
     }
 
+    fn past_caches_from(&self) -> u64 {
+        self.settings.past_caches_from
+    }
+
     fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
         let segment = if owner == self.me { &self.own } else { &self.out(owner)?.segment };
         shares::claim(segment, share, pieces)
@@ -705,8 +718,7 @@ impl Fabric for Shm {
     }
 
     fn may_share_section(&mut self, ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
-        let config = &self.own.boot().config;
-        config.control_sections > 0 && ranks <= config.control_section_ranks
+        self.has_section_for(ranks)
     }
 
     fn reserve_control_section(&mut self) -> Option<(u32, u64)> {

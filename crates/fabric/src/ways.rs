@@ -316,6 +316,10 @@ impl Fabric for Ways {
         self.looks_are_short && self.shm.is_calm()
     }
 
+    fn past_caches_from(&self) -> u64 {
+        self.shm.past_caches_from()
+    }
+
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
         by_way!(self, from, way => way.fetching(from, address, len))
     }
@@ -368,7 +372,7 @@ impl Fabric for Ways {
     fn may_share_section(&mut self, ranks: u32, mut peers: impl Iterator<Item = u32>) -> bool {
         let is_near =
             self.sockets().is_none() || peers.all(|peer| self.far(peer).is_none() || self.is_beside(peer));
-        is_near && self.shm.may_share_section(ranks, peers)
+        is_near && self.shm.has_section_for(ranks)
     }
 
     fn node(&mut self, peer: u32) -> Option<u32> {

@@ -532,6 +532,13 @@ parameters! {
         help: "A copy into the pool that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. \
                The next ones then go past the caches.",
     }
+    shm_past_caches_from_bytes: u64 {
+        unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,
+        aliases: [], level: Tune, change: Always,
+        help: "If long messages of so many bytes in all come through shared memory at once, and single copy is \
+               possible, they are stored past the caches, which could not hold them all: the best value is a quarter \
+               of the cache that cores share.",
+    }
     shm_heap_bytes: u64 {
         unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
         aliases: [], level: Tune,
@@ -573,7 +580,7 @@ parameters! {
                'auto' tries it between each pair and uses shared memory where it is forbidden.",
     }
     single_copy_patience_us: u64 {
-        unit: Unit::Micros, default: 10, limits: 0..=1000000000, power_of_two: false,
+        unit: Unit::Micros, default: 50, limits: 0..=1000000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "How long a receiver waits for a part of a long message before it reads one from the sender's \
                memory itself, instead of waiting for the sender to send it.",

@@ -88,10 +88,20 @@ static void talk_with(MPI_Comm inter, int high, int all, MPI_Comm *both)
     talk_as_groups(inter, "parents and children");
 }
 
+/* The members of `family`, `all` of them, spawn one more by the one with this rank, talk with it, and part. */
+static void have_grandchild(char *program, int root, int all, MPI_Comm family)
+{
+    MPI_Comm grandchildren, all_three;
+    spawn(program, "grandchild", "", 1, root, family, &grandchildren);
+    talk_with(grandchildren, 0, all + 1, &all_three);
+    MPI_Comm_disconnect(&all_three);
+    MPI_Comm_disconnect(&grandchildren);
+}
+
 static void mix(char *program, MPI_Comm inter, int high)
 {
     int near, far;
-    MPI_Comm both, children, family, grandchildren, all_three, back;
+    MPI_Comm both, children, family, back;
     char port[MPI_MAX_PORT_NAME] = "";
     MPI_Comm_size(inter, &near);
     MPI_Comm_remote_size(inter, &far);
@@ -103,10 +113,7 @@ static void mix(char *program, MPI_Comm inter, int high)
     for (int root = 0; root < all; root += all - 1) {
         spawn(program, "child", "", CHILDREN, root, both, &children);
         talk_with(children, 0, all + CHILDREN, &family);
-        spawn(program, "grandchild", "", 1, all, family, &grandchildren);
-        talk_with(grandchildren, 0, all + CHILDREN + 1, &all_three);
-        MPI_Comm_disconnect(&all_three);
-        MPI_Comm_disconnect(&grandchildren);
+        have_grandchild(program, all, all + CHILDREN, family);
         MPI_Comm_disconnect(&family);
         MPI_Comm_disconnect(&children);
     }
@@ -133,13 +140,10 @@ static void mix(char *program, MPI_Comm inter, int high)
 static void child(char *program, MPI_Comm parent)
 {
     int parents;
-    MPI_Comm family, grandchildren, all_three;
+    MPI_Comm family;
     MPI_Comm_remote_size(parent, &parents);
     talk_with(parent, 1, parents + CHILDREN, &family);
-    spawn(program, "grandchild", "", 1, parents, family, &grandchildren);
-    talk_with(grandchildren, 0, parents + CHILDREN + 1, &all_three);
-    MPI_Comm_disconnect(&all_three);
-    MPI_Comm_disconnect(&grandchildren);
+    have_grandchild(program, parents, parents + CHILDREN, family);
     MPI_Comm_disconnect(&family);
     MPI_Comm_disconnect(&parent);
 }

@@ -113,6 +113,11 @@ impl<F: Fabric> Process<F> {
         Some(self.domain.try_enter().ok()?.lane.fabric_mut().counts())
     }
 
+    /// What the lane has counted. `None` as for [`Process::measure`].
+    pub fn lane_counts(&self) -> Option<oxmpi_engine::Counts> {
+        Some(self.domain.try_enter().ok()?.lane.counts())
+    }
+
     fn measure_queue(&self, quantity: Quantity, comm: &Communicator, mark: u64) -> Option<Value> {
         let domain = self.domain.try_enter().ok()?;
         let queue = domain.lane.queue_counts(&comm.team)?;
@@ -162,6 +167,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::InboxFrames => fabric.inbox_frames,
         Quantity::PoolSize => fabric.pool_bytes,
         Quantity::PoolUsed => fabric.pool_used,
+        Quantity::PastCachesBytes => lane.past_caches_bytes,
         Quantity::SingleCopyBytes => lane.read_bytes.saturating_sub(fabric.heap_bytes),
         Quantity::HeapCopyBytes => fabric.heap_bytes,
         Quantity::PostboxSegment => fabric.postbox_bytes,

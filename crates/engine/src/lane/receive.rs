@@ -402,11 +402,14 @@ impl<F: Fabric> Lane<F> {
             return self.answer(from, Frame::Fin { request });
         }
         if fetching == Fetching::Later {
+            self.state.under_way.begin(wanted, self.fabric.past_caches_from());
             return self.deferred.push_back(fetch);
         }
         let mut asked = 0;
         if let Fetching::Share { share } = fetching {
+            self.state.under_way.begin(wanted, self.fabric.past_caches_from());
             work.shared = true;
+            work.overflows = self.state.under_way.overflow();
             self.shares.push(Share {
                 receive,
                 from,

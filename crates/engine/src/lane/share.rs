@@ -112,7 +112,8 @@ impl<F: Fabric> Lane<F> {
     /// The next one has its turn, and those that waited for a share get one.
     pub(super) fn unshare(&mut self, receive: RequestId) {
         let Some(at) = self.shares.iter().position(|share| share.receive == receive) else { return };
-        let Share { from, request, share, .. } = self.shares.remove(at);
+        let Share { from, request, share, wanted, .. } = self.shares.remove(at);
+        self.state.under_way.end(wanted);
         self.fabric.end_share(share);
         self.answer(from, Frame::Fin { request });
         if let Some(next) = self.shares.iter().find(|share| !share.is_exhausted) {
@@ -125,6 +126,7 @@ impl<F: Fabric> Lane<F> {
                 break;
             }
             if let Some(fetch) = self.deferred.pop_front() {
+                self.state.under_way.end(fetch.wanted);
                 self.fetch(fetch);
             }
         }

@@ -527,8 +527,8 @@ mod tests {
         assert_eq!(sleep_after(&strangers, 100), 32, "another new one");
     }
 
-    #[test]
-    fn the_policy_may_be_changed_at_any_time() {
+    /// The segment of a job of one rank.
+    fn alone(oversubscribed: bool) -> Arc<Segment> {
         let boot = crate::segment::Boot {
             job_id: 1,
             rank: 0,
@@ -537,13 +537,18 @@ mod tests {
             local_rank: 0,
             local_size: 1,
             app: 0,
-            oversubscribed: false,
+            oversubscribed,
             asymmetric: false,
             sockets: false,
             node: None,
             config: crate::segment::SegmentConfig::default(),
         };
-        let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+        Segment::map(Segment::create(&boot).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_policy_may_be_changed_at_any_time() {
+        let segment = alone(false);
         let hour = 3_600_000_000_000;
         let door = Door::new(segment, Policy { spin_ns: hour, ..Policy::new(false) });
         let mut wait = door.begin();
@@ -566,21 +571,7 @@ mod tests {
 
     #[test]
     fn a_wait_may_count_its_looks() {
-        let boot = crate::segment::Boot {
-            job_id: 1,
-            rank: 0,
-            size: 1,
-            base: 0,
-            local_rank: 0,
-            local_size: 1,
-            app: 0,
-            oversubscribed: true,
-            asymmetric: false,
-            sockets: false,
-            node: None,
-            config: crate::segment::SegmentConfig::default(),
-        };
-        let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+        let segment = alone(true);
         for (spinning, yields) in [(10_000, 3), (0, 1), (7, 0)] {
             for pause in [Pause::Yield, Pause::Select] {
                 // With a slow yield it would sleep sooner.

@@ -1,0 +1,30 @@
+//! What tests of messages between ranks of one program share.
+
+use oxmpi_core::{Communicator, Process};
+use oxmpi_engine::Mode;
+use oxmpi_fabric::ways::Ways;
+use oxmpi_mem::memory::{lend, lend_mut};
+
+/// The bytes of message `number` from rank `from`: other ones in each 256 bytes and for each rank and number.
+pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
+}
+
+/// Sends `data`, which must succeed.
+pub(crate) fn send(p: &Process<Ways>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
+    lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
+}
+
+/// Receives a message of at most `len` bytes: its bytes, source and tag.
+pub(crate) fn receive(
+    p: &Process<Ways>,
+    comm: &Communicator,
+    len: usize,
+    from: i32,
+    tag: i32,
+) -> (Vec<u8>, i32, i32) {
+    let mut data = vec![0u8; len];
+    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
+    data.truncate(done.bytes as usize);
+    (data, done.source, done.tag)
+}
