@@ -191,6 +191,7 @@ macro_rules! programs_with_daemons {
 
 programs_over_postboxes! {
     coll_basic
+    mpit_traffic
     p2p_bsend
     p2p_derived
     p2p_large
