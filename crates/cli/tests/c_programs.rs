@@ -367,8 +367,10 @@ programs! {
     intercomm_dup_split
     intercomm_merge
     intercomm_p2p
+    large_collectives
     large_counts
     large_message
+    large_places
     mpit_categories
     mpit_cvars
     mpit_effects
@@ -463,6 +465,7 @@ programs! {
     win_errors
     win_lock
     win_objects
+    win_progress
     win_pscw
     win_put_get
     win_requests
