@@ -9,14 +9,14 @@
 enum { PIECE = 1 << 23 };
 static const MPI_Count LONG = (1LL << 31) + PIECE;
 
-/* LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
-static unsigned char *long_buffer(int fill)
+/* So many times LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
+static unsigned char *long_wide(int fill, int times)
 {
     int fd = memfd_create("piece", MFD_CLOEXEC);
     CHECK(fd >= 0 && ftruncate(fd, PIECE) == 0);
-    unsigned char *start = mmap(NULL, LONG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *start = mmap(NULL, times * LONG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(start != MAP_FAILED);
-    for (MPI_Count at = 0; at < LONG; at += PIECE) {
+    for (MPI_Count at = 0; at < times * LONG; at += PIECE) {
         void *here = mmap(start + at, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
         CHECK(here == start + at);
     }
@@ -24,6 +24,8 @@ static unsigned char *long_buffer(int fill)
     memset(start, fill, PIECE);
     return start;
 }
+
+static unsigned char *long_buffer(int fill) { return long_wide(fill, 1); }
 
 static int is_all(const unsigned char *buffer, int value)
 {

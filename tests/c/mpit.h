@@ -83,6 +83,34 @@ static inline int set_cvar(const char *name, int to)
     return before;
 }
 
+/* The value of a control variable that is an int. */
+static inline int int_cvar(const char *name)
+{
+    MPI_T_cvar_handle handle = cvar(name);
+    int read = -1;
+    CHECK_OK(MPI_T_cvar_read(handle, &read));
+    CHECK_OK(MPI_T_cvar_handle_free(&handle));
+    return read;
+}
+
+/* The word for the value of one that has an enumeration. */
+static inline void word_cvar(const char *name, char *word, int room)
+{
+    int index = -1, count = 0, is = int_cvar(name), item = 0;
+    MPI_T_enum words = MPI_T_ENUM_NULL;
+    CHECK_OK(MPI_T_cvar_get_index(name, &index));
+    CHECK_OK(MPI_T_cvar_get_info(index, NULL, NULL, NULL, NULL, &words, NULL, NULL, NULL, NULL));
+    CHECK(words != MPI_T_ENUM_NULL);
+    if (words != MPI_T_ENUM_NULL) CHECK_OK(MPI_T_enum_get_info(words, &count, NULL, NULL));
+    *word = 0;
+    for (int i = 0; i < count; i++) {
+        int length = room;
+        CHECK_OK(MPI_T_enum_get_item(words, i, &item, word, &length));
+        if (item == is) return;
+    }
+    CHECK(count > 0 && item == is);
+}
+
 /* Whether this job is over sockets. */
 static inline int is_over_tcp(MPI_T_pvar_session session)
 {

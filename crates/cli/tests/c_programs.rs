@@ -191,6 +191,7 @@ macro_rules! programs_with_daemons {
 
 programs_over_postboxes! {
     coll_basic
+    mpit_traffic
     p2p_bsend
     p2p_derived
     p2p_large
@@ -366,8 +367,10 @@ programs! {
     intercomm_dup_split
     intercomm_merge
     intercomm_p2p
+    large_collectives
     large_counts
     large_message
+    large_places
     mpit_categories
     mpit_cvars
     mpit_effects
@@ -462,6 +465,7 @@ programs! {
     win_errors
     win_lock
     win_objects
+    win_progress
     win_pscw
     win_put_get
     win_requests

@@ -49,6 +49,12 @@ static int is_failure(int code)
     int class = MPI_SUCCESS;
     if (code == MPI_SUCCESS) return 0;
     MPI_Error_class(code, &class);
+    if (class != MPIX_ERR_PROC_FAILED && class != MPIX_ERR_PROC_FAILED_PENDING && class != MPIX_ERR_REVOKED) {
+        char text[MPI_MAX_ERROR_STRING] = "";
+        int length;
+        MPI_Error_string(code, text, &length);
+        fprintf(stderr, "rank %d, round %d: %s\n", world_rank, round, text);
+    }
     CHECK(class == MPIX_ERR_PROC_FAILED || class == MPIX_ERR_PROC_FAILED_PENDING || class == MPIX_ERR_REVOKED);
     return 1;
 }
