@@ -95,6 +95,15 @@ fn survivors_are_told_as_the_functions_say() {
     }
 }
 
+/// One rank has heard of a communicator, of which nothing came, and left its words in the memory of collectives.
+#[test]
+fn what_a_communicator_leaves_that_was_not_made_is_nobody_elses() {
+    let p = compile(&["jobs/ulfm_names"]);
+    let options = ["--with-ft", "ulfm", "--mca", "shm_max_rings", "0", "--mca", "shm_inbox_cells", "4"];
+    let outcome = p.run(3, &options, "ulfm_names", &[]);
+    assert_eq!((outcome.code, &*outcome.out), (0, "ok\n"), "{outcome:?}");
+}
+
 #[test]
 fn survivors_of_windows_and_files_go_on() {
     let p = compile(&["jobs/ulfm_kill"]);

@@ -38,10 +38,8 @@ impl<F: Fabric> Process<F> {
     /// failed.
     pub fn merge(&self, comm: &Communicator, high: bool) -> Result<Communicator> {
         let merge = self.start_merge(comm, high)?;
-        if let Err(error) = self.wait(merge.request) {
-            merge.mine.into_iter().for_each(|name| self.release_name(name));
-            return Err(error);
-        }
+        // If that fails the name is not released: others may have heard it.
+        self.wait(merge.request)?;
         self.finish_merge(comm, merge)
     }
 
@@ -53,7 +51,7 @@ impl<F: Fabric> Process<F> {
         comm.check_inter()?;
         let all = comm.union();
         // Only the first of a group can be the first of the result.
-        let mine = if comm.team.rank == 0 { Some(self.new_name(&all.map, false)?) } else { None };
+        let mine = if comm.team.rank == 0 { Some(self.new_name(all, false)?) } else { None };
         let mut entry = vec![u64::from(high)];
         entry.extend(mine.unwrap_or(Name::NONE).encode());
         let input = Owned::new(entry);

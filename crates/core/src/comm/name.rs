@@ -3,6 +3,7 @@
 use super::{Communicator, Heritage, Shape, words};
 use crate::Process;
 use crate::choice::nodes_of;
+use crate::failure::check_alive;
 use crate::process::{Domain, Then};
 use crate::shmem::Control;
 use oxmpi_coll::{Buffers, Combine};
@@ -73,25 +74,36 @@ impl Told {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A name for a communicator of at most these processes, of which this one is the lowest; or for an
-    /// intercommunicator.
-    pub(super) fn new_name(&self, map: &RankMap, inter: bool) -> Result<Name> {
+    /// A name for a communicator of processes of this team, of which this one is the lowest; or for an intercommunicator.
+    pub(super) fn new_name(&self, team: &Team, inter: bool) -> Result<Name> {
         if inter {
             return Ok(Name::of_inter(self.new_context_ids(3)?));
         }
         let id = self.new_context_ids(1)?;
         // What is in a control section all processes must do alike, and those of another launcher can have other parameters.
-        let reserve = || self.domain.lock().lane.fabric_mut().reserve_control_section();
-        Ok(Name { id, section: if self.are_near(map) { reserve() } else { None } })
+        if !self.are_near(&team.map) {
+            return Ok(Name { id, section: None });
+        }
+        let mut domain = self.domain.lock();
+        // Where a process has failed already there will be no communicator: see `release_name`.
+        let section = match check_alive(&domain.lane, team) {
+            Ok(()) => domain.lane.fabric_mut().reserve_control_section(),
+            Err(_) => None,
+        };
+        Ok(Name { id, section })
     }
 
-    /// No communicator got this name.
+    /// No communicator got this name, at any process: nobody was told of it, or all decide alike.
+    ///
+    /// A name that was being told when a process failed is never released. Some may have heard it, use its control section until they
+    /// learn of the failure, and leave words there that the next team would take for its own. Such a section stays taken, as does that
+    /// of a communicator of which a process has died.
     pub(super) fn release_name(&self, name: Name) {
         self.domain.lock().release_name(name);
     }
 
     fn to_be_told(&self, team: &Team, inter: bool) -> Result<Told> {
-        let mine = if team.rank == 0 { Some(self.new_name(&team.map, inter)?) } else { None };
+        let mine = if team.rank == 0 { Some(self.new_name(team, inter)?) } else { None };
         let words = Owned::new(mine.unwrap_or(Name::NONE).encode().to_vec()).buf();
         Ok(Told { words, mine })
     }
@@ -123,9 +135,11 @@ impl<F: Fabric> Process<F> {
     ) -> Result<RequestId> {
         let told = self.to_be_told(at.0, shape.is_inter())?;
         let heard = told.clone();
-        let then: Then<F> = Box::new(move |domain, outcome| match outcome {
-            Ok(()) => deliver(domain.open(shape, heard.name(), heritage)),
-            Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
+        // If it fails the name is not released: see `release_name`.
+        let then: Then<F> = Box::new(move |domain, outcome| {
+            if outcome.is_ok() {
+                deliver(domain.open(shape, heard.name(), heritage));
+            }
         });
         self.tell(at, told, Some(then)).map(|naming| naming.request)
     }
@@ -138,13 +152,13 @@ impl<F: Fabric> Process<F> {
     ) -> Result<RequestId> {
         let told = self.to_be_told(at.0, shape.is_inter())?;
         let heard = told.clone();
-        let then: Then<F> = Box::new(move |domain, outcome| match outcome {
-            Ok(()) => {
+        // If it fails the name is not released: see `release_name`.
+        let then: Then<F> = Box::new(move |domain, outcome| {
+            if outcome.is_ok() {
                 let made = domain.open(shape, heard.name(), heritage);
                 domain.closing.extend(made.teams().cloned());
                 domain.foreign.released(&made);
             }
-            Err(_) => heard.mine.into_iter().for_each(|name| domain.release_name(name)),
         });
         self.tell(at, told, Some(then)).map(|naming| naming.request)
     }
@@ -161,10 +175,8 @@ impl<F: Fabric> Process<F> {
         shape: Shape,
         heritage: Heritage,
     ) -> Result<Communicator> {
-        if let Err(error) = self.wait(naming.request) {
-            naming.told.mine.into_iter().for_each(|name| self.release_name(name));
-            return Err(error);
-        }
+        // If that fails the name is not released: see `release_name`.
+        self.wait(naming.request)?;
         Ok(self.finish_naming(naming, shape, heritage))
     }
 }

@@ -235,7 +235,7 @@ impl<F: Fabric> Process<F> {
 
     fn start_parting(&self, comm: &Communicator, wish: Wish) -> Result<Split> {
         let all = comm.union();
-        let mine = self.new_name(&all.map, comm.is_inter())?;
+        let mine = self.new_name(all, comm.is_inter())?;
         let Wish { color, key, ref common, .. } = wish;
         let input = Owned::new(Entry { color, common: common.word(), key, name: mine }.encode());
         let entries = Owned::new(vec![0u64; Entry::WORDS * all.size() as usize]);
@@ -252,10 +252,8 @@ impl<F: Fabric> Process<F> {
     }
 
     fn wait_for_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        if let Err(error) = self.wait(split.request) {
-            self.release_name(split.mine);
-            return Err(error);
-        }
+        // If that fails the name is not released: others may have heard it.
+        self.wait(split.request)?;
         self.finish_split(comm, split)
     }
 
