@@ -247,6 +247,7 @@ programs_on_nodes! {
     coll_allgatherv
     coll_basic
     coll_inter_reduce
+    coll_later
     coll_mixed_types
     coll_nonblocking
     coll_order
@@ -306,6 +307,7 @@ programs! {
     coll_gatherv
     coll_inter_move
     coll_inter_reduce
+    coll_later
     coll_mixed_types
     coll_nonblocking
     coll_order
