@@ -416,10 +416,11 @@ mod tests {
                 comm.immediates.store(before, Ordering::Relaxed);
                 let started: Vec<_> = (0..CALLS)
                     .map(|call| {
-                        let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call]);
+                        let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call; 4]);
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
-                        let what = Call::Allgather { block: Shared(8), in_place: false };
+                        // Not one for shared memory, where nothing has a tag.
+                        let what = Call::Alltoall { block: Shared(8), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
                     })
                     .collect();

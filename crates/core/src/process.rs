@@ -332,6 +332,20 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
+    /// Lets a collective in shared memory go on, if nothing else goes on above the lane: whether it is over. It is much less
+    /// than a look.
+    #[inline]
+    pub(crate) fn advance_sole(&mut self) -> Option<bool> {
+        let [Active { task: Task::Later(later), request, doom: None, .. }] = &mut self.runs[..] else {
+            return None;
+        };
+        let Stand::Done(completion) = later.advance(&mut self.lane) else { return Some(false) };
+        self.lane.complete_external(*request, completion);
+        self.runs.clear();
+        self.moved = true;
+        Some(true)
+    }
+
     /// The process is about to sleep: those for whom collectives in shared memory wait shall wake it.
     fn announce_sleep_above(&mut self) {
         self.moved = false;
