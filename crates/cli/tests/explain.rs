@@ -34,7 +34,7 @@ fn the_fixed_rules_are_explained() {
     assert!(!out.contains("shared memory (shmem)"), "{out}");
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
-    assert!(out.contains("Blocking calls of so many bytes on one node, but"), "{out}");
+    assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node, but"), "{out}");
     let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
     assert!(!out.contains("message size"), "{out}");
 }
