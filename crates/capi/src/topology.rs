@@ -1,9 +1,11 @@
 //! Virtual topologies (MPI-5.0 chapter 8): grids and graphs. What is sent along them is in `neighborhood`.
 //!
-//! An info argument may hint at how ranks could be reordered; the standard allows to ignore it, as ranks are not.
+//! An info argument may promise what that of any call that makes a communicator may. The standard allows to ignore what it hints
+//! at how ranks could be reordered, as they are not.
 
 use crate::communicators;
 use crate::errors::{on_comm, on_none};
+use crate::hints::Wanted;
 use crate::library::{Running, array, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -196,7 +198,7 @@ mpi! {
     }
 
     /// MPI-5.0 section 8.5.4. Collective.
-    fn MPI_Dist_graph_create_adjacent(comm_old: Comm, indegree: c_int, sources: *const c_int, sourceweights: *const c_int, outdegree: c_int, destinations: *const c_int, destweights: *const c_int, _info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
+    fn MPI_Dist_graph_create_adjacent(comm_old: Comm, indegree: c_int, sources: *const c_int, sourceweights: *const c_int, outdegree: c_int, destinations: *const c_int, destweights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create_adjacent, comm_old, |library, communicator| {
             let graph = (|| {
                 if comm_dist_graph.is_null() {
@@ -211,22 +213,31 @@ mpi! {
                     let text = "one of sourceweights and destweights is MPI_UNWEIGHTED and the other is not";
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                Ok(DistGraph { incoming, outgoing, weighted })
+                Ok((DistGraph { incoming, outgoing, weighted }, Wanted::given(info)?))
             })();
-            let made = library.process.dist_graph_create_adjacent(communicator, graph)?;
+            // A rank whose arguments are wrong takes part: the others must not wait.
+            let wanted = graph.as_ref().map_or_else(|_| Wanted::default(), |(_, wanted)| *wanted);
+            let graph = graph.map(|(graph, _)| graph);
+            let made = library.process.dist_graph_create_adjacent(communicator, graph, wanted.component)?;
+            made.set_hints(wanted.hints);
             give(library, comm_dist_graph, "comm_dist_graph", Some(made))
         })
     }
 
     /// MPI-5.0 section 8.5.4. Collective.
-    fn MPI_Dist_graph_create(comm_old: Comm, n: c_int, sources: *const c_int, degrees: *const c_int, destinations: *const c_int, weights: *const c_int, _info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
+    fn MPI_Dist_graph_create(comm_old: Comm, n: c_int, sources: *const c_int, degrees: *const c_int, destinations: *const c_int, weights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create, comm_old, |library, communicator| {
             let edges = if comm_dist_graph.is_null() {
                 Err(null("comm_dist_graph"))
             } else {
-                named_edges(communicator, n, sources, degrees, destinations, weights)
+                Wanted::given(info).and_then(|wanted| {
+                    Ok((named_edges(communicator, n, sources, degrees, destinations, weights)?, wanted))
+                })
             };
-            let made = library.process.dist_graph_create(communicator, edges, is_weighted(weights))?;
+            let wanted = edges.as_ref().map_or_else(|_| Wanted::default(), |(_, wanted)| *wanted);
+            let (edges, weighted) = (edges.map(|(edges, _)| edges), is_weighted(weights));
+            let made = library.process.dist_graph_create(communicator, edges, weighted, wanted.component)?;
+            made.set_hints(wanted.hints);
             give(library, comm_dist_graph, "comm_dist_graph", Some(made))
         })
     }

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 
 use crate::{collectives, prefix};
-use oxmpi_core::shmem::limits::serves;
+use oxmpi_core::shmem::limits::{serves, serves_later};
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Found, Params, Source};
+use oxmpi_param::{Found, Params, Source, Transport};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
-use oxmpi_tuned::stack::basic;
+use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Decision, Distribution, Facts, Form, IllegalForced, Reason, Reduction,
     Stack, Unserved,
@@ -31,8 +31,8 @@ oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
   --mca NAME VALUE       this parameter, beside those of the environment and the files ('oxmpi info --help')
   --json                 as JSON
 
-Which component serves depends on coll, coll_NAME_priority, coll_base_associative, coll_smp_virtual_nodes and
-mpi_virtual_nodes. The component tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file,
+Which component serves depends on coll, coll_NAME_priority, coll_base_associative, coll_smp_virtual_nodes,
+mpi_virtual_nodes and rpi. The component tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file,
 the fixed rules.
 ";
 
@@ -58,10 +58,10 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
     let asked = parse(&words);
     match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
-        Ok(((settings, associative), asked)) => {
+        Ok(((settings, associative, rpi), asked)) => {
             settings.warnings.iter().for_each(|warning| eprintln!("oxmpi explain: warning: {warning}"));
             let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
-            let served = served(&asked, (&settings, associative), &decision);
+            let served = served(&asked, (&settings, associative, rpi), &decision);
             let told = if asked.json { in_json } else { in_text };
             crate::say(&told(&asked, &decision, &served));
             i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
@@ -73,8 +73,8 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// What parameters choose by, and coll_base_associative.
-fn settings(asked: &Asked) -> Result<(Settings, Option<bool>), String> {
+/// What parameters choose by, coll_base_associative, and the way of messages.
+fn settings(asked: &Asked) -> Result<(Settings, Option<bool>, Transport), String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
     let mut set = |name: &str, value: &str, source: String| {
@@ -90,7 +90,7 @@ fn settings(asked: &Asked) -> Result<(Settings, Option<bool>), String> {
     }
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
     collectives::spread(&mut settings.components, &params);
-    Ok((settings, params.coll_base_associative()))
+    Ok((settings, params.coll_base_associative(), params.rpi()))
 }
 
 /// Which components serve the call.
@@ -98,12 +98,14 @@ struct Served {
     /// In each form.
     by: Vec<(Form, Result<Component, Unserved>)>,
     /// The algorithm of a blocking call that is not tuned's, and what chose it.
-    other: Option<(&'static Algorithm, &'static str)>,
+    other: Option<(&'static Algorithm, String)>,
+    /// The way of messages with which a job has no shared memory for collectives.
+    without_memory: Option<Transport>,
 }
 
 fn served(
     asked: &Asked,
-    (settings, associative): (&Settings, Option<bool>),
+    (settings, associative, rpi): (&Settings, Option<bool>, Transport),
     decision: &Result<Decision<'_>, IllegalForced>,
 ) -> Served {
     let (facts, components) = (&asked.facts, &settings.components);
@@ -113,24 +115,30 @@ fn served(
         ranks: facts.ranks,
         is_inter: matches!(facts.collective, Collective::InterMove | Collective::InterReduce),
         nodes: nodes.as_ref(),
-        has_control_section: true,
+        has_control_section: has_memory(rpi),
     };
     let stack = Stack::new(components, &comm, None);
     let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
     let reduction = reduces.then_some(Reduction { is_exact: asked.is_exact, associative });
     let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
-        let is_small = is_small(facts, decision);
+        let is_small = is_small(facts, decision, form);
         let call = CallFacts { facts, form, is_small, is_named, reduction };
         (form, stack.pick(&call, nodes.as_ref()))
     };
     let by: Vec<_> = Form::ALL.map(by).into();
     let other = match by[0].1 {
-        Ok(Component::Basic) => basic(components, facts, reduction).map(|id| (id, "the crossovers of basic")),
-        Ok(Component::Smp) => by_name(facts.collective, "smp").map(|id| (id, "the nodes, by smp")),
+        Ok(Component::Basic) => {
+            basic(components, facts, reduction).map(|id| (id, "the crossovers of basic".to_string()))
+        }
+        Ok(Component::Smp) => by_name(facts.collective, "smp").zip(nodes.as_ref()).map(|(id, nodes)| {
+            let segment = smp_segment(components, facts, nodes, id);
+            (id, format!("{}, by smp", smp_reason(nodes, segment)))
+        }),
         _ => None,
     };
-    Served { by, other: other.map(|(id, why)| (id.algorithm(), why)) }
+    let without_memory = (!has_memory(rpi)).then_some(rpi);
+    Served { by, other: other.map(|(id, why)| (id.algorithm(), why)), without_memory }
 }
 
 fn parse(words: &[String]) -> Result<Asked, String> {
@@ -227,7 +235,7 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
     let mut out = format!("{collective}: {ranks} ranks, {bytes} bytes{operation}\n");
     match decision {
         Ok(_) if served.by[0].1.is_err() => {}
-        Ok(_) if let Some((row, why)) = served.other => {
+        Ok(_) if let Some((row, why)) = &served.other => {
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
             out += &format!("  chosen by:     {why}\n");
         }
@@ -262,16 +270,35 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         let verdict = restriction.map_or_else(|| "legal".to_string(), |why| format!("illegal: {why}"));
         out += &format!("    {:>2} {:<24} {verdict}\n", row.number, row.name);
     }
-    if is_small(facts, decision) && served.by[0].1 == Ok(Component::Shmem) {
-        out += "  Blocking calls of so many bytes on one node, but with an operation of the user, go through shared memory (shmem) instead.\n";
+    let forms: Vec<_> =
+        served.by.iter().filter(|(_, by)| *by == Ok(Component::Shmem)).map(|(form, _)| form.name()).collect();
+    if let Some(most) = forms.last() {
+        let forms = if forms.len() > 1 { "blocking and nonblocking" } else { most };
+        out += &format!(
+            "  Calls ({forms}) of so many bytes on one node, but with an operation of the user, go through shared memory (shmem) instead.\n"
+        );
+    }
+    if let Some(rpi) = served.without_memory
+        && is_small(facts, decision, Form::Blocking)
+    {
+        out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name());
     }
     out
 }
 
-/// Whether a blocking call takes the short way through shared memory.
-fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>) -> bool {
-    let fits = facts.commutative && serves(facts.collective, facts.ranks, facts.bytes);
-    fits && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+/// Whether a job whose messages take this way has shared memory for its collectives.
+fn has_memory(rpi: Transport) -> bool {
+    !matches!(rpi, Transport::Crtcp | Transport::Lamd)
+}
+
+/// Whether a call is one for shared memory.
+fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>, form: Form) -> bool {
+    let fits = match form {
+        Form::Blocking => serves(facts.collective, facts.ranks, facts.bytes),
+        Form::Nonblocking => serves_later(facts.collective, facts.ranks, facts.bytes),
+        Form::Persistent => false,
+    };
+    fits && facts.commutative && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
 }
 
 /// What is said to the algorithm.
@@ -302,16 +329,16 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         "message_size": facts.message_size,
         "commutative": facts.commutative,
         "algorithms": all,
-        "control_section": is_small(facts, decision),
+        "control_section": served.by[0].1 == Ok(Component::Shmem),
     });
     for (form, by) in &served.by {
         let by = by.as_ref().map_or_else(|unserved| unserved.to_string(), ToString::to_string);
         out["components"][form.name()] = by.into();
     }
     match decision {
-        Ok(_) if let Some((row, why)) = served.other => {
+        Ok(_) if let Some((row, why)) = &served.other => {
             out["algorithm"] = json!({ "id": row.number, "name": row.name, "description": row.description });
-            out["reason"] = why.into();
+            out["reason"] = why.as_str().into();
             out["by"] = "component".into();
         }
         Ok(decision) => {

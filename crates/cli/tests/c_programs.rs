@@ -248,6 +248,7 @@ programs_on_nodes! {
     coll_allgatherv
     coll_basic
     coll_inter_reduce
+    coll_later
     coll_mixed_types
     coll_nonblocking
     coll_order
@@ -307,6 +308,7 @@ programs! {
     coll_gatherv
     coll_inter_move
     coll_inter_reduce
+    coll_later
     coll_mixed_types
     coll_nonblocking
     coll_order

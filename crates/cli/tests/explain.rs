@@ -34,7 +34,7 @@ fn the_fixed_rules_are_explained() {
     assert!(!out.contains("shared memory (shmem)"), "{out}");
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
-    assert!(out.contains("Blocking calls of so many bytes on one node, but"), "{out}");
+    assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node, but"), "{out}");
     let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
     assert!(!out.contains("message size"), "{out}");
 }
@@ -43,15 +43,31 @@ fn the_fixed_rules_are_explained() {
 fn the_component_is_explained() {
     let (code, out, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8");
     assert_eq!(code, 0);
-    let plain = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
+    let plain = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     assert!(out.contains(plain), "{out}");
+    let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 256k --type-size 8");
+    let long_later = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
+    assert!(long.contains(long_later), "{long}");
+    for rpi in ["crtcp", "lamd"] {
+        let (_, out, _) =
+            oxmpi(&format!("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi {rpi}"));
+        let without = "  component:     tuned (blocking), tuned (nonblocking), tuned (persistent)\n";
+        let why = format!("Over rpi {rpi} a job has no shared memory for collectives (shmem).");
+        assert!(out.contains(without) && out.contains(&why), "{out}");
+    }
+    let (_, over_tcp, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 8 --type-size 8 --mca rpi tcp");
+    assert_eq!(over_tcp, out);
     let nodes = "explain coll allreduce --ranks 6 --bytes 8k --type-size 8 --mca coll_smp_virtual_nodes 2";
     let (_, out, _) = oxmpi(nodes);
     assert!(
-        out.contains("  algorithm:     32 smp: ") && out.contains("  chosen by:     the nodes, by smp\n"),
+        out.contains("  algorithm:     32 smp: ") && out.contains("  chosen by:     the 2 nodes, by smp\n"),
         "{out}"
     );
     assert!(out.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"), "{out}");
+    let (_, cut, _) = oxmpi(&format!("{nodes} --mca coll_smp_segmentsize 1024"));
+    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 1024 bytes, by smp\n"), "{cut}");
+    let (_, cut, _) = oxmpi(&nodes.replace("8k", "4m"));
+    assert!(cut.contains("  chosen by:     the 2 nodes, in segments of 65536 bytes, by smp\n"), "{cut}");
     let (_, of_job, _) = oxmpi(&nodes.replace("coll_smp", "mpi"));
     assert!(
         of_job.contains("  component:     smp (blocking), smp (nonblocking), smp (persistent)\n"),

@@ -95,7 +95,7 @@ impl Area {
     }
 
     /// The one buffer, of an area that is not a list of blocks.
-    pub(crate) fn as_whole(&self) -> Option<&UserBuf> {
+    pub fn as_whole(&self) -> Option<&UserBuf> {
         match self {
             Area::Whole(buffer) => Some(buffer),
             Area::Blocks(_) => None,

@@ -51,7 +51,7 @@ impl Reason {
     }
 
     /// Several reasons in one, of which all or only one must go away.
-    fn join(mut reasons: Vec<Reason>, is_any: bool) -> Reason {
+    pub(crate) fn join(mut reasons: Vec<Reason>, is_any: bool) -> Reason {
         let more = match reasons.len() {
             0 => return Reason::new("a request", Need::Attention, []),
             1 => return reasons.swap_remove(0),
@@ -191,6 +191,7 @@ impl<F: Fabric> Domain<F> {
         let run = match task {
             Task::Once(single) => Some(&single.run),
             Task::Kept(key) => self.kept.run(*key),
+            Task::Later(later) => return later.reason(self),
         };
         run.map_or_else(
             || Reason::new("partitions of a message", Need::Outside, []),

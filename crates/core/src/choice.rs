@@ -16,13 +16,13 @@ use oxmpi_engine::{RankMap, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::table::{Parameter, by_name};
+use oxmpi_plan::table::by_name;
 use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
 use oxmpi_tuned::components::{Barriers, serves};
-use oxmpi_tuned::stack::{basic, smp_segment};
+use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
     Selection, Stack,
@@ -271,15 +271,9 @@ impl Choice {
             }
             (Component::Smp, _, Some(nodes)) => {
                 let algorithm = by_name(facts.collective, "smp").ok_or_else(missing)?;
-                let segment = smp_segment(&self.components, facts, nodes);
-                let is_cut = segment > 0
-                    && facts.bytes > segment
-                    && algorithm.algorithm().parameters.contains(&Parameter::Segment);
-                let reason = match is_cut {
-                    true => format!("the {} nodes, in segments of {segment} bytes", nodes.how_many()),
-                    false => format!("the {} nodes", nodes.how_many()),
-                };
-                let segment = if is_cut { (segment / facts.unit.max(1)).max(1) } else { 0 };
+                let segment = smp_segment(&self.components, facts, nodes, algorithm);
+                let reason = smp_reason(nodes, segment);
+                let segment = segment.map_or(0, |segment| (segment / facts.unit.max(1)).max(1));
                 let parameters = Parameters { segment, ..plain };
                 (make_on(algorithm, me, call, &parameters, nodes), algorithm, reason)
             }
@@ -527,6 +521,28 @@ impl<F: Fabric> Process<F> {
         self.choice.tell(comm, &picked.facts, true, || what.to_string());
         self.put_barrier(comm, picked.asked, barriers, Side::After)?;
         Ok(true)
+    }
+
+    /// Whether a nonblocking call that shared memory can serve shall go there.
+    ///
+    /// # Errors
+    /// No component serves the call.
+    #[cold]
+    pub(crate) fn chooses_shared_memory(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        (memory, combine): (&Memory, &Combine),
+    ) -> Result<bool> {
+        let of = (memory.element.as_ref(), combine);
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (Form::Nonblocking, true), setup)?;
+        let is_chosen = picked.component == Component::Shmem;
+        if is_chosen {
+            let what = "through shared memory, as no algorithm is forced, component shmem";
+            self.choice.tell(comm, &picked.facts, true, || what.to_string());
+        }
+        Ok(is_chosen)
     }
 
     /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs

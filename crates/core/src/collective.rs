@@ -1,7 +1,7 @@
 //! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
 //!
 //! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
-//! request to the user. Only blocking ones of one node go past the plans, through shared memory
+//! request to the user. Only blocking ones of one node, and short nonblocking ones, go past the plans, through shared memory
 //! (`shmem.rs`).
 
 use crate::choice::{FIXED, Way, fixed_plan};
@@ -52,10 +52,14 @@ impl<F: Fabric> Process<F> {
         combine: Combine,
         user: Option<UserCall>,
     ) -> Result<RequestId> {
+        let memory = memory.into();
+        if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
+            return Ok(request);
+        }
         let way = self.way_of(comm, &combine, Form::Nonblocking);
         let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
         let single =
-            self.prepare(comm, (call, way), memory.into(), combine, Communicator::next_immediate_tag, plan)?;
+            self.prepare(comm, (call, way), memory, combine, Communicator::next_immediate_tag, plan)?;
         self.launch(single, user, None)
     }
 
@@ -412,10 +416,11 @@ mod tests {
                 comm.immediates.store(before, Ordering::Relaxed);
                 let started: Vec<_> = (0..CALLS)
                     .map(|call| {
-                        let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call]);
+                        let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call; 4]);
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
-                        let what = Call::Allgather { block: Shared(8), in_place: false };
+                        // Not one for shared memory, where nothing has a tag.
+                        let what = Call::Alltoall { block: Shared(8), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
                     })
                     .collect();

@@ -79,7 +79,7 @@ pub struct Communicator {
     /// The persistent ones.
     pub(crate) persistents: AtomicU64,
     /// Where its collectives in shared memory take place.
-    pub(crate) control: Option<Control>,
+    pub(crate) control: Option<Arc<Control>>,
     /// The components that serve its collectives.
     pub(crate) servers: Servers,
     /// What it has said about its collectives.
@@ -112,7 +112,7 @@ impl Communicator {
             collectives: AtomicU32::new(0),
             immediates: AtomicU32::new(0),
             persistents: AtomicU64::new(0),
-            control,
+            control: control.map(Arc::new),
             servers: Servers::new(heritage.component),
             told: Told::default(),
             topology: None,
@@ -238,7 +238,7 @@ impl Communicator {
     /// Collectives started on it so far.
     pub(crate) fn collectives_started(&self) -> u64 {
         let tags = [&self.collectives, &self.immediates].map(|tags| u64::from(tags.load(Ordering::Relaxed)));
-        tags[0] + tags[1] + self.control.as_ref().map_or(0, Control::operations)
+        tags[0] + tags[1] + self.control.as_ref().map_or(0, |control| control.operations())
     }
 
     /// The process that has this rank, as the other side of a message.

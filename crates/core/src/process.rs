@@ -1,6 +1,6 @@
 //! One rank as a value.
 
-use crate::awaited::{Awaited, SharedName, Telling};
+use crate::awaited::{Awaited, Reason, SharedName, Telling};
 use crate::buffered::AttachedBuffers;
 use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
@@ -9,7 +9,7 @@ use crate::failure::{Failures, check_alive};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::kept::Shelf;
 use crate::partitioned::Contexts;
-use crate::shmem::Control;
+use crate::shmem::{Control, Later};
 use crate::spare::{Single, Spares};
 use crate::task::{Stand, Task, advance_run};
 use crate::tool::{Calls, Notes, Peaks, Seen, Tool};
@@ -23,6 +23,7 @@ use oxmpi_objects::origin::Origin;
 use oxmpi_os::door::{Door, Next};
 use oxmpi_os::heap::Heap;
 use oxmpi_os::lock::{LaneLock, LockError};
+use oxmpi_plan::Collective;
 use oxmpi_wire::ContextId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,6 +98,8 @@ pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
     /// Collectives in execution.
     runs: Vec<Active<F>>,
+    /// One of them in shared memory has gone on since this process last told others that it is about to sleep.
+    moved: bool,
     /// What persistent requests keep between their starts.
     pub(crate) kept: Shelf,
     /// Where partitioned messages go.
@@ -206,13 +209,26 @@ impl<F: Fabric> Domain<F> {
                     self.lane.complete_external(request, failed);
                     return request;
                 }
-                Stand::Waiting => {}
+                Stand::Waiting | Stand::Moved => {}
                 Stand::NeedCallback(_) => single.run.callback_done(),
             }
         }
         let request = self.lane.open_external();
         let task = Task::Once(single);
         self.runs.push(Active { request, task, call, then: None, in_call: false, doom: None });
+        request
+    }
+
+    /// Adds a collective in shared memory, and does of it what can be done at once.
+    pub(crate) fn start_later(&mut self, mut later: Later, collective: Collective) -> RequestId {
+        self.calls.count_small(collective, true);
+        if let Stand::Done(_) = later.advance(&mut self.lane) {
+            return RequestId::COMPLETE;
+        }
+        self.moved = true;
+        let request = self.lane.open_external();
+        let task = Task::Later(Box::new(later));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
         request
     }
 
@@ -253,14 +269,21 @@ impl<F: Fabric> Domain<F> {
             }
             match active.task.advance(&mut self.lane, &mut self.kept) {
                 Stand::Waiting => at += 1,
+                Stand::Moved => {
+                    self.moved = true;
+                    at += 1;
+                }
                 Stand::Done(completion) => {
                     let Active { request, task, then, .. } = self.runs.swap_remove(at);
                     if let Some(then) = then {
                         then(self, completion.fault.map_or(Ok(()), Err));
                     }
                     self.lane.complete_external(request, completion);
-                    if let (Task::Once(single), None) = (task, completion.fault) {
-                        self.spares.give(single);
+                    match task {
+                        Task::Once(single) if completion.fault.is_none() => self.spares.give(single),
+                        // One before it in this list may have its turn now.
+                        Task::Later(_) => (self.moved, at) = (true, 0),
+                        _ => {}
                     }
                 }
                 Stand::NeedCallback(reduction) => match &active.call {
@@ -307,6 +330,39 @@ impl<F: Fabric> Domain<F> {
             let Active { request, .. } = self.runs.swap_remove(at);
             self.lane.complete_external(request, completion);
         }
+    }
+
+    /// Lets a collective in shared memory go on, if nothing else goes on above the lane: whether it is over. It is much less
+    /// than a look.
+    #[inline]
+    pub(crate) fn advance_sole(&mut self) -> Option<bool> {
+        let [Active { task: Task::Later(later), request, doom: None, .. }] = &mut self.runs[..] else {
+            return None;
+        };
+        let Stand::Done(completion) = later.advance(&mut self.lane) else { return Some(false) };
+        self.lane.complete_external(*request, completion);
+        self.runs.clear();
+        self.moved = true;
+        Some(true)
+    }
+
+    /// The process is about to sleep: those for whom collectives in shared memory wait shall wake it.
+    fn announce_sleep_above(&mut self) {
+        self.moved = false;
+        for active in &self.runs {
+            if let Task::Later(later) = &active.task {
+                later.announce_sleep();
+            }
+        }
+    }
+
+    /// Who is late for the collectives in shared memory of a team.
+    pub(crate) fn reason_of_open(&self, team: &Team) -> Reason {
+        let reasons = self.runs.iter().filter_map(|active| match &active.task {
+            Task::Later(later) if later.team().collective == team.collective => Some(later.reason(self)),
+            _ => None,
+        });
+        Reason::join(reasons.collect(), false)
     }
 
     /// Whether something goes on above the lane: a collective, or what is asked of a window.
@@ -450,6 +506,7 @@ impl<F: Fabric> Process<F> {
         let mut domain = Domain {
             lane,
             runs: Vec::new(),
+            moved: false,
             kept: Shelf::default(),
             spares: Spares::default(),
             partitioned: Contexts::default(),
@@ -789,10 +846,12 @@ impl<F: Fabric> Process<F> {
                 }
                 Next::Sleep(sleepy) => {
                     announce();
+                    self.domain.lock().announce_sleep_above();
                     let (last, seen) = self.look_once_untold(|domain, something| {
                         came_late = something;
-                        question(domain)
-                            .ok_or_else(|| if something { Rest::Not } else { domain.lane.announce_sleep() })
+                        question(domain).ok_or_else(|| {
+                            if something || domain.moved { Rest::Not } else { domain.lane.announce_sleep() }
+                        })
                     });
                     match last {
                         last if seen.is_some() => {

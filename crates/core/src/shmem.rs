@@ -1,4 +1,4 @@
-//! Blocking collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
+//! Collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
 //!
 //! Every communicator of one group whose processes share memory has a control section with a message pool in the segment
 //! of its lowest rank (`Control`; `oxmpi_os::control_section` has the protocol), as long as that has one to give: a few
@@ -23,7 +23,11 @@
 //! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
 //! | [`short`] | the straight line of what fits a line |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
+//! | `combining` | what ranks have written for a step, combined in their order |
+//! | `later` | nonblocking ones: written when they are called, ended within any look |
 
+mod combining;
+mod later;
 pub mod limits;
 mod moves;
 mod reductions;
@@ -35,15 +39,17 @@ use crate::comm::Communicator;
 use crate::errors::of_fault;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::Fault;
+use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::{Call, Collective};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use steps::Steps;
+
+pub(crate) use later::Later;
 
 /// The control section that a communicator was given.
 #[derive(Debug)]
@@ -59,6 +65,12 @@ pub(crate) struct Control {
     free_to: AtomicU64,
     /// Collectives that this rank has begun.
     begun: AtomicU64,
+    /// Nonblocking ones among them that this rank has not come to the end of.
+    open: AtomicU32,
+    /// The first step of the one of those whose turn it is (rule 9).
+    turn: AtomicU64,
+    /// The communicator was freed while some were open.
+    is_left: AtomicBool,
 }
 
 impl Control {
@@ -71,6 +83,9 @@ impl Control {
             step: AtomicU64::new(step),
             free_to: AtomicU64::new(0),
             begun: AtomicU64::new(0),
+            open: AtomicU32::new(0),
+            turn: AtomicU64::new(0),
+            is_left: AtomicBool::new(false),
         }
     }
 
@@ -116,28 +131,7 @@ impl<'a> Served<'a> {
         if ranks < 2 || comm.control.is_none() {
             return None;
         }
-        let (collective, count, kernel) = match (call, combine) {
-            (Call::Barrier, _) => (Collective::Barrier, 0, None),
-            (Call::Bcast { bytes, .. }, _) => (Collective::Bcast, bytes.0, None),
-            (Call::Gather { block, .. }, _) => (Collective::Gather, block.0, None),
-            (Call::Scatter { block, .. }, _) => (Collective::Scatter, block.0, None),
-            (Call::Allgather { block, .. }, _) => (Collective::Allgather, block.0, None),
-            (Call::Alltoall { block, .. }, _) => (Collective::Alltoall, block.0, None),
-            // Elements with padding cannot be packed in pieces.
-            (_, Combine::Kernel(kernel)) if kernel.size() == kernel.extent() => {
-                let (collective, count) = match call {
-                    Call::Reduce { count, .. } => (Collective::Reduce, count.0),
-                    Call::Allreduce { count, .. } => (Collective::Allreduce, count.0),
-                    Call::ReduceScatterBlock { block, .. } => (Collective::ReduceScatterBlock, block.0),
-                    Call::Scan { count, .. } => (Collective::Scan, count.0),
-                    Call::Exscan { count, .. } => (Collective::Exscan, count.0),
-                    _ => return None,
-                };
-                (collective, count, Some(*kernel))
-            }
-            _ => return None,
-        };
-        let bytes = count.checked_mul(kernel.map_or(1, |kernel| kernel.size()))?;
+        let (collective, bytes, kernel) = kind_of(call, combine)?;
         limits::serves(collective, ranks, bytes).then_some(Served {
             call,
             buffers,
@@ -146,6 +140,34 @@ impl<'a> Served<'a> {
             bytes,
         })
     }
+}
+
+/// A call that may be served here: its collective, bytes as in [`Served`], and what combines in a reduction.
+#[inline]
+fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<Kernel>)> {
+    let (collective, count, kernel) = match (call, combine) {
+        (Call::Barrier, _) => (Collective::Barrier, 0, None),
+        (Call::Bcast { bytes, .. }, _) => (Collective::Bcast, bytes.0, None),
+        (Call::Gather { block, .. }, _) => (Collective::Gather, block.0, None),
+        (Call::Scatter { block, .. }, _) => (Collective::Scatter, block.0, None),
+        (Call::Allgather { block, .. }, _) => (Collective::Allgather, block.0, None),
+        (Call::Alltoall { block, .. }, _) => (Collective::Alltoall, block.0, None),
+        // Elements with padding cannot be packed in pieces.
+        (_, Combine::Kernel(kernel)) if kernel.size() == kernel.extent() => {
+            let (collective, count) = match call {
+                Call::Reduce { count, .. } => (Collective::Reduce, count.0),
+                Call::Allreduce { count, .. } => (Collective::Allreduce, count.0),
+                Call::ReduceScatterBlock { block, .. } => (Collective::ReduceScatterBlock, block.0),
+                Call::Scan { count, .. } => (Collective::Scan, count.0),
+                Call::Exscan { count, .. } => (Collective::Exscan, count.0),
+                _ => return None,
+            };
+            (collective, count, Some(*kernel))
+        }
+        _ => return None,
+    };
+    let bytes = count.checked_mul(kernel.map_or(1, |kernel| kernel.size()))?;
+    Some((collective, bytes, kernel))
 }
 
 impl<F: Fabric> Process<F> {
@@ -202,6 +224,9 @@ impl<F: Fabric> Process<F> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
         }
+        if control.has_open() {
+            self.end_open(comm, control)?;
+        }
         let steps = Steps::new(self, comm, control, section);
         steps.count(served.collective);
         match served.kernel {
@@ -215,12 +240,12 @@ impl<F: Fabric> Process<F> {
     /// This rank has no use for the section any more.
     pub(crate) fn leave(&self, comm: &Communicator, control: &Control) {
         // If it cannot be reached the section stays taken, which costs one of a few.
-        if let Ok(Some(section)) = self.section(comm, control) {
-            section.leave(control.step.load(Ordering::Relaxed));
-        }
-        if control.leader == self.rank {
-            let ranks = comm.team.size();
-            self.domain.lock().lane.fabric_mut().release_control_section(control.index, Some(ranks));
+        let mapped = matches!(self.section(comm, control), Ok(Some(_)));
+        let mut domain = self.domain.lock();
+        match control.has_open() {
+            // The last of those leaves.
+            true => control.is_left.store(true, Ordering::Relaxed),
+            false => control.leave(&mut domain.lane, comm.team.size(), mapped),
         }
     }
 }
@@ -230,5 +255,29 @@ impl Control {
     #[inline]
     fn count(&self) {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The numbers of the next `count` steps: the first of them.
+    #[inline]
+    fn number(&self, count: u64) -> u64 {
+        let before = self.step.load(Ordering::Relaxed);
+        self.step.store(before + count, Ordering::Relaxed);
+        before + 1
+    }
+
+    /// Whether nonblocking collectives go on here.
+    #[inline]
+    fn has_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) != 0
+    }
+
+    /// This rank has no use for the section any more; `ranks` share it.
+    fn leave<F: Fabric>(&self, lane: &mut Lane<F>, ranks: u32, mapped: bool) {
+        if mapped && let Some(Some(section)) = self.section.get() {
+            section.leave(self.step.load(Ordering::Relaxed));
+        }
+        if self.leader == lane.me() {
+            lane.fabric_mut().release_control_section(self.index, Some(ranks));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::kept::Shelf;
+use crate::shmem::Later;
 use crate::spare::Single;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
@@ -13,12 +14,16 @@ pub(crate) enum Task {
     Once(Box<Single>),
     /// What a persistent request keeps under this key of the [`Shelf`].
     Kept(usize),
+    /// A collective in shared memory.
+    Later(Box<Later>),
 }
 
 /// How a task stands.
 pub(crate) enum Stand {
-    /// It waits for messages.
+    /// It waits for messages, or for what others write.
     Waiting,
+    /// As [`Stand::Waiting`], but it has gone on, and waits for something else than before.
+    Moved,
     /// A user's function is due; nothing goes on before [`Task::callback_done`].
     NeedCallback(UserReduction),
     /// It is over; this is what it says.
@@ -31,6 +36,7 @@ impl Task {
         match self {
             Task::Once(single) => advance_run(&mut single.run, lane),
             Task::Kept(key) => shelf.advance(*key, lane),
+            Task::Later(later) => later.advance(lane),
         }
     }
 
@@ -39,6 +45,7 @@ impl Task {
         match self {
             Task::Once(single) => single.run.callback_done(),
             Task::Kept(key) => shelf.callback_done(*key),
+            Task::Later(_) => {}
         }
     }
 
@@ -47,6 +54,7 @@ impl Task {
         match self {
             Task::Once(mut single) => single.run.abandon(lane),
             Task::Kept(key) => shelf.abandon(key, lane),
+            Task::Later(later) => later.abandon(lane),
         }
     }
 
@@ -55,6 +63,7 @@ impl Task {
         match self {
             Task::Once(single) => Some(single.run.team()),
             Task::Kept(key) => shelf.team(*key),
+            Task::Later(later) => Some(later.team()),
         }
     }
 
@@ -63,6 +72,7 @@ impl Task {
         match self {
             Task::Once(single) => Some(single.run.team().collective),
             Task::Kept(_) => None,
+            Task::Later(later) => Some(later.team().collective),
         }
     }
 }

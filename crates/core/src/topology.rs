@@ -14,6 +14,7 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::topology::{Cartesian, DistGraph, Graph, Neighbors, Topology};
 use oxmpi_plan::{Blocks, Call, Edge, Edges, Paired, Shared};
+use oxmpi_tuned::Component;
 use std::sync::Arc;
 
 /// An edge of a distributed graph, as any rank may name it.
@@ -181,7 +182,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A communicator with a graph of which each rank gives its own edges (MPI_Dist_graph_create_adjacent).
-    /// Collective: a rank whose arguments are wrong takes part with the error, so that nobody waits for ever.
+    /// Collective: a rank whose arguments are wrong takes part with the error, so that nobody waits for ever. If a component is
+    /// named it alone serves the new communicator's collectives; all ranks name the same.
     ///
     /// # Errors
     /// The error that was given; MPI_ERR_OTHER if another rank gave one; MPI_ERR_COMM if the communicator has two groups; or
@@ -190,10 +192,11 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         graph: Result<DistGraph>,
+        component: Option<Component>,
     ) -> Result<Communicator> {
         comm.check_intra()?;
         let graph = self.agreed(comm, graph)?;
-        Ok(with_topology(self.dup(comm)?, Topology::DistGraph(graph)))
+        Ok(with_topology(self.dup_served_by(comm, component)?, Topology::DistGraph(graph)))
     }
 
     /// A communicator with a graph whose edges any rank may give (MPI_Dist_graph_create). Collective, also for a rank
@@ -206,6 +209,7 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         edges: Result<Vec<NamedEdge>>,
         weighted: bool,
+        component: Option<Component>,
     ) -> Result<Communicator> {
         comm.check_intra()?;
         let edges = self.agreed(comm, edges)?;
@@ -226,7 +230,7 @@ impl<F: Fabric> Process<F> {
                 }
             }
         }
-        Ok(with_topology(self.dup(comm)?, Topology::DistGraph(graph)))
+        Ok(with_topology(self.dup_served_by(comm, component)?, Topology::DistGraph(graph)))
     }
 
     /// The part of the communicator that is `inside`, with a topology.

@@ -28,8 +28,8 @@
 //!    after they have loaded `s` there (acquire).
 //! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
 //!    (release), whether it had a part in them or not. Who wants to write loads it (acquire).
-//! 5. *Seen.* A rank begins a collective when it is done with all steps before. So who has seen that it published its
-//!    first step of this one knows the same as from its word of steps done.
+//! 5. *Seen.* A rank begins a blocking collective when it is done with all steps before. So who has seen that it published
+//!    its first step of this one knows the same as from its word of steps done.
 //! 6. *Sleep.* A rank that is about to sleep until another one publishes or is done sets its bit in that one's word of
 //!    sleepers (relaxed), then heavy barrier, then looks once more. The other one stores its word, then light barrier, then
 //!    loads the word of sleepers; if it is not 0 it takes all bits and has the doors of those rung. So one of them sees the
@@ -38,6 +38,9 @@
 //!    another team may use the section, with steps after that one.
 //! 8. *Place.* The lines of a rank, and the beginning of the pool, are where they are whatever the size of the team. So what a
 //!    team finds in the words of its lines are steps of teams before it, none later than the last step of those (rule 7).
+//! 9. *Turn.* A nonblocking collective takes its steps when it is called, and may write and publish them at once (rule 2),
+//!    though the rank is not done with steps before. All else a rank does with its open collectives in the order of their
+//!    steps, the one whose turn it is, so that it is done with steps in their order (rule 4). Rule 5 says nothing of them.
 
 use crate::{
     barrier::BarrierKind,

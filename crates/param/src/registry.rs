@@ -880,7 +880,7 @@ parameters! {
     coll_base_shmem_message_pool_size: usize {
         unit: Unit::Bytes, default: 393216, limits: 4096..=16777216, power_of_two: false,
         aliases: [], level: Tune,
-        help: "Bytes of the message pool through which a rank's data go in blocking collectives of one node, for each \
+        help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each \
                communicator. More than 16 ranks share as much as 16. A piece of one rank for another has at most 32 KiB.",
     }
     coll_base_shmem_num_segments: usize {

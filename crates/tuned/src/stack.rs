@@ -6,7 +6,7 @@
 
 use crate::collectives::Facts;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
-use oxmpi_plan::table::by_name;
+use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
 use std::fmt;
 
@@ -222,14 +222,30 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// Bytes of the segments of the component smp for a call; 0: it is not cut.
+/// Bytes of the segments into which the component smp cuts a call that this algorithm serves; `None`: it does not.
 #[must_use]
-pub fn smp_segment(components: &Components, facts: &Facts, nodes: &Nodes) -> usize {
-    match (components.smp_segment, facts.setup) {
+pub fn smp_segment(
+    components: &Components,
+    facts: &Facts,
+    nodes: &Nodes,
+    algorithm: AlgorithmId,
+) -> Option<usize> {
+    let segment = match (components.smp_segment, facts.setup) {
         (0, Setup::Roomy) => segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative),
         // Where processors are shared each rank would have its turn for hardly more than a segment.
         (0, Setup::Crowded) => 0,
         (said, _) => said,
+    };
+    let can_cut = algorithm.algorithm().parameters.contains(&Parameter::Segment);
+    (segment > 0 && facts.bytes > segment && can_cut).then_some(segment)
+}
+
+/// What chose the algorithm of the component smp, which cuts the call into segments of so many bytes, if at all.
+#[must_use]
+pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
+    match segment {
+        Some(segment) => format!("the {} nodes, in segments of {segment} bytes", nodes.how_many()),
+        None => format!("the {} nodes", nodes.how_many()),
     }
 }
 

@@ -206,7 +206,9 @@ static const char *served_by(MPI_Comm comm)
 
 static void test_info(void)
 {
-    MPI_Comm made[4], heir, pair;
+    enum { MADE = 6 };
+    MPI_Comm made[MADE], heir, pair;
+    int next = (rank + 1) % size, before = (rank + size - 1) % size, degree = 1;
     MPI_Request request;
     MPI_Group group, low, high;
     MPI_Info info, wrong, other;
@@ -225,6 +227,11 @@ static void test_info(void)
     CHECK(!strcmp(served_by(MPI_COMM_WORLD), ""));
     MPI_Comm_group(MPI_COMM_WORLD, &group);
     CHECK_CLASS(MPI_Comm_create_from_group(group, "info", wrong, MPI_ERRORS_RETURN, &heir), MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, wrong, 0,
+                                               &heir),
+                MPI_ERR_INFO_VALUE);
+    CHECK_CLASS(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, MPI_UNWEIGHTED, wrong, 0, &heir),
+                MPI_ERR_INFO_VALUE);
     MPI_Info_set(wrong, MPIX_MCA_COLL_KEY, "hcoll");
     CHECK_CLASS(MPI_Comm_dup_with_info(MPI_COMM_WORLD, wrong, &heir), MPI_ERR_INFO_VALUE);
 
@@ -233,8 +240,11 @@ static void test_info(void)
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, info, &made[2]));
     CHECK_OK(MPI_Comm_create_from_group(group, "info", info, MPI_ERRORS_RETURN, &made[3]));
+    CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, info, 0,
+                                            &made[4]));
+    CHECK_OK(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, MPI_UNWEIGHTED, info, 0, &made[5]));
     MPI_Comm_set_name(made[0], "told by info");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < MADE; i++) {
         CHECK(!strcmp(served_by(made[i]), "basic"));
         CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made[i]));
         CHECK_OK(MPI_Comm_set_info(made[i], info));
@@ -270,7 +280,7 @@ static void test_info(void)
         MPI_Group_free(&low);
         MPI_Group_free(&high);
     }
-    for (int i = 0; i < 4; i++) MPI_Comm_free(&made[i]);
+    for (int i = 0; i < MADE; i++) MPI_Comm_free(&made[i]);
     MPI_Group_free(&group);
     MPI_Info_free(&info);
     MPI_Info_free(&wrong);

@@ -152,6 +152,19 @@ fn what_served_is_told() {
 }
 
 #[test]
+fn long_vectors_travel_in_segments_between_nodes() {
+    let programs = compile(&["jobs/segments"]);
+    for (ranks, segment, rpi) in
+        [(4, "65536", "shm"), (5, "100000", "shm"), (4, "65536", "tcp"), (6, "262144", "shm")]
+    {
+        let said = [("mpi_virtual_nodes", "2"), ("rpi", rpi), ("coll_smp_segmentsize", segment)];
+        check(&programs, ranks, &said, "segments", &[segment]);
+    }
+    let whole = [("mpi_virtual_nodes", "2"), ("coll_smp_segmentsize", "4194304")];
+    check(&programs, 8, &whole, "segments", &["0"]);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_the_reason() {
     let programs = compile(&["jobs/forced"]);
     for (parameter, value, text) in [

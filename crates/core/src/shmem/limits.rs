@@ -30,8 +30,26 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     bytes > 0 && is_short
 }
 
+/// As [`serves`], of a nonblocking collective: what all write is written when it is called, as far as there is room.
+#[must_use]
+#[inline]
+pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
+    let all = bytes.saturating_mul(ranks as usize);
+    let is_short = match collective {
+        Collective::Barrier => true,
+        Collective::Bcast => bytes <= SHORT / 2,
+        Collective::Allreduce => all <= SHORT && !shares_allreduce(ranks, bytes),
+        Collective::Reduce | Collective::Gather | Collective::Allgather => all <= SHORT,
+        _ => false,
+    };
+    is_short && serves(collective, ranks, bytes)
+}
+
 /// What is longer goes better by messages, bytes.
 const LONG: usize = 4 << 20;
+
+/// As [`LONG`], of a nonblocking collective: all that its ranks write, bytes. So a look of one of them does not take long.
+const SHORT: usize = 128 << 10;
 
 /// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier. A segment has
 /// room for several, as a rank with a piece for each other one needs it: with more ranks than processors each step costs a

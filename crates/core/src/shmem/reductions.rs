@@ -1,6 +1,7 @@
 //! The collectives that combine, by kernels, in the order of the ranks.
 
 use super::Served;
+use super::combining::{Written, combine};
 use super::limits;
 use super::steps::{Piece, Steps, Turn};
 use oxmpi_abi::constants as abi;
@@ -76,15 +77,6 @@ struct Reduction<'a, F: Fabric> {
     in_place: bool,
 }
 
-/// What the ranks have written for a step: where a part of it lies that is combined.
-struct Written<P: Fn(u32) -> usize> {
-    step: u64,
-    /// All bytes that each rank has written.
-    all: usize,
-    /// Where the part begins in what this rank has written.
-    part: P,
-}
-
 impl<F: Fabric> Reduction<'_, F> {
     #[inline]
     fn run(&self, call: &Call, output: BytesMut<'_>) -> Result<()> {
@@ -119,40 +111,12 @@ impl<F: Fabric> Reduction<'_, F> {
     #[inline]
     fn combine<P: Fn(u32) -> usize>(
         &self,
-        mut ranks: Range<u32>,
+        ranks: Range<u32>,
         written: &Written<P>,
         own: Option<Bytes<'_>>,
-        mut to: BytesMut<'_>,
+        to: BytesMut<'_>,
     ) {
-        let len = to.len();
-        let (Some(first), second) = (ranks.next(), ranks.next()) else { return };
-        // Predefined operations are commutative: what was combined before may be on the right.
-        self.show(first, (written, len), own, |before| match second {
-            None => before.copy_to(to.reborrow()),
-            Some(second) => self.show(second, (written, len), own, |part| {
-                self.kernel.apply_apart(part, before, to.reborrow());
-            }),
-        });
-        for rank in ranks {
-            self.show(rank, (written, len), own, |part| self.kernel.apply(part, to.reborrow()));
-        }
-    }
-
-    /// Shows `len` bytes of what a rank has written for a step, or of `own`.
-    #[inline]
-    fn show<P: Fn(u32) -> usize>(
-        &self,
-        rank: u32,
-        (written, len): (&Written<P>, usize),
-        own: Option<Bytes<'_>>,
-        take: impl FnOnce(Bytes<'_>),
-    ) {
-        match own {
-            Some(own) if rank == self.steps.me => take(own),
-            _ => self.steps.read(rank, written.step, written.all, |all| {
-                take(all.slice((written.part)(rank), len));
-            }),
-        }
+        combine(self.steps.view(), self.kernel, ranks, written, own, to);
     }
 
     /// Sees that these ranks have published a step.

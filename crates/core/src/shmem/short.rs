@@ -47,7 +47,8 @@ impl<F: Fabric> Process<F> {
         let ranks = comm.team.size();
         let is_served = limits::serves(Collective::Barrier, ranks, 0)
             && limits::has_room(section.segment_bytes(), ranks)
-            && !comm.team.is_revoked();
+            && !comm.team.is_revoked()
+            && !control.has_open();
         if !is_served || self.is_choosy() {
             return None;
         }

@@ -66,14 +66,26 @@ pub(super) enum Turn {
 /// The steps of a collective, one for each piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pieces {
-    first: u64,
-    count: u64,
-    bytes: usize,
+    pub(super) first: u64,
+    pub(super) count: u64,
+    pub(super) bytes: usize,
     /// Bytes of all but the last.
-    most: usize,
+    pub(super) most: usize,
 }
 
 impl Pieces {
+    /// Pieces of `most` bytes that `bytes` bytes make: one of nothing at all.
+    #[inline]
+    pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
+        if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 }
+    }
+
+    /// The last step.
+    #[inline]
+    pub(super) fn last(&self) -> u64 {
+        self.first + self.count - 1
+    }
+
     #[inline]
     pub(super) fn piece(&self, n: u64) -> Piece {
         let at = n as usize * self.most;
@@ -135,15 +147,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// The numbers of the next `count` steps: the first of them.
     #[inline]
     pub(super) fn number(&self, count: u64) -> u64 {
-        let before = self.control.step.load(Ordering::Relaxed);
-        self.control.step.store(before + count, Ordering::Relaxed);
-        before + 1
+        self.control.number(count)
     }
 
     /// Steps for `bytes` bytes in pieces of `most`, a step each; one step for nothing at all.
     #[inline]
     pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
-        let count = if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 };
+        let count = Pieces::how_many(bytes, most);
         Pieces { first: self.number(count), count, bytes, most }
     }
 
@@ -214,6 +224,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
         self.control.free_to.store(all + self.section.segments(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The section, and this rank.
+    #[inline]
+    pub(super) fn view(&self) -> (&ControlSection, u32) {
+        (self.section, self.me)
     }
 
     /// Whether a rank has published a step (rule 3).

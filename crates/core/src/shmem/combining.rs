@@ -1,0 +1,44 @@
+//! What ranks have written for a step, combined in their order.
+
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::ControlSection;
+use std::ops::Range;
+
+/// What the ranks have written for a step: where a part of it lies that is combined.
+pub(super) struct Written<P: Fn(u32) -> usize> {
+    pub(super) step: u64,
+    /// All bytes that each rank has written.
+    pub(super) all: usize,
+    /// Where the part begins in what this rank has written.
+    pub(super) part: P,
+}
+
+/// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
+/// that of rank `me`, if it lies elsewhere.
+#[inline]
+pub(super) fn combine<P: Fn(u32) -> usize>(
+    (section, me): (&ControlSection, u32),
+    kernel: &Kernel,
+    mut ranks: Range<u32>,
+    written: &Written<P>,
+    own: Option<Bytes<'_>>,
+    mut to: BytesMut<'_>,
+) {
+    let len = to.len();
+    let show = |rank: u32, take: &mut dyn FnMut(Bytes<'_>)| match own {
+        Some(own) if rank == me => take(own),
+        _ => section.read(rank, written.step, written.all, |all| {
+            take(all.slice((written.part)(rank), len));
+        }),
+    };
+    let (Some(first), second) = (ranks.next(), ranks.next()) else { return };
+    // Predefined operations are commutative: what was combined before may be on the right.
+    show(first, &mut |before| match second {
+        None => before.copy_to(to.reborrow()),
+        Some(second) => show(second, &mut |part| kernel.apply_apart(part, before, to.reborrow())),
+    });
+    for rank in ranks {
+        show(rank, &mut |part| kernel.apply(part, to.reborrow()));
+    }
+}

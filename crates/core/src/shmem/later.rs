@@ -1,0 +1,436 @@
+//! Nonblocking collectives: what a rank gives is written when it calls, as far as there is room, and what it needs is read
+//! within whatever look finds it there.
+//!
+//! All ranks take the same steps for the same calls, so blocking and nonblocking ones may follow each other in any order. A
+//! blocking one first comes to the end of the open ones, which all other ranks have called before it as well (MPI-5.0,
+//! "Nonblocking Collective Operations").
+//!
+//! The rules cited are those of `oxmpi_os::control_section`.
+
+use super::combining::{Written, combine};
+use super::limits;
+use super::moves::{pack, unpack};
+use super::steps::{Piece, Pieces};
+use super::{Control, Place, kind_of};
+use crate::Process;
+use crate::awaited::{Awaited, Reason};
+use crate::comm::Communicator;
+use crate::errors::of_fault;
+use crate::failure::check_alive;
+use crate::process::Domain;
+use crate::task::Stand;
+use oxmpi_abi::constants as abi;
+use oxmpi_coll::{Combine, Memory};
+use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::buffer::UserBuf;
+use oxmpi_mem::kernels::Kernel;
+use oxmpi_mem::memory::Scratch;
+use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_os::control_section::ControlSection;
+use oxmpi_plan::{Call, Collective};
+use oxmpi_rt::waiting::Need;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// One nonblocking collective of one rank, until its end.
+#[derive(Debug)]
+pub(crate) struct Later {
+    job: Job,
+    at: At,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct At {
+    /// Pieces that this rank has written.
+    written: u64,
+    /// Pieces of which it has all that it needs.
+    read: u64,
+    /// Ranks of which it has the piece after those.
+    seen: u32,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+struct Job {
+    team: Arc<Team>,
+    control: Arc<Control>,
+    collective: Collective,
+    pieces: Pieces,
+    /// Pieces that this rank writes: all of them, or none.
+    writes: u64,
+    /// From where, and the byte at which that begins.
+    gives: (UserBuf, usize),
+    needs: Needs,
+    /// What it needs goes there, or is combined there.
+    output: UserBuf,
+    kernel: Option<Kernel>,
+    /// What it gives lies where the result is made.
+    in_place: bool,
+    end: End,
+}
+
+/// Whose data a rank needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Nobody,
+    One(u32),
+    All,
+}
+
+/// What is left to be done when all has been read.
+#[derive(Debug)]
+enum End {
+    Nothing,
+    /// The own block goes to its place.
+    Place(UserBuf),
+    /// What was combined in one piece goes there.
+    Spread(UserBuf),
+}
+
+/// A buffer whose bytes lie in one piece: this one, or a copy.
+fn in_one_piece(buffer: &UserBuf) -> Result<UserBuf> {
+    if buffer.as_contiguous().is_some() {
+        return Ok(buffer.clone());
+    }
+    let room = Scratch::bytes(buffer.packed_len())
+        .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
+    room.buf().copy_from(0, buffer, 0, buffer.packed_len());
+    Ok(room.buf().clone())
+}
+
+impl Later {
+    /// Lets it go on as far as it can without waiting.
+    pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
+        let Later { job, at } = self;
+        let Some(Some(section)) = job.control.section.get() else { return Stand::Done(Completion::EMPTY) };
+        let before = *at;
+        if job.write(section, at, lane) && job.is_turn() && job.read(section, at, lane) {
+            job.close(lane, job.pieces.last() + 1);
+            return Stand::Done(Completion::EMPTY);
+        }
+        if *at == before { Stand::Waiting } else { Stand::Moved }
+    }
+
+    /// Gives it up: nothing of the user's memory is used any more. The communicator is of no use then.
+    pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>) {
+        // Nobody waits for the turn of this one.
+        self.job.close(lane, u64::MAX);
+    }
+
+    /// The processes that take part.
+    pub(crate) fn team(&self) -> &Team {
+        &self.job.team
+    }
+
+    /// This process is about to sleep: who is waited for shall wake it (rule 6). Look once more afterwards.
+    pub(crate) fn announce_sleep(&self) {
+        if let (Some(Some(section)), Some(rank)) = (self.job.control.section.get(), self.late().first()) {
+            section.want(*rank, self.job.team.rank);
+        }
+    }
+
+    /// Who must go on before this does, the next one first.
+    fn late(&self) -> Vec<u32> {
+        let Later { job, at } = self;
+        let Some(Some(section)) = job.control.section.get() else { return Vec::new() };
+        if at.written < job.writes {
+            let step = job.pieces.first + at.written;
+            let is_busy = |rank: &u32| section.done_with(*rank) + section.segments() < step;
+            return job.others().filter(is_busy).collect();
+        }
+        if !job.is_turn() {
+            // The one whose turn it is says so.
+            return Vec::new();
+        }
+        let step = job.pieces.first + at.read;
+        let needed = (at.seen..job.needed()).map(|n| job.nth(n));
+        needed.filter(|rank| !section.is_published(*rank, step)).collect()
+    }
+
+    /// What it is about, and who is late.
+    pub(crate) fn reason<F: Fabric>(&self, domain: &Domain<F>) -> Reason {
+        let team = &self.job.team;
+        let place = domain.place(team.collective, None);
+        let late = self.late().into_iter().filter_map(|rank| team.map.process(rank));
+        Reason::new(
+            format!("{}{place}, in shared memory", self.job.collective),
+            Need::All,
+            Vec::from_iter(late),
+        )
+    }
+}
+
+impl Job {
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let (me, ranks) = (self.team.rank, self.team.size());
+        (1..ranks).map(move |n| (me + n) % ranks)
+    }
+
+    /// How many ranks' data this one needs.
+    fn needed(&self) -> u32 {
+        match self.needs {
+            Needs::Nobody => 0,
+            Needs::One(_) => 1,
+            Needs::All => self.team.size() - 1,
+        }
+    }
+
+    /// The ranks whose data it needs, one after the other.
+    fn nth(&self, n: u32) -> u32 {
+        match self.needs {
+            Needs::One(rank) => rank,
+            _ => (self.team.rank + 1 + n) % self.team.size(),
+        }
+    }
+
+    /// Whether all open ones before it are over (rule 9).
+    fn is_turn(&self) -> bool {
+        self.pieces.first <= self.control.turn.load(Ordering::Relaxed)
+    }
+
+    /// Writes what there is room for. Whether that is all.
+    fn write<F: Fabric>(&self, section: &ControlSection, at: &mut At, lane: &mut Lane<F>) -> bool {
+        while at.written < self.writes {
+            let Piece { step, at: from, len } = self.pieces.piece(at.written);
+            if !self.is_free(section, step) {
+                return false;
+            }
+            let me = self.team.rank;
+            if len > 0 {
+                let (buffer, start) = &self.gives;
+                section.write(me, step, len, |to| pack(buffer, start + from, to));
+            }
+            section.publish(me, step);
+            self.wake(section, lane);
+            at.written += 1;
+        }
+        true
+    }
+
+    /// Whether the segment of a step may be written (rule 2).
+    fn is_free(&self, section: &ControlSection, step: u64) -> bool {
+        let free_to = &self.control.free_to;
+        if step <= free_to.load(Ordering::Relaxed) {
+            return true;
+        }
+        let done = self.others().map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
+        let free = done.saturating_add(section.segments());
+        free_to.fetch_max(free, Ordering::Relaxed);
+        step <= free
+    }
+
+    /// Reads what is there. Whether that is all; then this rank is done with all its steps.
+    fn read<F: Fabric>(&self, section: &ControlSection, at: &mut At, lane: &mut Lane<F>) -> bool {
+        let needed = self.needed();
+        while needed > 0 && at.read < self.pieces.count {
+            let piece = self.pieces.piece(at.read);
+            while at.seen < needed {
+                let rank = self.nth(at.seen);
+                if !section.is_published(rank, piece.step) {
+                    return false;
+                }
+                if self.kernel.is_none() && piece.len > 0 {
+                    self.take(section, rank, piece);
+                }
+                at.seen += 1;
+            }
+            if let Some(kernel) = &self.kernel {
+                self.combine(section, kernel, piece);
+            }
+            (at.read, at.seen) = (at.read + 1, 0);
+            if at.read < self.pieces.count {
+                section.finish(self.team.rank, piece.step);
+                self.wake(section, lane);
+            }
+        }
+        match &self.end {
+            End::Nothing => {}
+            End::Place(block) => {
+                let len = self.pieces.bytes;
+                self.output.copy_from(self.team.rank as usize * len, block, 0, len);
+            }
+            End::Spread(output) => output.copy_from(0, &self.output, 0, self.output.packed_len()),
+        }
+        section.finish(self.team.rank, self.pieces.last());
+        self.wake(section, lane);
+        true
+    }
+
+    /// Takes a rank's piece to its place.
+    fn take(&self, section: &ControlSection, rank: u32, Piece { step, at, len }: Piece) {
+        let start = match self.needs {
+            Needs::All => rank as usize * self.pieces.bytes,
+            _ => 0,
+        };
+        section.read(rank, step, len, |from| unpack(&self.output, start + at, from));
+    }
+
+    /// Combines the pieces of all.
+    fn combine(&self, section: &ControlSection, kernel: &Kernel, Piece { step, at, len }: Piece) {
+        let Some(output) = self.output.as_contiguous_mut() else { return };
+        let (given, start) = &self.gives;
+        // In place the section has the only copy.
+        let own = match given.as_contiguous() {
+            Some(given) if !self.in_place => Some(given.slice(start + at, len)),
+            _ => None,
+        };
+        let written = Written { step, all: len, part: |_| 0 };
+        let ranks = 0..self.team.size();
+        combine((section, self.team.rank), kernel, ranks, &written, own, output.into_slice(at, len));
+    }
+
+    /// Wakes who sleeps until this rank goes on (rule 6).
+    fn wake<F: Fabric>(&self, section: &ControlSection, lane: &mut Lane<F>) {
+        let sleepers = section.take_sleepers(self.team.rank);
+        if sleepers == 0 {
+            return;
+        }
+        for rank in (0..self.team.size()).filter(|rank| sleepers >> rank & 1 == 1) {
+            if let Some(process) = self.team.map.process(rank) {
+                lane.fabric_mut().wake(process);
+            }
+        }
+    }
+
+    /// It is not open any more; the one that begins with step `next` has its turn.
+    fn close<F: Fabric>(&self, lane: &mut Lane<F>, next: u64) {
+        let control = &self.control;
+        let before = control.turn.load(Ordering::Relaxed);
+        control.turn.store(before.max(next), Ordering::Relaxed);
+        let open = control.open.load(Ordering::Relaxed) - 1;
+        control.open.store(open, Ordering::Relaxed);
+        if open == 0 && control.is_left.load(Ordering::Relaxed) {
+            control.leave(lane, self.team.size(), true);
+        }
+    }
+}
+
+impl<F: Fabric> Process<F> {
+    /// Starts a nonblocking collective through shared memory, if it is served so; its ranks find alike whether it is.
+    ///
+    /// # Errors
+    /// The control section cannot be reached; the communicator is revoked; there is no temporary space.
+    pub(crate) fn start_past_plans(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        memory: &Memory,
+        combine: &Combine,
+    ) -> Result<Option<RequestId>> {
+        let Some(control) = &comm.control else { return Ok(None) };
+        let Some((collective, bytes, kernel)) = kind_of(call, combine) else { return Ok(None) };
+        if !limits::serves_later(collective, comm.team.size(), bytes) {
+            return Ok(None);
+        }
+        if self.is_choosy_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
+            return Ok(None);
+        }
+        let Some(Place { section, .. }) = self.place_of(comm)? else { return Ok(None) };
+        let most = section.segment_bytes().min(limits::PIECE);
+        // All of it may be under way at a time, and as much of another one.
+        if Pieces::how_many(bytes, most) > section.segments() / 2 {
+            return Ok(None);
+        }
+        let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
+            return Ok(None);
+        };
+        let mut domain = self.domain.lock();
+        match check_alive(&domain.lane, &comm.team) {
+            Ok(()) => {}
+            Err(Fault::Revoked) => return Err(of_fault(Fault::Revoked)),
+            Err(fault) => return Ok(Some(domain.start_failed(fault, &comm.team, None))),
+        }
+        let part = part_of(call, comm.team.rank, (input, output), kernel.is_some())?;
+        let count = Pieces::how_many(bytes, most);
+        let pieces = Pieces { first: control.number(count), count, bytes, most };
+        let Part { gives, writes, needs, output, in_place, end } = part;
+        let (team, control) = (comm.team.clone(), control.clone());
+        let writes = if writes { count } else { 0 };
+        let job =
+            Job { team, control, collective, pieces, writes, gives, needs, output, kernel, in_place, end };
+        let control = &job.control;
+        control.count();
+        if !control.has_open() {
+            control.turn.store(pieces.first, Ordering::Relaxed);
+        }
+        control.open.store(control.open.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let request = domain.start_later(Later { job, at: At::default() }, collective);
+        drop(domain);
+        if self.is_threaded() {
+            self.look(|_| ());
+        }
+        self.look_after_served();
+        Ok(Some(request))
+    }
+
+    /// Comes to the end of the nonblocking collectives that are open on a communicator, before a blocking one begins.
+    #[cold]
+    pub(super) fn end_open(&self, comm: &Communicator, control: &Control) -> Result<()> {
+        let reason = |domain: &Domain<F>| domain.reason_of_open(&comm.team);
+        self.wait_for(&Awaited::Said(&reason), |domain| match control.has_open() {
+            true => check_alive(&domain.lane, &comm.team).err().map(Err),
+            false => Some(Ok(())),
+        })
+        .map_err(of_fault)
+    }
+}
+
+/// A rank's part of a call: see [`Job`].
+struct Part {
+    gives: (UserBuf, usize),
+    writes: bool,
+    needs: Needs,
+    output: UserBuf,
+    in_place: bool,
+    end: End,
+}
+
+/// What rank `me` does of a call whose buffers these are.
+fn part_of(call: &Call, me: u32, (input, output): (&UserBuf, &UserBuf), combines: bool) -> Result<Part> {
+    // As of a barrier.
+    let part = Part {
+        gives: (UserBuf::empty(), 0),
+        writes: true,
+        needs: Needs::All,
+        output: UserBuf::empty(),
+        in_place: false,
+        end: End::Nothing,
+    };
+    Ok(match *call {
+        Call::Bcast { root, .. } if root == me => {
+            Part { gives: (output.clone(), 0), needs: Needs::Nobody, ..part }
+        }
+        Call::Bcast { root, .. } => {
+            Part { writes: false, needs: Needs::One(root), output: output.clone(), ..part }
+        }
+        Call::Gather { root, .. } | Call::Reduce { root, .. } if root != me => {
+            Part { gives: (input.clone(), 0), needs: Needs::Nobody, ..part }
+        }
+        Call::Gather { in_place: true, .. } => Part { writes: false, output: output.clone(), ..part },
+        Call::Gather { .. } => {
+            Part { writes: false, output: output.clone(), end: End::Place(input.clone()), ..part }
+        }
+        Call::Allgather { in_place: true, block } => {
+            Part { gives: (output.clone(), me as usize * block.0), output: output.clone(), ..part }
+        }
+        Call::Allgather { .. } => {
+            Part { gives: (input.clone(), 0), output: output.clone(), end: End::Place(input.clone()), ..part }
+        }
+        Call::Reduce { in_place, .. } | Call::Allreduce { in_place, .. } if combines => {
+            let result = in_one_piece(output)?;
+            let is_copy = output.as_contiguous().is_none();
+            Part {
+                gives: (if in_place { result.clone() } else { in_one_piece(input)? }, 0),
+                // The root reads its own where it is.
+                writes: in_place || matches!(call, Call::Allreduce { .. }),
+                output: result,
+                in_place,
+                end: if is_copy { End::Spread(output.clone()) } else { End::Nothing },
+                ..part
+            }
+        }
+        _ => part,
+    })
+}

@@ -1,0 +1,220 @@
+// ranks: 1 2 4 7
+/* Nonblocking collectives that shared memory serves: many open at a time, ended in any order, between blocking ones, of all
+ * lengths up to where plans take over, in place, of strided elements; a communicator that is freed with some open. */
+#include "check.h"
+
+enum { MANY = 40, MOST = 40000 };
+
+static unsigned seed = 1;
+
+/* The same on all ranks. */
+static unsigned draw(unsigned below)
+{
+    seed = seed * 1103515245u + 12345u;
+    return (seed >> 8) % below;
+}
+
+static void wait_shuffled(MPI_Request *requests, int count)
+{
+    unsigned own = (unsigned) rank * 7919u + 13u;
+    for (int left = count; left > 0; left--) {
+        int at = -1;
+        own = own * 1103515245u + 12345u;
+        switch (own >> 16 & 3) {
+        case 0: {
+            int done = 0;
+            while (!done) CHECK_OK(MPI_Testany(count, requests, &at, &done, MPI_STATUS_IGNORE));
+            break;
+        }
+        case 1: CHECK_OK(MPI_Waitany(count, requests, &at, MPI_STATUS_IGNORE)); break;
+        default:
+            at = (int) ((own >> 8) % (unsigned) count);
+            while (requests[at] == MPI_REQUEST_NULL) at = (at + 1) % count;
+            CHECK_OK(MPI_Wait(&requests[at], MPI_STATUS_IGNORE));
+        }
+    }
+}
+
+static void barriers(MPI_Comm comm)
+{
+    check_where("barriers");
+    MPI_Request requests[MANY];
+    for (int n = 0; n < MANY; n++) CHECK_OK(MPI_Ibarrier(comm, &requests[n]));
+    wait_shuffled(requests, MANY);
+    for (int n = 0; n < 200; n++) {
+        CHECK_OK(MPI_Ibarrier(comm, &requests[0]));
+        if (n % 3 == 0) CHECK_OK(MPI_Barrier(comm));
+        CHECK_OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    }
+}
+
+/* An open barrier that all enter is over only when the last one has come. */
+static void late(MPI_Comm comm)
+{
+    check_where("late");
+    MPI_Request request;
+    int done = 0, token = 0;
+    if (size < 2) return;
+    if (rank == 1) {
+        CHECK_OK(MPI_Recv(&token, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Ibarrier(comm, &request));
+    } else {
+        CHECK_OK(MPI_Ibarrier(comm, &request));
+        for (int n = 0; n < 20; n++) {
+            CHECK_OK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+            if (rank == 0) CHECK(!done);
+        }
+        if (rank == 0) CHECK_OK(MPI_Send(&token, 1, MPI_INT, 1, 5, MPI_COMM_WORLD));
+    }
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static int value(int of, int n, int at) { return of * 131 + n * 17 + at % 251; }
+
+enum { KINDS = 9 };
+
+struct open {
+    int kind, len, root;
+    int *in, *out;
+};
+
+static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MPI_Request *request)
+{
+    int len = o->len;
+    for (int at = 0; at < len; at++) o->in[at] = value(rank, n, at);
+    memset(o->out, 0, sizeof(int) * (size_t) len * (size_t) (size + 1) * 2);
+    switch (o->kind) {
+    case 0: CHECK_OK(MPI_Ibarrier(comm, request)); break;
+    case 1:
+        if (rank == o->root) memcpy(o->out, o->in, sizeof(int) * (size_t) len);
+        CHECK_OK(MPI_Ibcast(o->out, len, MPI_INT, o->root, comm, request));
+        break;
+    case 2: CHECK_OK(MPI_Iallreduce(o->in, o->out, len, MPI_INT, MPI_SUM, comm, request)); break;
+    case 3:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) len);
+        CHECK_OK(MPI_Iallreduce(MPI_IN_PLACE, o->out, len, MPI_INT, MPI_SUM, comm, request));
+        break;
+    case 4: CHECK_OK(MPI_Ireduce(o->in, o->out, len, MPI_INT, MPI_SUM, o->root, comm, request)); break;
+    case 5:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) len);
+        if (rank == o->root) CHECK_OK(MPI_Ireduce(MPI_IN_PLACE, o->out, len, MPI_INT, MPI_SUM, o->root, comm, request));
+        else CHECK_OK(MPI_Ireduce(o->in, NULL, len, MPI_INT, MPI_SUM, o->root, comm, request));
+        break;
+    case 6: CHECK_OK(MPI_Iallgather(o->in, len, MPI_INT, o->out, len, MPI_INT, comm, request)); break;
+    case 7:
+        memcpy(o->out + rank * len, o->in, sizeof(int) * (size_t) len);
+        CHECK_OK(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, o->out, len, MPI_INT, comm, request));
+        break;
+    default:
+        /* The root receives every other integer. */
+        CHECK_OK(MPI_Igather(o->in, len, MPI_INT, o->out, len, strided, o->root, comm, request));
+    }
+}
+
+static void check(const struct open *o, int n)
+{
+    int len = o->len;
+    int sums = o->kind == 2 || o->kind == 3 || ((o->kind == 4 || o->kind == 5) && rank == o->root);
+    for (int at = 0; at < len; at++) {
+        if (o->kind == 1 && !CHECK_EQ(o->out[at], value(o->root, n, at))) return;
+        if (sums) {
+            int sum = 0;
+            for (int of = 0; of < size; of++) sum += value(of, n, at);
+            if (!CHECK_EQ(o->out[at], sum)) return;
+        }
+        for (int of = 0; of < size; of++) {
+            if ((o->kind == 6 || o->kind == 7) && !CHECK_EQ(o->out[of * len + at], value(of, n, at))) return;
+            if (o->kind == 8 && rank == o->root && !CHECK_EQ(o->out[2 * (of * len + at)], value(of, n, at))) return;
+        }
+    }
+}
+
+static void mixture(MPI_Comm comm, int rounds)
+{
+    enum { OPEN = 6 };
+    static const int lengths[] = {1, 2, 14, 15, 300, 2048, 8192, 12289, 16384, MOST};
+    struct open open[OPEN];
+    MPI_Request requests[OPEN];
+    MPI_Datatype one, strided;
+    CHECK_OK(MPI_Type_create_resized(MPI_INT, 0, 8, &one));
+    CHECK_OK(MPI_Type_dup(one, &strided));
+    CHECK_OK(MPI_Type_free(&one));
+    CHECK_OK(MPI_Type_commit(&strided));
+    for (int at = 0; at < OPEN; at++) {
+        open[at].in = malloc(sizeof(int) * MOST);
+        open[at].out = malloc(sizeof(int) * MOST * 2 * (size_t) (size + 1));
+    }
+    for (int round = 0; round < rounds; round++) {
+        for (int at = 0; at < OPEN; at++) {
+            open[at].kind = (int) draw(KINDS);
+            open[at].len = lengths[draw(round % 8 ? 6 : 10)];
+            open[at].root = (int) draw((unsigned) size);
+            check_where("round %d, kind %d, %d integers", round, open[at].kind, open[at].len);
+            begin(&open[at], round * OPEN + at, comm, strided, &requests[at]);
+            if (draw(4) == 0) {
+                int one = 1, all = 0;
+                CHECK_OK(MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm));
+                CHECK_EQ(all, size);
+            }
+        }
+        wait_shuffled(requests, OPEN);
+        for (int at = 0; at < OPEN; at++) {
+            check_where("round %d, kind %d, %d integers", round, open[at].kind, open[at].len);
+            check(&open[at], round * OPEN + at);
+        }
+    }
+    for (int at = 0; at < OPEN; at++) {
+        free(open[at].in);
+        free(open[at].out);
+    }
+    CHECK_OK(MPI_Type_free(&strided));
+}
+
+/* Elements with gaps, combined. */
+static void gaps(MPI_Comm comm)
+{
+    check_where("gaps");
+    MPI_Datatype pair;
+    enum { LEN = 500 };
+    int in[2 * LEN], out[2 * LEN];
+    MPI_Request request;
+    CHECK_OK(MPI_Type_vector(LEN, 1, 2, MPI_INT, &pair));
+    CHECK_OK(MPI_Type_commit(&pair));
+    for (int at = 0; at < 2 * LEN; at++) in[at] = rank + at, out[at] = -1;
+    CHECK_OK(MPI_Ibcast(rank == 0 ? in : out, 1, pair, 0, comm, &request));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    for (int at = 0; at < 2 * LEN && rank > 0; at++) CHECK_EQ(out[at], at % 2 ? -1 : at);
+    CHECK_OK(MPI_Type_free(&pair));
+}
+
+static void freed(void)
+{
+    check_where("freed");
+    for (int n = 0; n < 40; n++) {
+        MPI_Comm comm;
+        MPI_Request requests[4];
+        int in = rank + n, out[3] = {0, 0, 0};
+        CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        for (int at = 0; at < 3; at++)
+            CHECK_OK(MPI_Iallreduce(&in, &out[at], 1, MPI_INT, MPI_SUM, comm, &requests[at]));
+        CHECK_OK(MPI_Ibarrier(comm, &requests[3]));
+        CHECK_OK(MPI_Comm_free(&comm));
+        CHECK_OK(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE));
+        for (int at = 0; at < 3; at++) CHECK_EQ(out[at], size * (size - 1) / 2 + n * size);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    check_begin(&argc, &argv);
+    barriers(MPI_COMM_WORLD);
+    late(MPI_COMM_WORLD);
+    mixture(MPI_COMM_WORLD, scaled(60));
+    gaps(MPI_COMM_WORLD);
+    freed();
+    MPI_Comm comm;
+    CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &comm));
+    barriers(comm);
+    CHECK_OK(MPI_Comm_free(&comm));
+    return check_end();
+}
