@@ -607,6 +607,7 @@ impl<F: Fabric> Process<F> {
     /// If another thread has called already.
     pub fn set_threaded(&self) -> Result<()> {
         self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
+        self.domain.lock().lane.fabric_mut().share_among_threads();
         self.threaded.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -629,7 +630,9 @@ impl<F: Fabric> Process<F> {
                 LockError::Reentered => e.to_string(),
             };
             MpiError::new(abi::MPI_ERR_OTHER, text)
-        })
+        })?;
+        self.domain.lock().lane.fabric_mut().share_among_threads();
+        Ok(())
     }
 
     /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this caller's too.

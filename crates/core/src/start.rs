@@ -366,7 +366,7 @@ fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::r
     let guard = client.clone();
     let secret_of: tcp::SecretOf = Box::new(move |universe| guard.secret_for(universe).ok().map(Secret));
     let tcp = Tcp::new(own, Secret(given.secret), settings, (listener, poller), find, tell);
-    tcp.map(|tcp| tcp.with_secrets(secret_of)).map_err(|e| e.to_string())
+    tcp.map(|tcp| tcp.with_secrets(secret_of).for_one_thread()).map_err(|e| e.to_string())
 }
 
 fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {

@@ -140,7 +140,8 @@ impl Plugs {
             Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into() }]))
         });
         let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
-        Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)
+        let tcp = Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)?;
+        Ok(tcp.for_one_thread())
     }
 }
 

@@ -497,6 +497,7 @@ impl<F: Fabric> Lane<F> {
             }
         }
         self.unannounced = false;
+        self.fabric.before_sleep();
         rest
     }
 }

@@ -227,8 +227,9 @@ pub trait Fabric {
         false
     }
 
-    /// As [`Fabric::send_short_now`] for eager messages of any length.
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    /// As [`Fabric::send_short_now`] for eager messages of any length. `sequence` is the message's number modulo 256, for paths
+    /// whose messages need it.
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
         self.send_short_now(to, context, tag, bytes)
     }
 
@@ -244,6 +245,12 @@ pub trait Fabric {
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         self.receive_short_now(from, context, tags, into)
     }
+
+    /// From now on several threads may call: one of them may sleep while another one receives.
+    fn share_among_threads(&mut self) {}
+
+    /// The process will sleep after the look that was in vain: whatever comes from now on wakes it.
+    fn before_sleep(&mut self) {}
 
     /// Hands up what has come. Returns whether anything had.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;

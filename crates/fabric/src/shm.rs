@@ -527,7 +527,7 @@ impl Fabric for Shm {
         gone
     }
 
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
         if bytes.len() <= INLINE_MAX {
             return self.send_short_now(to, context, tag, bytes);
         }

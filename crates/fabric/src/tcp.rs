@@ -8,7 +8,8 @@
 //!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`) A longer eager message
 //!    is kept by a reference as well, and copied only if the acknowledgement is long in coming. (`lending.rs`)
 //! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel
-//!    as well. So nothing waits here that the engine does not know of.
+//!    as well. So nothing waits here that the engine does not know of. (Short messages are written only while so little is kept that the
+//!    kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
 //!    from that byte on. Nothing is lost, doubled or reordered.
 //! 4. Attempts end after some time (`trouble.rs`); then the peer is lost. A peer that runs, as the launcher says, and is
@@ -41,8 +42,10 @@ mod quiesce;
 mod reading;
 mod record;
 mod settings;
+mod straight;
 mod trouble;
 mod watch;
+mod watched;
 
 pub use error::RecordError;
 pub use greeting::{
@@ -56,14 +59,15 @@ pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
 use self::peer::{Bond, Failure, Peer, Way};
-use self::reading::LAST_ALONE_NS;
+use self::straight::Ahead;
 use self::watch::Watch;
-use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable};
+use self::watched::Watched;
+use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::clock;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::net::{Listener, Refusal, Socket};
 use oxmpi_os::poller::{Poller, Ready};
-use oxmpi_wire::{Frame, MAX_FRAME_LEN};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -99,6 +103,13 @@ pub struct Tcp {
     /// By process index; made at first contact.
     peers: Vec<Option<Box<Peer>>>,
     buffer: Vec<u8>,
+    ahead: Ahead,
+    /// A record that is written from one piece.
+    record: Vec<u8>,
+    /// How many records may be kept when one is written before it is kept.
+    records_with_room: usize,
+    /// One thread calls, and says when it sleeps.
+    is_alone: bool,
     ready: Vec<Ready>,
     start: Instant,
     /// When the clock rings.
@@ -115,12 +126,9 @@ pub struct Tcp {
     lenders: Vec<u32>,
     /// Looks in vain since something came.
     vain: u32,
-    /// From whom something came last.
-    last: Option<u32>,
-    /// When all descriptors were looked at, ticks.
-    looked: u64,
-    /// For how long a look at the last peer is enough after that, ticks.
-    enough: u64,
+    /// Looks since a message that is lent could be copied.
+    uncopied: u32,
+    watched: Watched,
 }
 
 impl fmt::Debug for Tcp {
@@ -150,6 +158,7 @@ impl Tcp {
         tell: Tell,
     ) -> std::io::Result<Tcp> {
         poller.add(&listener, LISTENER, false)?;
+        let records_with_room = Tcp::records_with_room(settings.buffers);
         Ok(Tcp {
             own,
             secret,
@@ -164,6 +173,10 @@ impl Tcp {
             greetings: Greetings::new(own.size as usize),
             peers: Vec::new(),
             buffer: vec![0; BUFFER],
+            ahead: Ahead::new(),
+            record: Vec::new(),
+            records_with_room,
+            is_alone: false,
             ready: Vec::new(),
             start: Instant::now(),
             alarm: None,
@@ -173,9 +186,8 @@ impl Tcp {
             watch: Watch::default(),
             lenders: Vec::new(),
             vain: 0,
-            last: None,
-            looked: clock::ticks(),
-            enough: clock::ticks_of_ns(LAST_ALONE_NS),
+            uncopied: 0,
+            watched: Watched::new(),
         })
     }
 
@@ -183,6 +195,13 @@ impl Tcp {
     #[must_use]
     pub fn with_secrets(self, secret_of: SecretOf) -> Tcp {
         Tcp { secret_of, ..self }
+    }
+
+    /// The same, for a process of one thread that says when it sleeps ([`Fabric::before_sleep`]), until it has several
+    /// ([`Fabric::share_among_threads`]): not everything that comes need be seen on the poller meanwhile.
+    #[must_use]
+    pub fn for_one_thread(self) -> Tcp {
+        Tcp { is_alone: true, ..self }
     }
 
     /// Changes the longest eager message from now on, bytes.
@@ -200,6 +219,10 @@ impl Tcp {
             self.peers.resize_with(place + 1, || None);
         }
         self.peers[place].get_or_insert_default()
+    }
+
+    fn is_up(&self, at: u32) -> bool {
+        matches!(self.peers.get(at as usize), Some(Some(peer)) if matches!(peer.way, Way::Up(_)))
     }
 
     fn known(&mut self, at: u32) -> Option<&mut Peer> {
@@ -289,8 +312,12 @@ impl Tcp {
         let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
         if wants != peer.wants_room {
             peer.wants_room = wants;
-            // It fails only if the descriptor is not there, and it is.
-            let _ = self.poller.change(socket, PEER | u64::from(at), wants);
+            if self.watched.out() == Some(at) {
+                self.watch_all();
+            } else {
+                // It fails only if the descriptor is not there, and it is.
+                let _ = self.poller.change(socket, PEER | u64::from(at), wants);
+            }
         }
         if let Some(time) = starved_until {
             self.wake_at(time);
@@ -308,7 +335,7 @@ impl Tcp {
                     peer.is_blocked = peer.is_broken;
                 }
                 if ready.readable && self.read(at, sink) {
-                    self.last = Some(at);
+                    self.note_came(at);
                 }
                 self.write(at);
                 if let Some(peer) = self.known(at) {
@@ -414,18 +441,8 @@ impl Fabric for Tcp {
         buffer: &UserBuf,
         offset: usize,
     ) -> Result<Sent, Unreachable> {
-        let len = message.body.len();
-        if !self.may_send(to, 0)? {
-            return Ok(Sent::Full);
-        }
-        let own = self.own.rank;
-        let peer = self.peer(to);
-        if matches!(peer.way, Way::Left) {
-            return Ok(Sent::Done);
-        }
-        peer.link.lend(peer.source(own), message, (buffer.clone(), offset, len));
-        self.write(to);
-        Ok(Sent::Later)
+        let piece = (buffer.clone(), offset, message.body.len());
+        self.lend_by(to, |link, source| link.lend(source, message, piece))
     }
 
     fn send_whole(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
@@ -433,6 +450,14 @@ impl Fabric for Tcp {
             return self.send(to, message);
         }
         self.lend_whole(to, message, buffer)
+    }
+
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+        self.send_straight(to, (context, tag, sequence), bytes)
+    }
+
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.receive_straight(from, context, tags, into)
     }
 
     fn release(&mut self, token: u64) {
@@ -444,16 +469,35 @@ impl Fabric for Tcp {
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
+        if let Some(at) = self.ahead.of() {
+            any |= self.look_at(at, sink);
+        }
         any |= match self.last_alone() {
             Some(at) => self.look_at(at, sink),
-            None => self.look_at_all(sink),
+            None => self.look_at_all(None, sink),
         };
-        if any {
-            self.vain = 0;
-        } else if !self.lenders.is_empty() {
-            any = self.copy_lent(sink);
+        if !self.lenders.is_empty() {
+            any |= self.look_at_lent(any, sink);
         }
         any
+    }
+
+    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        let mut any = !self.news.is_empty();
+        self.tell_news(sink);
+        if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
+            any |= self.look_at(at, sink);
+        }
+        any | (!self.watched.has_looked_lately() && self.look_at_all(Some(peer), sink))
+    }
+
+    fn share_among_threads(&mut self) {
+        self.is_alone = false;
+        self.watch_all();
+    }
+
+    fn before_sleep(&mut self) {
+        self.watch_all();
     }
 
     fn sleeps_lightly(&self) -> bool {

@@ -274,8 +274,14 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        self.shm.send_now(to, context, tag, bytes)
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+        match &mut self.others {
+            None => self.shm.send_now(to, context, tag, sequence, bytes),
+            Some(others) => match others.straight(to) {
+                Some(sockets) => sockets.send_now(to, (context, tag, sequence), bytes),
+                None => self.shm.send_now(to, context, tag, sequence, bytes),
+            },
+        }
     }
 
     #[inline(always)]
@@ -285,7 +291,13 @@ impl Fabric for Ways {
 
     #[inline(always)]
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        self.shm.receive_now(from, context, tags, into)
+        match &mut self.others {
+            None => self.shm.receive_now(from, context, tags, into),
+            Some(others) => match others.straight(from) {
+                Some(sockets) => sockets.receive_now(from, context, tags, into),
+                None => self.shm.receive_now(from, context, tags, into),
+            },
+        }
     }
 
     #[inline]
@@ -303,6 +315,18 @@ impl Fabric for Ways {
             return self.shm.skip_dead(dead);
         }
         came
+    }
+
+    fn before_sleep(&mut self) {
+        if let Some(sockets) = self.sockets() {
+            sockets.far.before_sleep();
+        }
+    }
+
+    fn share_among_threads(&mut self) {
+        if let Some(sockets) = self.sockets() {
+            sockets.far.share_among_threads();
+        }
     }
 
     #[inline]

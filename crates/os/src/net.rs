@@ -4,7 +4,7 @@ use crate::bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, connect,
-    getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
+    getpeername, getsockname, ipproto, listen, recv, send, shutdown, socket_with, sockopt,
 };
 use std::ffi::CStr;
 use std::io;
@@ -106,13 +106,7 @@ impl Socket {
             piece.copy_to(BytesMut::from(&mut gathered[at..at + piece.len()]));
             at += piece.len();
         }
-        loop {
-            match send(&self.0, &gathered[..all], SendFlags::NOSIGNAL) {
-                Ok(sent) => return Ok(sent),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.send_bytes(&gathered[..all])
     }
 
     /// What follows from an error of [`Socket::send`].
@@ -163,6 +157,52 @@ impl Socket {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
+        }
+    }
+
+    /// Receives what is there, at most as much as fits, as [`Socket::receive`] into memory that others may use.
+    ///
+    /// # Errors
+    /// As [`Socket::receive_two`].
+    pub fn receive_into(&self, into: &mut BytesMut<'_>) -> io::Result<usize> {
+        loop {
+            // SAFETY: the argument lends this memory to be written, for as long as this call.
+            let got = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+            if got >= 0 {
+                return Ok(got.cast_unsigned());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends as much of the bytes as there is room for, and returns how much that was.
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match send(&self.0, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => return Ok(sent),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Chooses the plain congestion control (RFC 5681) if both ends of the connection are on this host: there is no network
+    /// between them that could be congested, and what the administrator has chosen for networks may pace what is sent (BBR does),
+    /// or take long for each acknowledgement.
+    pub fn tune_within_host(&self) {
+        let ip = |address: rustix::net::SocketAddrAny| SocketAddr::try_from(address).map(|at| at.ip());
+        if let (Ok(own), Ok(peer)) = (getsockname(&self.0), getpeername(&self.0))
+            && let (Ok(own), Some(Ok(peer))) = (ip(own), peer.map(ip))
+            && (own == peer || own.is_loopback())
+        {
+            // Every kernel has it, and lets everybody use it. If not, the connection works as it is.
+            let _ = sockopt::set_tcp_congestion(&self.0, "reno");
         }
     }
 

@@ -40,7 +40,7 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(own) = contexts.get(context) else { return false };
         let Name::Local(index) = own.name_for(context, to) else { return false };
-        if !self.fabric.send_now(to, index, tag, bytes) {
+        if !self.fabric.send_now(to, index, tag, peer.next_send as u8, bytes) {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);

@@ -22,6 +22,7 @@ impl Tcp {
     /// A connection is over; how it goes on is `way`.
     pub(super) fn part(&mut self, at: u32, way: Way) {
         let poller = self.poller.clone();
+        self.forget_watched(at);
         let Some(peer) = self.known(at) else { return };
         if let Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) = &peer.way {
             poller.remove(socket);
@@ -187,6 +188,7 @@ impl Tcp {
     /// Both sides believe each other: the connection is used. Its descriptor is in the poller under the peer's name.
     fn begin(&mut self, at: u32, socket: Socket, point: Point) {
         let now = self.now();
+        socket.tune_within_host();
         let peer = self.peer(at);
         peer.way = Way::Up(socket);
         peer.up_since = now;
@@ -280,6 +282,8 @@ impl Tcp {
         }
         peer.incarnation = Some(incarnation);
         peer.other_job = acceptor.other_job();
+        self.forget_watched(at);
+        let peer = self.peer(at);
         if let Way::Connecting { socket: old, .. } | Way::Greeting { socket: old, .. } | Way::Up(old) =
             std::mem::replace(&mut peer.way, Way::Apart)
         {

@@ -5,8 +5,8 @@
 //! it is acknowledged, or when this process looks in vain, and so has the time to copy it. Who waits for a single message has
 //! it at the first such look; by then the peer reads already.
 
-use super::Tcp;
 use super::peer::Way;
+use super::{Link, Tcp};
 use crate::{Message, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 
@@ -14,6 +14,8 @@ use oxmpi_mem::buffer::UserBuf;
 pub(super) const LEND_FROM: usize = 8 << 10;
 /// Looks in vain before the first of several messages is copied.
 const PATIENCE: u32 = 8;
+/// Looks after which one is copied in any case: another peer may send without a pause.
+const LOOKS: u32 = 64;
 
 impl Tcp {
     /// Sends a message, whose body is all of the buffer.
@@ -23,6 +25,21 @@ impl Tcp {
         message: &Message<'_>,
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
+        let sent = self.lend_by(to, |link, source| link.lend_whole(source, message, buffer.clone()))?;
+        if sent == Sent::Later && !self.lenders.contains(&to) {
+            (self.vain, self.uncopied) = (0, 0);
+            self.lenders.push(to);
+        }
+        Ok(sent)
+    }
+
+    /// Sends a message whose body stays where it is, if it may go now: `lend` gives it to the peer's link, with the number that
+    /// names its sender.
+    pub(super) fn lend_by(
+        &mut self,
+        to: u32,
+        lend: impl FnOnce(&mut Link, u32),
+    ) -> Result<Sent, Unreachable> {
         if !self.may_send(to, 0)? {
             return Ok(Sent::Full);
         }
@@ -31,10 +48,8 @@ impl Tcp {
         if matches!(peer.way, Way::Left) {
             return Ok(Sent::Done);
         }
-        peer.link.lend_whole(peer.source(own), message, buffer.clone());
-        if !self.lenders.contains(&to) {
-            self.lenders.push(to);
-        }
+        let source = peer.source(own);
+        lend(&mut peer.link, source);
         self.write(to);
         match &self.peer(to).way {
             Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
@@ -42,16 +57,24 @@ impl Tcp {
         }
     }
 
-    /// After a look in vain: copies one message that is lent, if it is time. Returns whether it did.
-    pub(super) fn copy_lent<S: Sink>(&mut self, sink: &mut S) -> bool {
-        self.vain = self.vain.saturating_add(1);
+    /// After a look, which has brought something or not: copies one message that is lent, if it is time. Returns whether it did.
+    pub(super) fn look_at_lent<S: Sink>(&mut self, came: bool, sink: &mut S) -> bool {
+        self.vain = if came { 0 } else { self.vain.saturating_add(1) };
+        self.uncopied = self.uncopied.saturating_add(1);
+        let is_overdue = self.uncopied >= LOOKS;
+        if came && !is_overdue {
+            return false;
+        }
         let mut lenders = std::mem::take(&mut self.lenders);
         lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
         let is_single =
             matches!(lenders[..], [at] if self.known(at).is_some_and(|peer| peer.link.lent() == 1));
-        let is_time = is_single || self.vain > PATIENCE;
+        let is_time = is_single || is_overdue || self.vain > PATIENCE;
         let copied = is_time && lenders.iter().any(|at| self.copy_oldest(*at, sink));
         self.lenders = lenders;
+        if copied {
+            self.uncopied = 0;
+        }
         copied
     }
 

@@ -2,12 +2,12 @@
 //! bytes out (rules 1 to 3 of the module).
 
 use super::outgoing::{Outgoing, Pieces};
-use super::record::{Incoming, Point, Upper};
+use super::record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
 use super::{RecordError, body_fits, is_ours};
 use crate::{Message, Sink, dispatch};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::Bytes;
-use oxmpi_wire::Received;
+use oxmpi_wire::{HEADER_LEN, Received};
 
 /// What is kept of one peer's traffic.
 #[derive(Debug, Default)]
@@ -62,6 +62,75 @@ impl Link {
     pub fn push(&mut self, me: u32, message: &Message<'_>) {
         debug_assert!(body_fits(&message.body));
         self.out.push(message.frame, message.sequence, me, &message.body, message.token);
+    }
+
+    /// The header of a record with a frame and a body of so many bytes, for a message to be written at once; `None`: it must wait for
+    /// something, or `most` records are kept. Then [`Link::keep_written`].
+    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<[u8; RECORD_HEADER]> {
+        if !self.out.is_free(most) {
+            return None;
+        }
+        let header = Header {
+            kind: Kind::Frame,
+            wanted: false,
+            number: self.out.next_number(),
+            acknowledged: self.came.point().records,
+            length: (frame + body) as u32,
+            start: 0,
+        };
+        Some(header.encode())
+    }
+
+    /// Keeps a message, of whose record `written` bytes are written, none of them if it is not taken at all.
+    pub(super) fn keep_written(
+        &mut self,
+        header: [u8; RECORD_HEADER],
+        frame: &[u8],
+        body: Bytes<'_>,
+        written: usize,
+    ) {
+        self.came.say();
+        self.out.keep_written(header, frame, body, written);
+    }
+
+    /// The message at the beginning of `bytes`, the next ones of the connection, as [`Incoming::peek`], and the length of its body.
+    pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(Header, Received, usize)> {
+        let (header, got) = self.came.peek(bytes)?;
+        let total = (header.length as usize).checked_sub(HEADER_LEN)?;
+        is_ours(from, got.source, &got.frame).then_some((header, got, total))
+    }
+
+    /// Takes in what a header says of the other direction.
+    ///
+    /// # Errors
+    /// If that cannot be; nothing has happened then.
+    pub(super) fn heed(&mut self, header: &Header) -> Result<(), RecordError> {
+        self.out.acknowledge(header.acknowledged)
+    }
+
+    /// Takes what [`Link::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
+    pub(super) fn take_peeked(&mut self, header: &Header, stored: usize) {
+        self.came.take_peeked(header, stored);
+    }
+
+    /// Length of the newest record that has come whole, bytes.
+    pub(super) fn newest(&self) -> usize {
+        self.came.newest()
+    }
+
+    /// Whether no record has come in part.
+    pub(super) fn is_between(&self) -> bool {
+        self.came.is_between()
+    }
+
+    /// Whether messages are gone of which nobody was told.
+    pub(super) fn has_gone(&self) -> bool {
+        !self.out.gone.is_empty()
+    }
+
+    /// Whether the peer is to be told now what has come.
+    pub(super) fn owes(&self) -> bool {
+        self.came.owes()
     }
 
     /// Takes a piece of an announced message: `len` packed bytes of a buffer from an offset on.

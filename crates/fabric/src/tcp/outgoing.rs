@@ -143,6 +143,46 @@ impl Outgoing {
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
+    /// Whether a short message may be written before it is kept: there is nothing else to write, and so few records are kept, `most`,
+    /// that the kernel has room for another one.
+    pub(super) fn is_free(&self, most: usize) -> bool {
+        self.kept.len() < most && self.is_written()
+    }
+
+    /// The number of the next record.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is told when
+    /// it is gone. Before it [`Outgoing::is_free`] was true.
+    pub(super) fn keep_written(
+        &mut self,
+        header: [u8; RECORD_HEADER],
+        frame: &[u8],
+        body: Bytes<'_>,
+        written: usize,
+    ) {
+        let mut kept = Kept {
+            frame: [0; MAX_FRAME_LEN],
+            frame_len: frame.len(),
+            data: Data::Copied(self.copy_of(body)),
+            notice: Notice::Never,
+        };
+        kept.frame[..frame.len()].copy_from_slice(frame);
+        self.kept.push_back(kept);
+        self.needed = self.first + self.kept.len() as u64;
+        self.writing = Some(Writing { header, done: 0, is_record: true });
+        self.wrote(written);
+    }
+
+    fn copy_of(&mut self, body: Bytes<'_>) -> Vec<u8> {
+        let mut data = self.spares.pop().unwrap_or_default();
+        body.append_to(&mut data);
+        self.copied += data.len();
+        data
+    }
+
     /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
     pub(super) fn lend(
         &mut self,

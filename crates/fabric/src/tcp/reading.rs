@@ -6,18 +6,16 @@
 use super::peer::{Failure, Way};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
 use crate::Sink;
-use oxmpi_os::clock;
 use oxmpi_os::net::{Refusal, Socket};
 use oxmpi_os::poller::CLOCK;
 use std::io::ErrorKind;
 
-/// For how long after a look at all descriptors one at the peer that has sent last is enough: a message that comes while this
-/// process asks for another descriptor waits.
-pub(super) const LAST_ALONE_NS: u64 = 10_000;
 /// How often a peer is read before the others get their turn.
 const READS: usize = 4;
 /// Of a body of which so many bytes are missing they are stored where they belong.
-const DIRECT: usize = 16 << 10;
+pub(super) const DIRECT: usize = 16 << 10;
+/// After a body of so many bytes the next one will be stored where it belongs as well, even if this one came at once.
+const LONG: usize = 32 << 10;
 /// Bytes that are read beside such a body, and before one if the last was long.
 const BESIDE: usize = 4 << 10;
 const _: () = assert!(BESIDE <= BUFFER);
@@ -25,11 +23,10 @@ const _: () = assert!(BESIDE <= BUFFER);
 impl Tcp {
     /// The peer that has sent last, if a look at its socket is enough now.
     pub(super) fn last_alone(&self) -> Option<u32> {
-        let at = self.last?;
+        let at = self.watched.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
-        let is_soon = clock::ticks().wrapping_sub(self.looked) < self.enough;
         // Room is told by the poller.
-        (is_soon && !peer.is_blocked && matches!(peer.way, Way::Up(_))).then_some(at)
+        (self.watched.has_looked_lately() && !peer.is_blocked && matches!(peer.way, Way::Up(_))).then_some(at)
     }
 
     /// Looks at one peer. Returns whether anything had come.
@@ -37,6 +34,7 @@ impl Tcp {
         if !self.read(at, sink) {
             return false;
         }
+        self.note_came(at);
         self.write(at);
         if let Some(peer) = self.known(at) {
             peer.link.tell_gone(sink);
@@ -50,13 +48,18 @@ impl Tcp {
         while self.look_at(at, sink) {}
     }
 
-    /// Looks at all descriptors. Returns whether one was ready.
-    pub(super) fn look_at_all<S: Sink>(&mut self, sink: &mut S) -> bool {
-        self.looked = clock::ticks();
+    /// Looks at all descriptors, but does not read what has come from the peer `except`. Returns whether one was ready.
+    pub(super) fn look_at_all<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+        self.watched.look();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
-        let any = !ready.is_empty();
-        for one in &ready {
+        let out = self.watched.out().filter(|at| Some(*at) != except);
+        let mut any = out.is_some_and(|at| self.look_at(at, sink));
+        for one in &mut ready {
+            if one.name & PEER == PEER && Some(one.name as u32) == except && self.is_up(one.name as u32) {
+                one.readable = false;
+            }
+            any |= one.readable | one.writable;
             let index = one.name & u64::from(u32::MAX);
             match one.name & !u64::from(u32::MAX) {
                 LISTENER => self.on_listener(),
@@ -78,8 +81,13 @@ impl Tcp {
     pub(super) fn read<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let Way::Up(socket) = &peer.way else { return false };
-        let (mut any, mut end) = (false, None);
+        let ahead = self.ahead.take(at);
+        let mut any = !ahead.is_empty();
+        let mut end = peer.link.take(at, ahead, sink).err().map(Failure::from);
         for _ in 0..READS {
+            if end.is_some() {
+                break;
+            }
             let beside = if peer.sends_long { BESIDE } else { BUFFER };
             let read = read_once(at, socket, &mut peer.link, &mut self.buffer[..beside], sink);
             let Read { came, room, placed } = match read {
@@ -98,7 +106,7 @@ impl Tcp {
             any = true;
             peer.trouble.over();
             let is_missing = peer.link.missing().is_some_and(|(_, left)| left >= DIRECT);
-            peer.sends_long = is_missing || placed && peer.sends_long;
+            peer.sends_long = is_missing || placed && peer.sends_long || peer.link.newest() >= LONG;
             if came < room {
                 break;
             }

@@ -162,6 +162,8 @@ enum Stage {
 pub struct Incoming {
     point: Point,
     begun: Option<Begun>,
+    /// Length of the newest one that has come whole.
+    newest: u32,
     stage: Stage,
     header: [u8; RECORD_HEADER],
     frame: [u8; MAX_FRAME_LEN],
@@ -184,6 +186,7 @@ impl Default for Incoming {
         Incoming {
             point: Point::default(),
             begun: None,
+            newest: 0,
             stage: Stage::Header(0),
             header: [0; RECORD_HEADER],
             frame: [0; MAX_FRAME_LEN],
@@ -234,6 +237,39 @@ impl Incoming {
         debug_assert!(bytes <= left, "{bytes} of {left}");
         upper.placed(offset, bytes);
         self.count(bytes);
+    }
+
+    /// Length of the newest record that has come whole, bytes; 0 if there is none.
+    pub fn newest(&self) -> usize {
+        self.newest as usize
+    }
+
+    /// Whether no record has come in part.
+    pub fn is_between(&self) -> bool {
+        matches!(self.stage, Stage::Header(0)) && self.begun.is_none()
+    }
+
+    /// What `bytes`, the next ones of the connection, begin with, if that is the header and the frame of an eager message that
+    /// names its context by the receiver's index, and all of its body is still to come.
+    pub fn peek(&self, bytes: &[u8]) -> Option<(Header, Received)> {
+        let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
+        let header = Header::decode(header).ok()?;
+        let is_next = self.is_between()
+            && (header.kind, header.number, header.start) == (Kind::Frame, self.point.records, 0);
+        if !is_next || rest.len() < HEADER_LEN {
+            return None;
+        }
+        let got = Frame::decode(&rest[..HEADER_LEN]).ok()?;
+        matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
+    }
+
+    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
+    pub fn take_peeked(&mut self, header: &Header, stored: usize) {
+        self.wanted_when_whole = header.wanted;
+        self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
+        self.stage = Stage::Body;
+        self.point.bytes = HEADER_LEN as u32;
+        self.count(stored);
     }
 
     /// Takes the next bytes of the connection.
@@ -344,7 +380,7 @@ impl Incoming {
             self.point = Point { records: self.point.records + 1, bytes: 0 };
             self.unsaid_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
-            self.begun = None;
+            self.newest = self.begun.take().map_or(0, |begun| begun.length);
             self.stage = Stage::Header(0);
         }
     }

@@ -2,8 +2,10 @@
 
 use crate::lamd::Lamd;
 use crate::tcp::Tcp;
-use crate::{Connected, Counts, Fabric, Message, Sent, Sink, Unreachable};
+use crate::{Connected, Counts, Fabric, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::Tags;
 
 /// The one of them that a process has.
 #[derive(Debug)]
@@ -102,6 +104,29 @@ impl Fabric for Far {
     #[inline]
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         whichever!(self, way => way.poll(sink))
+    }
+
+    #[inline]
+    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        whichever!(self, way => way.poll_except(peer, sink))
+    }
+
+    #[inline]
+    fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
+        whichever!(self, way => way.send_now(to, context, tag, sequence, bytes))
+    }
+
+    #[inline]
+    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        whichever!(self, way => way.receive_now(from, context, tags, into))
+    }
+
+    fn before_sleep(&mut self) {
+        whichever!(self, way => way.before_sleep());
+    }
+
+    fn share_among_threads(&mut self) {
+        whichever!(self, way => way.share_among_threads());
     }
 
     fn attach(&mut self, peer: u32) {

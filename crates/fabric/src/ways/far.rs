@@ -3,10 +3,10 @@
 use super::Far;
 use super::quiesce::Quiescing;
 use crate::shm::Shm;
-use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Traffic, Unreachable};
+use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Taken, Traffic, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_wire::{ContextId, Envelope, Frame};
+use oxmpi_wire::{ContextId, Envelope, Frame, Tags};
 
 /// Looks at the sockets are system calls, looks at shared memory are not: so many looks in vain at the one for each at the
 /// other, and while something comes from near more of them.
@@ -140,6 +140,31 @@ impl Sockets {
         Ok(sent)
     }
 
+    /// Sends a short message straight ([`Fabric::send_now`]): in which context, with which tag and number.
+    pub(super) fn send_now(
+        &mut self,
+        to: u32,
+        (context, tag, sequence): (u32, i32, u8),
+        bytes: Bytes<'_>,
+    ) -> bool {
+        let sent = self.far.send_now(to, context, tag, sequence, bytes);
+        if sent && self.nodes.is_some() {
+            self.sent.add(bytes.len() as u64);
+        }
+        sent
+    }
+
+    /// Takes the next message straight ([`Fabric::receive_now`]).
+    pub(super) fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        let taken = self.far.receive_now(from, context, tags, into);
+        if self.nodes.is_some()
+            && let Taken::Message { len, .. } | Taken::Begun { total: len, .. } = taken
+        {
+            self.received.add(len as u64);
+        }
+        taken
+    }
+
     /// Whether they shall be looked at, besides shared memory, from where something `came` or not.
     #[inline]
     pub(super) fn is_look_due(&mut self, came: bool) -> bool {
@@ -164,7 +189,8 @@ impl Sockets {
     pub(super) fn take_in<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let Sockets { far, received, nodes, .. } = self;
         match (nodes, except) {
-            (Some(_), _) => far.poll(&mut Counting { sink, received }),
+            (Some(_), None) => far.poll(&mut Counting { sink, received }),
+            (Some(_), Some(peer)) => far.poll_except(peer, &mut Counting { sink, received }),
             (None, None) => far.poll(sink),
             (None, Some(peer)) => far.poll_except(peer, sink),
         }

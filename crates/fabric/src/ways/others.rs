@@ -28,6 +28,16 @@ impl Others {
         self.sockets.as_mut()?.to(peer)
     }
 
+    /// The sockets, if they are the way to this peer and have one for short messages.
+    #[inline]
+    pub(super) fn straight(&mut self, peer: u32) -> Option<&mut Sockets> {
+        if self.postboxes.as_ref().is_some_and(|postboxes| postboxes.reach(peer)) {
+            return None;
+        }
+        let sockets = self.sockets.as_mut()?;
+        (sockets.quiescing.is_none() && sockets.reaches(peer)).then_some(sockets)
+    }
+
     /// The way to a peer. Processes of other jobs have no postboxes.
     #[inline]
     pub(super) fn way<'a>(&'a mut self, peer: u32, shm: &'a mut Shm) -> Way<'a> {

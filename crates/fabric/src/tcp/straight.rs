@@ -1,0 +1,159 @@
+//! The straight way of short messages: from the call to the socket, and from the socket to the call, without a request.
+//!
+//! A message is written before it is kept (rule 1), from one piece of memory, if nothing older is to be written. A blocking receive
+//! reads what has come from its one source itself. What has come with its message, or is another one, is *ahead*: bytes that
+//! the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
+//! the same peer; if the connection ends before that, they have not come, and are sent again.
+//!
+//! Bytes ahead are seen by no thread that sleeps on the descriptors, so a process of several threads has no such receives.
+
+use super::Tcp;
+use super::peer::Way;
+use super::reading::DIRECT;
+use super::record::RECORD_HEADER;
+use crate::Taken;
+use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
+use std::io::ErrorKind;
+
+/// The longest message that is written this way, bytes.
+const SHORT: usize = 2 << 10;
+/// Memory of the kernel's that a connection needs for such a message until it has come, bytes, at most.
+const KERNEL_MEMORY: usize = 4 << 10;
+/// Bytes before the body of an eager message whose context is named by the receiver's index.
+const HEAD: usize = RECORD_HEADER + HEADER_LEN;
+
+/// Bytes that have come from one peer and were not taken in.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    of: u32,
+    bytes: Box<[u8]>,
+    from: usize,
+    to: usize,
+}
+
+impl Ahead {
+    pub(super) fn new() -> Ahead {
+        Ahead { of: 0, bytes: vec![0; HEAD + DIRECT].into_boxed_slice(), from: 0, to: 0 }
+    }
+
+    /// From whom there are any.
+    pub(super) fn of(&self) -> Option<u32> {
+        (self.from < self.to).then_some(self.of)
+    }
+
+    /// Those from a peer, which are taken in now.
+    pub(super) fn take(&mut self, of: u32) -> &[u8] {
+        if self.of != of {
+            return &[];
+        }
+        let from = std::mem::replace(&mut self.from, self.to);
+        &self.bytes[from..self.to]
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.from..self.to]
+    }
+}
+
+impl Tcp {
+    /// How many records may be kept for a peer while short ones are written before they are kept: so many find room in the
+    /// kernel's buffers for sure, so that a message is not written in part.
+    pub(super) fn records_with_room(buffers: Option<usize>) -> usize {
+        buffers.map_or(1, |bytes| bytes / KERNEL_MEMORY)
+    }
+
+    /// Writes an eager message that may go at once. `false`: it may not, and nothing happened.
+    pub(super) fn send_straight(
+        &mut self,
+        to: u32,
+        (context, tag, sequence): (u32, i32, u8),
+        body: Bytes<'_>,
+    ) -> bool {
+        let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return false };
+        let Way::Up(socket) = &peer.way else { return false };
+        if body.len() > SHORT.min(self.settings.eager_limit) || peer.is_blocked {
+            return false;
+        }
+        let header = peer.link.header_now(HEADER_LEN, body.len(), self.records_with_room);
+        let Some(header) = header else { return false };
+        let mut frame = [0; MAX_FRAME_LEN];
+        let envelope = Envelope { context: Context::Local(context), tag };
+        let frame_len = Frame::Eager { envelope }.encode(sequence, peer.source(self.own.rank), &mut frame);
+        self.record.clear();
+        self.record.extend_from_slice(&header);
+        self.record.extend_from_slice(&frame[..frame_len]);
+        body.append_to(&mut self.record);
+        // What is wrong, if anything, is found by the usual way.
+        let Ok(written) = socket.send_bytes(&self.record) else { return false };
+        peer.link.keep_written(header, &frame[..frame_len], body, written);
+        if written < self.record.len() {
+            // The kernel has less room than it should have. The rest is written as soon as it has more.
+            peer.is_blocked = true;
+            self.write(to);
+        }
+        true
+    }
+
+    /// Takes the next message from a peer into the buffer of a receive, if it is one for that.
+    pub(super) fn receive_straight(
+        &mut self,
+        from: u32,
+        context: u32,
+        tags: Tags,
+        mut into: BytesMut<'_>,
+    ) -> Taken {
+        if !self.is_alone || self.ahead.of().is_some_and(|of| of != from) {
+            return Taken::Other;
+        }
+        let Tcp { peers, ahead, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
+        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        if !peer.link.is_between() {
+            return Taken::Other;
+        }
+        if ahead.of().is_none() {
+            let room = if peer.sends_long { HEAD } else { ahead.bytes.len() };
+            match socket.receive(&mut ahead.bytes[..room]) {
+                // The end comes again when the usual way asks.
+                Ok(0) => return Taken::Other,
+                Ok(came) => (ahead.of, ahead.from, ahead.to) = (from, 0, came),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Nothing,
+                Err(_) => return Taken::Other,
+            }
+            peer.trouble.over();
+            self.note_came(from);
+        }
+        let Tcp { peers, ahead, .. } = self;
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
+        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        let Some((header, got, total)) = peer.link.peek(from, ahead.rest()) else { return Taken::Other };
+        let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = got.frame else {
+            return Taken::Other;
+        };
+        let is_wanted = index == context && tags.fit(tag) && total <= into.len();
+        if !is_wanted || peer.link.heed(&header).is_err() {
+            return Taken::Other;
+        }
+        let body = &ahead.rest()[HEAD..];
+        let mut stored = body.len().min(total);
+        Bytes::from(&body[..stored]).copy_to(into.slice(0, stored));
+        ahead.from += HEAD + stored;
+        while stored < total {
+            match socket.receive_into(&mut into.slice(stored, total - stored)) {
+                Ok(came) if came > 0 => stored += came,
+                // Whatever it is, it is found again by the usual way.
+                _ => break,
+            }
+        }
+        peer.sends_long = total >= DIRECT;
+        peer.link.take_peeked(&header, stored);
+        if peer.link.has_gone() {
+            self.news.push(from);
+        }
+        if peer.link.owes() {
+            self.write(from);
+        }
+        if stored < total { Taken::Begun { tag, total, stored } } else { Taken::Message { tag, len: total } }
+    }
+}

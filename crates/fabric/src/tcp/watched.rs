@@ -1,0 +1,118 @@
+//! Which sockets the poller watches: all, but perhaps that of one peer.
+//!
+//! What is written to a socket in a set (epoll(7)) is told to the set, which costs the writer time, the more the farther the
+//! processors are apart. So the socket of a peer from which many messages have come in a row is taken out of the set. Each look
+//! reads it; before the process sleeps, and as soon as something comes from another peer, it is put back. Not with several threads:
+//! one may sleep while another one looks.
+
+use super::peer::Way;
+use super::{PEER, Tcp};
+use oxmpi_os::clock;
+
+/// So many reads in a row bring something of one peer before its socket is taken out.
+const IN_A_ROW: u32 = 64;
+/// For how long after a look at all descriptors one at the peer that has sent last is enough: a message that comes while this
+/// process asks for another descriptor waits.
+const LAST_ALONE_NS: u64 = 10_000;
+/// For how long if its socket is out of the set and it has sent something within [`RECENT_NS`].
+const LONG_ALONE_NS: u64 = 100_000;
+const RECENT_NS: u64 = 20_000;
+
+/// The peer that has sent last, and when descriptors were looked at. Times are in ticks.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// From whom something came last.
+    pub(super) last: Option<u32>,
+    /// Reads in a row that brought something of it.
+    in_a_row: u32,
+    /// Its socket is not in the set.
+    is_out: bool,
+    /// When something came.
+    came: u64,
+    /// When all descriptors were looked at.
+    looked: u64,
+    alone: u64,
+    long_alone: u64,
+    recent: u64,
+}
+
+impl Watched {
+    pub(super) fn new() -> Watched {
+        Watched {
+            last: None,
+            in_a_row: 0,
+            is_out: false,
+            came: 0,
+            looked: clock::ticks(),
+            alone: clock::ticks_of_ns(LAST_ALONE_NS),
+            long_alone: clock::ticks_of_ns(LONG_ALONE_NS),
+            recent: clock::ticks_of_ns(RECENT_NS),
+        }
+    }
+
+    /// The peer whose socket is not in the set.
+    pub(super) fn out(&self) -> Option<u32> {
+        self.last.filter(|_| self.is_out)
+    }
+
+    /// All descriptors are looked at now.
+    pub(super) fn look(&mut self) {
+        self.looked = clock::ticks();
+    }
+
+    /// Whether all descriptors were looked at a short while ago.
+    pub(super) fn has_looked_lately(&self) -> bool {
+        let now = clock::ticks();
+        let since = now.wrapping_sub(self.looked);
+        since < self.alone
+            || self.is_out && since < self.long_alone && now.wrapping_sub(self.came) < self.recent
+    }
+}
+
+impl Tcp {
+    /// Something came from a peer.
+    pub(super) fn note_came(&mut self, at: u32) {
+        if self.watched.last != Some(at) {
+            self.watch_all();
+            self.watched.last = Some(at);
+        }
+        let watched = &mut self.watched;
+        watched.came = clock::ticks();
+        watched.in_a_row = watched.in_a_row.saturating_add(1);
+        if watched.in_a_row == IN_A_ROW
+            && self.is_alone
+            && let Some(Some(peer)) = self.peers.get(at as usize)
+            && let Way::Up(socket) = &peer.way
+            && !peer.wants_room
+        {
+            self.poller.remove(socket);
+            self.watched.is_out = true;
+        }
+    }
+
+    /// Has all sockets in the set.
+    pub(super) fn watch_all(&mut self) {
+        self.watched.in_a_row = 0;
+        if let Some(at) = self.watched.out()
+            && let Some(Some(peer)) = self.peers.get(at as usize)
+            && let Way::Up(socket) = &peer.way
+        {
+            let added = self.poller.add(socket, PEER | u64::from(at), peer.wants_room);
+            self.watched.is_out = false;
+            if let Err(error) = added {
+                // Nobody would see what comes.
+                self.cut(at, &error.into());
+            }
+        }
+        self.watched.is_out = false;
+    }
+
+    /// The connection with a peer is over: its socket is closed.
+    pub(super) fn forget_watched(&mut self, at: u32) {
+        if self.watched.last == Some(at) {
+            (self.watched.is_out, self.watched.in_a_row) = (false, 0);
+        }
+        // What was not taken in has not come.
+        self.ahead.take(at);
+    }
+}
