@@ -2,6 +2,7 @@
 //! network namespaces. See `testbed.rs`; where they cannot be made the tests say so and do nothing, unless they are required.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod connected;
 mod daemons;
 mod quiesce;
 mod spawned;

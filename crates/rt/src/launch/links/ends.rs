@@ -70,6 +70,7 @@ impl Launcher<'_> {
         let Some(other) = self.links.others.remove(&universe) else { return };
         self.links.connections.retain(|_, connection| connection.universe != Some(universe));
         self.give_up_questions(universe, why);
+        self.decide();
         let of_it = self.links.jobs.iter().filter(|(_, job)| job.universe == universe);
         let jobs: Vec<(u32, u32)> = of_it.map(|(first, job)| (*first, job.size)).collect();
         for rank in jobs.iter().flat_map(|(first, size)| *first..first + size) {
