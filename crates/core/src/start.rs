@@ -19,13 +19,16 @@ use oxmpi_os::pause::Pause;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::semaphore::OwnSemaphores;
 use oxmpi_os::{host, library};
-use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
+use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport};
 use oxmpi_rt::client::{BootError, Client, Directory, Found, Listening, UniverseError, socket_buffers};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
+
+/// Looks of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
+const CROWDED_LOOKS: u32 = 10;
 
 /// A process of this program's own: what MPI_Init makes.
 #[derive(Debug)]
@@ -408,7 +411,8 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     let transport = params.rpi();
     let looks = match transport {
         Transport::Usysv => {
-            Some(Looks { spinning: spinning(params, local_size), yields: params.wait_yields() })
+            let spinning = spinning(params, oversubscribed, local_size);
+            Some(Looks { spinning, yields: params.wait_yields() })
         }
         Transport::Sysv => Some(Looks { spinning: 0, yields: 1 }),
         _ => None,
@@ -425,8 +429,14 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     }
 }
 
-/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers.
-fn spinning(params: &Params, local_size: u32) -> u32 {
+/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers. With more ranks than
+/// processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
+fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
+    let param = Param::find("rpi_usysv_readlockpoll");
+    let is_default = param.is_none_or(|param| *params.source(param) == Source::Default);
+    if oversubscribed && is_default {
+        return CROWDED_LOOKS;
+    }
     params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
@@ -438,5 +448,22 @@ fn settings(params: &Params) -> Settings {
         slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
         single_copy: params.single_copy() != SingleCopy::Off,
         patience_ns: params.single_copy_patience_us().saturating_mul(1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_over_usysv_spins_only_if_it_has_a_processor_or_shall() {
+        let usysv = Params::default().with("rpi", "usysv").unwrap();
+        let spinning = |params: &Params, oversubscribed| {
+            policy(params, oversubscribed, 5).looks.map(|looks| looks.spinning)
+        };
+        assert_eq!(spinning(&usysv, false), Some(2500));
+        assert_eq!(spinning(&usysv, true), Some(CROWDED_LOOKS));
+        let asked = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
+        assert_eq!(spinning(&asked, true), Some(2500));
     }
 }

@@ -48,6 +48,7 @@ int main(int argc, char **argv)
             MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other);
         }
         MPI_Comm_remote_size(other, &remote);
+        if (round == 1 && (mode == 2 || mode == 3)) MPI_Barrier(other);
         if (round == 1 && mode == 2 + side) {
             if (rank == size - 1) kill(getpid(), SIGKILL);
             MPI_Recv(in, 1, MPI_INT, remote - 1, 99, other, MPI_STATUS_IGNORE);

@@ -334,6 +334,15 @@ impl Launcher<'_> {
         self.tell_deferred(now);
     }
 
+    /// Tells it of an event behind those that wait for that.
+    pub(super) fn tell_in_turn(&mut self, event: Event) {
+        if self.deferred.is_empty() {
+            self.tell(event);
+        } else {
+            self.deferred.push(event);
+        }
+    }
+
     /// Does so if it is known, or nobody should wait any longer.
     pub(super) fn tell_deferred(&mut self, now: Instant) {
         let is_known = self.is_look_over();

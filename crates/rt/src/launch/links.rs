@@ -379,14 +379,15 @@ impl Launcher<'_> {
             (Message::Exited { number, is_well }, Some(universe)) => {
                 if let Some(rank) = self.links.number(universe, number) {
                     self.ports.ended(rank);
-                    self.tell(Event::OtherExited { rank, is_well });
+                    self.tell_in_turn(Event::OtherExited { rank, is_well });
                 }
             }
             (Message::Ending { first, code, text }, Some(universe)) => {
                 if let Some(first) = self.links.number(universe, first) {
                     let pid = self.links.others.get(&universe).map_or(0, |other| other.pid);
                     let text = format!("mpirun {pid}: {text}");
-                    self.tell(Event::OtherFailed { first, code, text });
+                    // Who of ours on other hosts has to do with it may have said so only just now.
+                    self.tell_after_look(Event::OtherFailed { first, code, text });
                 }
             }
             (Message::Numbered { first, size }, Some(universe)) => {
