@@ -74,6 +74,10 @@ impl Broker for AtPort {
         })
     }
 
+    fn sought(&self) -> u32 {
+        self.client.segment().status().sought()
+    }
+
     fn waits(&self, ticket: u32, back: bool) -> Result<bool> {
         let (client, port) = (&self.client, &self.port);
         let waits = if back { client.give_back(ticket, port) } else { client.waits(ticket, port) };

@@ -200,10 +200,33 @@ impl<F: Fabric> Process<F> {
     /// Which numbers the processes have here that others have named.
     pub(crate) fn numbers_of(&self, names: &[u64]) -> Result<Vec<u32>> {
         let names = ProcessName::decode_all(names);
-        match &self.bonds {
-            Some(bonds) => bonds.numbers(&names),
-            None => Ok(names.into_iter().map(|name| name.number).collect()),
+        let Some(bonds) = &self.bonds else { return Ok(names.into_iter().map(|name| name.number).collect()) };
+        let numbers = bonds.numbers(&names)?;
+        // Those of one launcher are reached as ever.
+        let own = bonds.names(&[self.rank()])?.first().map(|own| own.universe);
+        if names.iter().any(|name| Some(name.universe) != own) {
+            self.reach_strangers()?;
         }
+        Ok(numbers)
+    }
+
+    /// Sees that processes of other launchers can be reached, and reach this one, which may share no memory with it.
+    ///
+    /// # Errors
+    /// MPI_ERR_PORT if that cannot be.
+    pub fn reach_strangers(&self) -> Result<()> {
+        let unreachable = |why: String| MpiError::new(abi::MPI_ERR_PORT, why);
+        let mut domain = self.domain.lock();
+        let sleeps_on = domain.lane.fabric_mut().reach_strangers().map_err(unreachable)?;
+        drop(domain);
+        if let (Some(poller), Some(door)) = (sleeps_on, &self.door)
+            && !door.sleep_on(poller)
+        {
+            let why = "this process sleeps on System V semaphores (rpi_sysv_semaphores), and cannot await messages over sockets at the \
+                       same time: leave that parameter out";
+            return Err(unreachable(why.to_string()));
+        }
+        Ok(())
     }
 
     /// Makes the intercommunicator of which the root knows. `news` is looked at there alone; what went wrong there goes wrong

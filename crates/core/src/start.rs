@@ -9,7 +9,7 @@ use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::shm::{Open, Opened, Settings, Shm, Stranger};
 use oxmpi_fabric::tcp::{self, Identity, Secret, Tcp, Whereabouts};
-use oxmpi_fabric::ways::{Coordinator, Far, Nodes, Ways};
+use oxmpi_fabric::ways::{AskWay, Coordinator, Far, Nodes, StrangersWay, Ways};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::door::{Door, Looks, Policy};
 use oxmpi_os::heap::Heap;
@@ -19,13 +19,16 @@ use oxmpi_os::pause::Pause;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::semaphore::OwnSemaphores;
 use oxmpi_os::{host, library};
-use oxmpi_param::{ParamError, Params, SelectError, SingleCopy, Transport};
-use oxmpi_rt::client::{BootError, Client, Directory, Found, UniverseError, socket_buffers};
+use oxmpi_param::{Param, ParamError, Params, SelectError, SingleCopy, Source, Transport};
+use oxmpi_rt::client::{BootError, Client, Directory, Found, Listening, UniverseError, socket_buffers};
 use oxmpi_rt::postboxes::postbox_sizes;
 use oxmpi_rt::universe::{Contact, Parent, ProcessName};
 use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
+
+/// Looks of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
+const CROWDED_LOOKS: u32 = 10;
 
 /// A process of this program's own: what MPI_Init makes.
 #[derive(Debug)]
@@ -118,17 +121,20 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     };
     let directory = client.clone();
     let open: Open = Box::new(move |peer| opened(&*directory, peer));
-    let shm = Shm::new(own.clone(), door.kind(), settings(&params), open);
+    // Also where all sleep on futexes: one that has to do with processes of other launchers may get descriptors then.
+    let shm = with_alarms(Shm::new(own.clone(), door.kind(), settings(&params), open), &client);
     let mut fabric = match (boot.node, far) {
         (Some(node), Some(far)) if !params.rpi().is_over_sockets() => {
-            Ways::of_nodes(with_alarms(shm, &client), far, nodes(node, &client))
+            Ways::of_nodes(shm, far, nodes(node, &client))
         }
-        (Some(node), far) => Ways::new(with_alarms(shm, &client), far).knowing(nodes(node, &client)),
-        (None, Some(far)) => Ways::new(with_alarms(shm, &client), Some(far)),
-        (None, None) => Ways::new(shm, None),
+        (Some(node), far) => Ways::new(shm, far).knowing(nodes(node, &client)),
+        (None, far) => Ways::new(shm, far),
     };
     let job = boot.base..boot.base.saturating_add(boot.size);
     let transport = modules.transport();
+    if transport != Transport::Lamd {
+        fabric = fabric.with_strangers(strangers(&params, &client));
+    }
     if transport == Transport::Tcp {
         fabric = fabric.with_sections_of(job.clone());
     }
@@ -168,6 +174,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     process = process.with_selection(by, params.coll_base_associative(), is_verbose, say);
     let process = process.with_bonds(Arc::new(Told(client.clone())));
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
+    if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
+        process.reach_strangers().map_err(|e| StartError::Parent(e.to_string()))?;
+    }
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     Ok(Started { process, client, checks, parent, modules })
@@ -338,8 +347,36 @@ fn far(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::resul
 
 /// The way over sockets, of a job whose launcher has made some.
 fn sockets(params: &Params, client: &Arc<Client>, poller: Arc<Poller>) -> std::result::Result<Tcp, String> {
-    let boot = client.segment().boot();
     let given = client.listener().map_err(|e| e.to_string())?;
+    sockets_with(params, client, poller, given)
+}
+
+/// What processes need to reach those of other launchers that share no memory with them, and these them.
+fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
+    let (params, client) = (params.clone(), client.clone());
+    Box::new(move |has_sockets| {
+        let Some(given) = client.listener_abroad().map_err(|e| e.to_string())? else { return Ok(None) };
+        if has_sockets {
+            let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
+            return Ok(Some(StrangersWay::Listener(listener)));
+        }
+        let boot = client.segment().boot();
+        let alarm = client.alarm(boot.rank).map_err(|e| e.to_string())?;
+        let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| e.to_string())?);
+        let far = sockets_with(&params, &client, poller.clone(), given)?.into();
+        let nodes = nodes(boot.node.unwrap_or(0), &client);
+        Ok(Some(StrangersWay::Sockets { far, nodes, poller }))
+    })
+}
+
+/// The way over sockets, with one that listens.
+fn sockets_with(
+    params: &Params,
+    client: &Arc<Client>,
+    poller: Arc<Poller>,
+    given: Listening,
+) -> std::result::Result<Tcp, String> {
+    let boot = client.segment().boot();
     let listener = Listener::from_fd(given.socket).map_err(|e| e.to_string())?;
     let own = Identity { job: boot.job_id, rank: boot.rank, size: boot.size, incarnation: given.incarnation };
     let settings = tcp::Settings {
@@ -374,7 +411,8 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     let transport = params.rpi();
     let looks = match transport {
         Transport::Usysv => {
-            Some(Looks { spinning: spinning(params, local_size), yields: params.wait_yields() })
+            let spinning = spinning(params, oversubscribed, local_size);
+            Some(Looks { spinning, yields: params.wait_yields() })
         }
         Transport::Sysv => Some(Looks { spinning: 0, yields: 1 }),
         _ => None,
@@ -391,8 +429,14 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     }
 }
 
-/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers.
-fn spinning(params: &Params, local_size: u32) -> u32 {
+/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers. With more ranks than
+/// processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
+fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
+    let param = Param::find("rpi_usysv_readlockpoll");
+    let is_default = param.is_none_or(|param| *params.source(param) == Source::Default);
+    if oversubscribed && is_default {
+        return CROWDED_LOOKS;
+    }
     params.rpi_usysv_readlockpoll().div_ceil(local_size.saturating_sub(1).max(1))
 }
 
@@ -405,5 +449,22 @@ fn settings(params: &Params) -> Settings {
         single_copy: params.single_copy() != SingleCopy::Off,
         patience_ns: params.single_copy_patience_us().saturating_mul(1000),
         past_caches_from: params.shm_past_caches_from_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_over_usysv_spins_only_if_it_has_a_processor_or_shall() {
+        let usysv = Params::default().with("rpi", "usysv").unwrap();
+        let spinning = |params: &Params, oversubscribed| {
+            policy(params, oversubscribed, 5).looks.map(|looks| looks.spinning)
+        };
+        assert_eq!(spinning(&usysv, false), Some(2500));
+        assert_eq!(spinning(&usysv, true), Some(CROWDED_LOOKS));
+        let asked = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
+        assert_eq!(spinning(&asked, true), Some(2500));
     }
 }

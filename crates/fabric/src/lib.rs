@@ -35,7 +35,9 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
 use oxmpi_os::memory::Memory;
+use oxmpi_os::poller::Poller;
 use oxmpi_wire::{ContextId, Envelope, Frame, Received, Tags};
+use std::sync::Arc;
 
 /// The user data that follow a frame.
 #[derive(Clone, Copy)]
@@ -362,6 +364,15 @@ pub trait Fabric {
 
     /// A reserved section is free again: at once if no team got it, else when all `team` ranks of it have left.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
+
+    /// There are processes of other launchers, some of which may share no memory with this one: sees that it can reach them, and they
+    /// it. If the process has to sleep on other descriptors for it than before, or on descriptors at all, on which ones.
+    ///
+    /// # Errors
+    /// Why it cannot, for a person.
+    fn reach_strangers(&mut self) -> Result<Option<Arc<Poller>>, String> {
+        Ok(None)
+    }
 
     /// This process has a communicator with a process of another job now.
     fn attach(&mut self, _peer: u32) {}

@@ -95,6 +95,8 @@ pub struct Tcp {
     tell: Tell,
     poller: Arc<Poller>,
     listener: Option<Listener>,
+    /// Where processes of other launchers connect that are on other networks.
+    more_listeners: Vec<Listener>,
     /// Nobody is accepted for some time.
     deaf_until: Option<Duration>,
     /// The user was told of that.
@@ -168,6 +170,7 @@ impl Tcp {
             tell,
             poller,
             listener: Some(listener),
+            more_listeners: Vec::new(),
             deaf_until: None,
             is_deafness_told: false,
             greetings: Greetings::new(own.size as usize),
@@ -202,6 +205,16 @@ impl Tcp {
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
+    }
+
+    /// Others can connect to this `listener`, too.
+    ///
+    /// # Errors
+    /// If it cannot be added to the poller.
+    pub fn listen_also(&mut self, listener: Listener) -> std::io::Result<()> {
+        self.poller.add(&listener, LISTENER, false)?;
+        self.more_listeners.push(listener);
+        Ok(())
     }
 
     /// Changes the longest eager message from now on, bytes.
@@ -241,12 +254,12 @@ impl Tcp {
     fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
-        if self.deaf_until.is_some_and(|until| until <= now)
-            && let Some(listener) = &self.listener
-        {
+        if self.deaf_until.is_some_and(|until| until <= now) {
             self.deaf_until = None;
-            // It fails only if the descriptor is there already.
-            let _ = self.poller.add(listener, LISTENER, false);
+            for listener in self.listener.iter().chain(&self.more_listeners) {
+                // It fails only if the descriptor is there already.
+                let _ = self.poller.add(listener, LISTENER, false);
+            }
         }
         for at in 0..self.peers.len() as u32 {
             if let Some(peer) = self.known(at)
@@ -588,7 +601,7 @@ impl Fabric for Tcp {
             }
             if is_acknowledged {
                 self.leaving = Some(now);
-                if let Some(listener) = self.listener.take() {
+                for listener in self.listener.take().into_iter().chain(self.more_listeners.drain(..)) {
                     self.poller.remove(&listener);
                 }
                 for socket in self.greetings.end() {

@@ -9,6 +9,7 @@ mod choice;
 mod far;
 mod others;
 mod quiesce;
+mod strangers;
 
 use self::beside::Beside;
 pub use self::choice::Far;
@@ -17,6 +18,7 @@ pub use self::far::{AskNodes, Nodes};
 use self::others::{Others, Way};
 use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, Step};
+pub use self::strangers::{AskWay, Way as StrangersWay};
 use crate::postboxes::Postboxes;
 use crate::shm::{self, Shm};
 use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
@@ -25,19 +27,32 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_os::door::Bell;
 use oxmpi_os::memory::Memory;
+use oxmpi_os::poller::Poller;
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
 use std::sync::Arc;
 
 /// All ways of one process.
-#[derive(Debug)]
 pub struct Ways {
     shm: Shm,
     others: Option<Box<Others>>,
     obituaries: Option<Obituaries>,
     beside: Option<Beside>,
+    ask_way: Option<AskWay>,
     /// A short look at the rings and the inbox shows whether there is anything: there are no other ways and no obituaries.
     looks_are_short: bool,
+}
+
+impl std::fmt::Debug for Ways {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ways { shm, others, obituaries, beside, .. } = self;
+        f.debug_struct("Ways")
+            .field("shm", shm)
+            .field("others", others)
+            .field("obituaries", obituaries)
+            .field("beside", beside)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Who has died, by its place in the order of deaths; `None` if the launcher does not say.
@@ -79,13 +94,14 @@ impl Ways {
         let looks_are_short = far.is_none();
         let sockets = far.map(|far| Sockets::new(far, None));
         let others = sockets.map(|sockets| Box::new(Others { sockets: Some(sockets), postboxes: None }));
-        Ways { shm, others, obituaries: None, beside: None, looks_are_short }
+        Ways { shm, others, obituaries: None, beside: None, ask_way: None, looks_are_short }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
     pub fn of_nodes(shm: Shm, far: Far, nodes: Nodes) -> Ways {
         let others = Others { sockets: Some(Sockets::new(far, Some(nodes))), postboxes: None };
-        Ways { shm, others: Some(Box::new(others)), obituaries: None, beside: None, looks_are_short: false }
+        let others = Some(Box::new(others));
+        Ways { shm, others, obituaries: None, beside: None, ask_way: None, looks_are_short: false }
     }
 
     /// The same, with postboxes as the way to the peers of the own job on the own node.
@@ -431,6 +447,10 @@ impl Fabric for Ways {
 
     fn release_control_section(&mut self, index: u32, team: Option<u32>) {
         self.shm.release_control_section(index, team);
+    }
+
+    fn reach_strangers(&mut self) -> Result<Option<Arc<Poller>>, String> {
+        self.ask_for_strangers()
     }
 
     fn attach(&mut self, peer: u32) {

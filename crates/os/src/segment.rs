@@ -263,6 +263,9 @@ pub struct Status {
     deaths: AtomicU32,
     /// The step that the owner's messages shall take on their way to standing still, and back. Only the launcher writes it.
     quiesce: AtomicU32,
+    /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the launcher
+    /// writes it.
+    sought: AtomicU32,
 }
 
 impl Status {
@@ -317,6 +320,17 @@ impl Status {
     /// The launcher asks for this step. Ring the owner's door afterwards.
     pub fn ask_quiesce_step(&self, step: u32) {
         self.quiesce.store(step, Ordering::Release);
+    }
+
+    /// How often processes that share no memory with the owner were told where they can reach it, as it does not know yet.
+    pub fn sought(&self) -> u32 {
+        // What was made for it is given over a socket.
+        self.sought.load(Ordering::Relaxed)
+    }
+
+    /// The launcher has told such processes. Ring the owner's door afterwards.
+    pub fn note_sought(&self) {
+        self.sought.fetch_add(1, Ordering::Release);
     }
 
     /// The number of the MPI call that the owner entered last; 0 if none.

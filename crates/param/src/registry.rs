@@ -662,7 +662,8 @@ parameters! {
         unit: Unit::Count, default: 10000, limits: 0..=1000000000, power_of_two: false,
         aliases: [], level: Tune,
         help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
-               before it gives its core to others. After wait_yields such gifts it sleeps.",
+               before it gives its core to others. After wait_yields such gifts it sleeps. With more ranks than cores it \
+               looks 10 times, unless this parameter is set.",
     }
     rpi_usysv_writelockpoll: u32 {
         unit: Unit::Count, default: 10, limits: 0..=1000000000, power_of_two: false,

@@ -108,6 +108,8 @@ pub struct Impossible {
     pub framework: Framework,
     /// How it came to that.
     pub steps: Vec<Step>,
+    /// The modules that parameters leave out.
+    pub left_out: Vec<String>,
 }
 
 impl fmt::Display for Impossible {
@@ -120,7 +122,11 @@ impl fmt::Display for Impossible {
         write!(f, "no module of '{name}' {what}")?;
         let start = format!("{name} ");
         let drops = self.steps.iter().flat_map(|step| &step.drops).filter(|(m, _)| m.starts_with(&start));
-        drops.enumerate().try_for_each(|(i, (module, reason))| {
+        // Why what was asked for is not used matters, not that nothing else was asked for.
+        let all: Vec<_> = drops.collect();
+        let asked: Vec<_> = all.iter().filter(|(module, _)| !self.left_out.contains(module)).collect();
+        let shown = if asked.is_empty() { all.iter().collect() } else { asked };
+        shown.into_iter().enumerate().try_for_each(|(i, (module, reason))| {
             write!(f, "{} {module}: {reason}", if i == 0 { ":" } else { ";" })
         })?;
         f.write_str(". 'oxmpi info --select' shows each step")
@@ -135,6 +141,8 @@ struct Course<'a> {
     level: ThreadLevel,
     steps: Vec<Step>,
     left: Vec<&'a Row>,
+    /// The modules that parameters leave out.
+    left_out: Vec<String>,
 }
 
 /// Selects among `rows` by the eight steps.
@@ -142,7 +150,9 @@ struct Course<'a> {
 /// # Errors
 /// If no module is left that could carry messages, serve collectives, or write the checkpoints that were asked for.
 pub fn decide(rows: &[Row], wish: &Wish) -> Result<Decision, Impossible> {
-    let mut course = Course { wish, level: wish.level, steps: Vec::new(), left: rows.iter().collect() };
+    let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(Row::title).collect();
+    let (steps, left) = (Vec::new(), rows.iter().collect());
+    let mut course = Course { wish, level: wish.level, steps, left, left_out };
     course.set_level();
     course.drop_if("what parameters leave out or what cannot be used here is dropped", |row| {
         row.left_out.clone().or_else(|| row.unavailable.clone())
@@ -204,7 +214,7 @@ impl<'a> Course<'a> {
     }
 
     fn fail(&self, framework: Framework) -> Impossible {
-        Impossible { framework, steps: self.steps.clone() }
+        Impossible { framework, steps: self.steps.clone(), left_out: self.left_out.clone() }
     }
 
     /// Step 1. Who asks for a module for checkpoints by name gets the level that it needs.

@@ -247,12 +247,19 @@ impl Client {
     /// See [`DirectoryError`].
     pub fn listener(&self) -> Result<Listening, DirectoryError> {
         let rank = self.segment.boot().rank;
-        match self.ask(rank, &Request::Listener)? {
-            (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
-                Some(secret) => Ok(Listening { socket, incarnation: incarnation.into(), secret }),
-                None => Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into())),
-            },
-            (other, _) => Err(unexpected(rank, other)),
+        listening(rank, self.ask(rank, &Request::Listener)?)
+    }
+
+    /// Asks the launcher for one more listening socket, where processes of other launchers can connect that share no memory with
+    /// this one. `None`: it needs no more.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn listener_abroad(&self) -> Result<Option<Listening>, DirectoryError> {
+        let rank = self.segment.boot().rank;
+        match self.ask(rank, &Request::Abroad)? {
+            (Reply::Done { .. }, _) => Ok(None),
+            answer => listening(rank, answer).map(Some),
         }
     }
 
@@ -383,6 +390,17 @@ fn question(
     }
     let reply = Reply::decode(&bytes[..n]).map_err(|error| DirectoryError::Answer { rank, error })?;
     Ok((reply, fd))
+}
+
+/// The listening socket that an answer brings.
+fn listening(rank: u32, answer: (Reply, Option<OwnedFd>)) -> Result<Listening, DirectoryError> {
+    match answer {
+        (Reply::Listener { incarnation, secret }, Some(socket)) => match from_hex(&secret) {
+            Some(secret) => Ok(Listening { socket, incarnation: incarnation.into(), secret }),
+            None => Err(refused(rank, "mpirun's secret of the job has no 64 hexadecimal digits".into())),
+        },
+        (other, _) => Err(unexpected(rank, other)),
+    }
 }
 
 fn refused(rank: u32, reason: String) -> DirectoryError {

@@ -140,6 +140,9 @@ pub enum Request {
     /// Give me my socket to the daemon of my node, in a job whose messages go through daemons. Answered by [`Reply::Relay`] or a
     /// refusal.
     Relay,
+    /// This process has to do with processes of other launchers: give me one more socket where those can connect that share no memory
+    /// with it, if it needs one. Answered by [`Reply::Listener`], by [`Reply::Done`] if it needs no more, or a refusal.
+    Abroad,
     /// On which nodes are the processes, from this number on? Answered by [`Reply::Given`], a number for each.
     Nodes {
         /// The first.
@@ -294,6 +297,7 @@ mod kind {
     pub(super) const QUIESCED: u8 = 26;
     pub(super) const POSTBOXES: u8 = 40;
     pub(super) const RELAY: u8 = 41;
+    pub(super) const ABROAD: u8 = 42;
     pub(super) const HERE: u8 = 65;
     pub(super) const REFUSED: u8 = 66;
     pub(super) const LISTEN_HERE: u8 = 67;
@@ -340,6 +344,7 @@ impl Request {
             Request::Quiesced { step } => encode(kind::QUIESCED, *step, ""),
             Request::Postboxes => encode(kind::POSTBOXES, 0, ""),
             Request::Relay => encode(kind::RELAY, 0, ""),
+            Request::Abroad => encode(kind::ABROAD, 0, ""),
             Request::LookUp { service } => encode(kind::LOOK_UP, 0, service),
         }
     }
@@ -371,6 +376,7 @@ impl Request {
             kind::POSTBOXES => no_text(kind, text).map(|()| Request::Postboxes),
             kind::REACH => no_text(kind, text).map(|()| Request::Reach),
             kind::RELAY => no_text(kind, text).map(|()| Request::Relay),
+            kind::ABROAD => no_text(kind, text).map(|()| Request::Abroad),
             kind::NAMES => no_text(kind, text).map(|()| Request::Names),
             kind::NUMBERS => no_text(kind, text).map(|()| Request::Numbers),
             kind::SECRET => Ok(Request::Secret { universe: decimal(kind, text)? }),
@@ -497,6 +503,7 @@ mod tests {
             any::<u32>().prop_map(|step| Request::Quiesced { step }),
             Just(Request::Listener),
             Just(Request::Relay),
+            Just(Request::Abroad),
             (any::<i32>(), ".{0,80}").prop_map(|(code, text)| Request::Abort { code, text }),
             ".{0,80}".prop_map(|text| Request::Say { text }),
             Just(Request::Spawn),

@@ -47,6 +47,12 @@ pub enum InterfaceError {
         /// All there are.
         there: Vec<Interface>,
     },
+    /// There are none at all.
+    #[error(
+        "no network interface of this host is up, not even its loopback, and sockets need one: 'ip link set lo up' brings that up; \
+         '--mca rpi shm' needs none on one host"
+    )]
+    NoneUp,
     /// Nothing is left.
     #[error(
         "the parameters 'btl_tcp_if_include' ('{include}') and 'btl_tcp_if_exclude' ('{exclude}') leave no interface of {}",
@@ -80,6 +86,9 @@ pub fn choose<'a>(
     is_one_host: bool,
 ) -> Result<Vec<&'a Interface>, InterfaceError> {
     let all = ranked(there, include, exclude, is_one_host)?;
+    if there.is_empty() {
+        return Err(InterfaceError::NoneUp);
+    }
     if all.is_empty() {
         return Err(InterfaceError::None {
             include: include.into(),
@@ -220,5 +229,6 @@ mod tests {
             assert!(chosen(wrong, "", true).unwrap_err().contains("ADDRESS/BITS"), "{wrong}");
         }
         assert!(chosen("ib0", "ib0", true).unwrap_err().contains("leave no interface of lo"));
+        assert!(choose(&[], "", "", true).unwrap_err().to_string().contains("not even its loopback"));
     }
 }

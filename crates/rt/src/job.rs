@@ -380,6 +380,11 @@ impl Job {
         self.next
     }
 
+    /// Whether all jobs of this launcher have failed, or were told to end.
+    pub fn is_ending(&self) -> bool {
+        self.in_phase(Phase::Running).is_empty()
+    }
+
     /// Leaves out so many numbers: processes that were not started after all.
     pub fn skip(&mut self, ranks: u32) {
         self.next = self.next.saturating_add(ranks);

@@ -9,6 +9,7 @@
 //! - Ended ranks are not reaped before the job is over, so that the number of a group cannot become somebody else's.
 //! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
 
+mod abroad;
 mod answers;
 mod binding;
 pub(crate) mod end;
@@ -28,6 +29,7 @@ mod watching;
 
 /// What an agent on another host does as the launcher does it here.
 pub(crate) mod parts {
+    pub(crate) use super::abroad::{Reach, widen};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
     pub(crate) use super::binding::Binding;
     pub(crate) use super::input::Inputs;

@@ -9,7 +9,7 @@
 use crate::control::MAX_MESSAGE;
 
 /// The version of this protocol. Launchers of different versions are not connected.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// A message between launchers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,10 @@ pub(crate) struct Hello {
     pub(crate) wanted: u64,
     /// Its place among the launchers of the user on this machine.
     pub(crate) place: u32,
-    /// Whether its processes talk over sockets.
-    pub(crate) sockets: bool,
+    /// Whether memory is the only way of all its processes, on this machine.
+    pub(crate) is_near: bool,
+    /// Whether some of them are on other hosts.
+    pub(crate) is_spread: bool,
     /// By which processes of the receiver prove who they are when they connect to the sender's over sockets.
     pub(crate) secret: [u8; 32],
 }
@@ -121,7 +123,8 @@ impl Message {
                 out.extend(hello.universe.to_le_bytes());
                 out.extend(hello.wanted.to_le_bytes());
                 out.extend(hello.place.to_le_bytes());
-                out.push(hello.sockets.into());
+                out.push(hello.is_near.into());
+                out.push(hello.is_spread.into());
                 out.extend(hello.secret);
             }
             Message::Refused { reason } => {
@@ -235,7 +238,8 @@ impl Reader<'_> {
             universe: self.u64()?,
             wanted: self.u64()?,
             place: self.u32()?,
-            sockets: self.bool()?,
+            is_near: self.bool()?,
+            is_spread: self.bool()?,
             secret: self.array()?,
         })
     }
@@ -263,7 +267,7 @@ mod tests {
         #[test]
         fn a_message_comes_back(universe: u64, number: u32, yes: bool, secret: [u8; 32], why in ".{0,80}") {
             let process = Resident { number: 5, first: 3, size: 3 };
-            let hello = Hello { universe, wanted: 0, place: number, sockets: yes, secret };
+            let hello = Hello { universe, wanted: 0, place: number, is_near: yes, is_spread: !yes, secret };
             for message in [
                 Message::Hello(hello),
                 Message::Refused { reason: why.clone() },

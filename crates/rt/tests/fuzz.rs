@@ -112,7 +112,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
         1 => FromAgent::Output { rank, is_error: true, bytes: random.bytes(200) },
         2 => FromAgent::Exited { rank, exit: Exit::Signal(random.draw() as i32), seen },
         3 => FromAgent::Seen(random.numbers().into_iter().map(|rank| (rank, seen)).collect()),
-        _ => FromAgent::Failed { is_program: false, text: "no".into() },
+        _ => FromAgent::Failed { base: 3, is_program: false, text: "no".into() },
     }
 }
 

@@ -2,6 +2,7 @@
 //! network namespaces. See `testbed.rs`; where they cannot be made the tests say so and do nothing, unless they are required.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod connected;
 mod daemons;
 mod quiesce;
 mod spawned;
@@ -400,7 +401,8 @@ int main(int argc, char **argv)
     static int out[LONGEST + 2], in[LONGEST + 2];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int number = 0; number < MESSAGES; number++) {
+    int messages = argc > 1 ? atoi(argv[1]) : MESSAGES;
+    for (int number = 0; number < messages; number++) {
         MPI_Request request;
         MPI_Status status;
         int count, n = length(number);
@@ -466,6 +468,24 @@ fn nothing_is_lost_or_doubled_when_a_link_is_cut_for_a_while() {
         bed.set_link(B, true);
         std::thread::sleep(Duration::from_millis(700));
     }
+    let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
+    bed.is_clean();
+}
+
+#[test]
+fn daemons_try_as_long_as_a_host_may_be_silent() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("stream", STREAM);
+    let words = ["--mca", "rpi", "lamd", "-n", "2", "-H", "nodea,nodeb", &program, "250"];
+    let mut child = bed.mpirun(&words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    // Longer than a rank over sockets tries where there is no way.
+    bed.set_link(B, false);
+    std::thread::sleep(Duration::from_secs(14));
+    bed.set_link(B, true);
     let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
     assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");

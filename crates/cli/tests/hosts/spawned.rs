@@ -1,7 +1,14 @@
 //! Processes that jobs on several hosts spawn.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::sorted;
-use super::testbed::{outcome, testbed};
+use super::testbed::{B, LIMIT, outcome, testbed};
 
 /// spawned HOSTS NUMBER MODE: spawns processes on HOSTS ("-" leaves the choice), which say where they are, and talk with them and
 /// among each other. A child that is told so then dies.
@@ -95,4 +102,206 @@ fn the_end_of_a_spawned_process_is_reported_with_its_host() {
         "{err}"
     );
     bed.is_clean();
+}
+
+/// several MODE: spawns two programs, which say where they are; or, told so, one that is not there.
+const SEVERAL: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, all;
+    int rank, size, sum, one = 1, *app, flag;
+    char host[256];
+    MPI_Init(&argc, &argv);
+    gethostname(host, sizeof host);
+    MPI_Comm_get_parent(&parent);
+    if (parent == MPI_COMM_NULL) {
+        char *commands[] = {argv[0], strcmp(argv[1], "wrong") ? argv[0] : "/no/such/program"};
+        char *first[] = {"first", NULL}, *second[] = {"second", NULL}, **words[] = {first, second};
+        int counts[] = {2, 3}, codes[5] = {-1, -1, -1, -1, -1};
+        MPI_Info infos[2] = {MPI_INFO_NULL, MPI_INFO_NULL};
+        if (strcmp(argv[1], "free")) {
+            MPI_Info_create(&infos[0]);
+            MPI_Info_set(infos[0], "host", "nodeb");
+            MPI_Info_create(&infos[1]);
+            MPI_Info_set(infos[1], "host", "nodea:2,localhost");
+            MPI_Info_set(infos[1], "wdir", "/tmp");
+        }
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        int code = MPI_Comm_spawn_multiple(2, commands, words, counts, infos, 1, MPI_COMM_WORLD, &parent, codes);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        if (code) {
+            char text[MPI_MAX_ERROR_STRING];
+            MPI_Error_string(code, text, &size);
+            if (rank == 0) printf("%s\n", text);
+            MPI_Finalize();
+            return 0;
+        }
+        for (int i = 0; i < 5; i++)
+            if (codes[i] != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 3);
+        MPI_Intercomm_merge(parent, 0, &all);
+    } else {
+        MPI_Intercomm_merge(parent, 1, &all);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app, &flag);
+        char here[256];
+        if (!getcwd(here, sizeof here)) MPI_Abort(MPI_COMM_WORLD, 4);
+        printf("%d: program %d, %s, on %s%s\n", rank, flag ? *app : -1, argv[1], host, strcmp(here, "/tmp") ? "" : " in /tmp");
+    }
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+    MPI_Comm_rank(all, &rank);
+    if (rank == 0) printf("%d together\n", sum);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&parent);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn several_programs_are_spawned_on_hosts_at_once() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("several", SEVERAL);
+    for rpi in ["shm", "tcp", "lamd", "usysv"] {
+        let words = ["--mca", "rpi", rpi, "-n", "2", "-H", "nodea,nodeb", &program, "named"];
+        let (code, out, err) = bed.run(&words);
+        assert_eq!((code, &*err), (Some(0), ""), "{rpi}: {out}");
+        let wanted = [
+            "0: program 0, first, on nodeb",
+            "1: program 0, first, on nodeb",
+            "2: program 1, second, on nodea in /tmp",
+            "3: program 1, second, on nodea in /tmp",
+            "4: program 1, second, on head in /tmp",
+            "7 together",
+        ];
+        assert_eq!(sorted(&out), wanted, "{rpi}");
+    }
+    let (code, out, err) =
+        bed.run(&["-n", "2", "-H", "nodea:3,nodeb:4", "--map-by", "node", &program, "free"]);
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    let hosts = |name: &str| out.lines().filter(|line| line.ends_with(name)).count();
+    assert_eq!((hosts("on nodea"), hosts("on nodeb")), (2, 3), "where slots are free: {out}");
+    // All or none.
+    let (code, out, err) = bed.run(&["-n", "2", "-H", "nodea,nodeb", &program, "wrong"]);
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    assert!(out.contains("/no/such/program") && !out.contains("together"), "{out}");
+    bed.is_clean();
+}
+
+/// often DIRECTORY: spawns processes one after the other, and says when there were 3, and when there were 15; then stays until there is
+/// a file "go". With a second word it says that it is ready, and spawns when there is the file.
+const OFTEN: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, child;
+    int rank;
+    char go[1000];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (parent != MPI_COMM_NULL) {
+        MPI_Barrier(parent);
+        MPI_Comm_disconnect(&parent);
+        MPI_Finalize();
+        return 0;
+    }
+    snprintf(go, sizeof go, "%s/go", argv[1]);
+    if (argc > 2) {
+        if (rank == 0) { printf("ready\n"); fflush(stdout); }
+        while (access(go, F_OK)) usleep(10000);
+    }
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "host", "nodeb");
+    for (int number = 1; number <= 15; number++) {
+        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, info, 0, MPI_COMM_WORLD, &child, MPI_ERRCODES_IGNORE);
+        MPI_Barrier(child);
+        MPI_Comm_disconnect(&child);
+        if (rank == 0 && number == 15) { printf("%d\n", number); fflush(stdout); }
+    }
+    while (access(go, F_OK)) usleep(10000);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+/// The number of descriptors of a process, and of its children that have ended and were not waited for.
+fn kept(pid: i32) -> (usize, usize) {
+    let fds = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).unwrap().count();
+    let is_its = |entry: &fs::DirEntry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
+        rest.trim().starts_with(&format!("Z {pid} "))
+    };
+    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    (fds, all.filter(is_its).count())
+}
+
+#[test]
+fn an_agent_keeps_nothing_of_spawned_processes_that_have_ended() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("often", OFTEN);
+    let directory = bed.directory.to_str().unwrap().to_string();
+    for rpi in ["shm", "tcp"] {
+        let words = ["--mca", "rpi", rpi, "-n", "2", "-H", "localhost,nodeb", &program, &directory];
+        let mut child = bed.mpirun(&words).spawn().unwrap();
+        let agent = bed.await_process(B, "oxmpi agent");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "15");
+        let end = Instant::now() + LIMIT;
+        // Of the rank that is there: its control socket, process, two outputs, segment, and with sockets its alarm and more.
+        loop {
+            let (fds, zombies) = kept(agent);
+            if zombies == 0 && fds < 30 {
+                break;
+            }
+            assert!(Instant::now() < end, "{rpi}: {fds} descriptors, {zombies} zombies");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        fs::write(bed.directory.join("go"), "").unwrap();
+        let (code, _, err) = outcome(child.wait_with_output().unwrap());
+        assert_eq!((code, &*err), (Some(0), ""));
+        fs::remove_file(bed.directory.join("go")).unwrap();
+    }
+    bed.is_clean();
+}
+
+#[test]
+fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("often", OFTEN);
+    let directory = bed.directory.to_str().unwrap().to_string();
+    for timeout in ["50", "6"] {
+        let words = ["--timeout", timeout, "-n", "2", "-H", "localhost,nodeb", &program, &directory, "later"];
+        let mut child = bed.mpirun(&words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
+        kill_process(agent, Signal::STOP).unwrap();
+        let began = Instant::now();
+        fs::write(bed.directory.join("go"), "").unwrap();
+        let code = if timeout == "50" {
+            std::thread::sleep(Duration::from_secs(2));
+            kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+            143
+        } else {
+            124
+        };
+        let (ended, _, err) = outcome(child.wait_with_output().unwrap());
+        // An agent may take 30 s to start processes, and 60 s to say anything.
+        assert!(
+            ended == Some(code) && began.elapsed() < Duration::from_secs(25),
+            "{:?}: {err}",
+            began.elapsed()
+        );
+        kill_process(agent, Signal::CONT).unwrap();
+        fs::remove_file(bed.directory.join("go")).unwrap();
+        bed.is_clean();
+    }
 }

@@ -45,6 +45,9 @@ pub trait Broker {
     /// If there is no such port.
     fn go(&self, words: &[u64]) -> Result<Going>;
 
+    /// How often others were told where this process can be reached, as it does not know yet.
+    fn sought(&self) -> u32;
+
     /// Whether a ticket waits still; if it does it may be given `back`. Else whoever it has met is on its way to say so.
     ///
     /// # Errors
@@ -125,6 +128,7 @@ impl<F: Fabric> Process<F> {
         let all = [&[self.rank()], &*comm.team.map.processes()].concat();
         let mine = Card { tag, id: id.0, names: self.names_of(&all)? };
         let words = mine.encode();
+        let sought = broker.sought();
         let (other, processes) = match broker.go(&words)? {
             Going::Meets(other) => {
                 let other = Card::decode(&other)?;
@@ -133,7 +137,7 @@ impl<F: Fabric> Process<F> {
                 (other, processes)
             }
             Going::Waits(ticket) => {
-                let other = self.wait_for_other(comm, (tag, ticket), way, broker)?;
+                let other = self.wait_for_other(comm, (tag, ticket, sought), way, broker)?;
                 let processes = self.numbers_of(&other.names)?;
                 (other, processes)
             }
@@ -174,7 +178,7 @@ impl<F: Fabric> Process<F> {
     fn wait_for_other(
         &self,
         comm: &Communicator,
-        (tag, ticket): (u32, u32),
+        (tag, ticket, mut sought): (u32, u32, u32),
         way: Way,
         broker: &dyn Broker,
     ) -> Result<Card> {
@@ -193,12 +197,19 @@ impl<F: Fabric> Process<F> {
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
             let done =
                 |domain: &mut Domain<F>| match domain.lane.test(request).unwrap_or(Some(Completion::EMPTY)) {
-                    Some(came) => Some(Ok(came)),
+                    Some(came) => Some(Ok(Some(came))),
+                    None if broker.sought() != sought => Some(Ok(None)),
                     None if is_given_up => None,
                     None => check_alive(&domain.lane, &comm.team).err().map(Err),
                 };
             match self.wait_until(next, &mut telling, done) {
-                Some(Ok(came)) => break came,
+                Some(Ok(Some(came))) => break came,
+                // Who has come is about to say so, over sockets.
+                Some(Ok(None)) => {
+                    sought = broker.sought();
+                    self.reach_strangers()?;
+                    continue;
+                }
                 // Without all of them there is nobody to meet; but who is met already waits for an answer.
                 Some(Err(fault)) => {
                     is_given_up = true;

@@ -17,7 +17,7 @@ mod parcels;
 
 use self::far::Far;
 use self::parcels::{Load, Parcel, Queue};
-use crate::tcp::{Address, Settings};
+use crate::tcp::Address;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
@@ -41,6 +41,9 @@ const MOST_PROCESSES: u32 = 1 << 24;
 const NOWHERE: u32 = u32::MAX;
 /// How long to wait when the kernel has no memory or descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
+/// How long another daemon is tried that cannot be reached, unless something else is said: longer than an agent may be silent before the
+/// launcher says that its host is lost, which may be survived.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process of this node.
 #[derive(Debug, Default)]
@@ -113,7 +116,7 @@ impl Relay {
             lost: HashSet::new(),
             files: 0,
             most_files,
-            patience: Settings::default().patience,
+            patience: PATIENCE,
             packet: vec![0; MAX_PACKET],
         })
     }

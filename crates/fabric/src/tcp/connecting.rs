@@ -206,11 +206,16 @@ impl Tcp {
 
     /// Others connect.
     pub(super) fn on_listener(&mut self) {
+        let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
-            let Some(listener) = &self.listener else { return };
+            let listener = self.listener.iter().chain(&self.more_listeners).nth(at);
+            let Some(listener) = listener else { return };
             let socket = match listener.accept() {
                 Ok(Some((socket, _))) => socket,
-                Ok(None) => return,
+                Ok(None) => {
+                    at += 1;
+                    continue;
+                }
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_deafness_told, true) {
                         let own = self.own.rank;
@@ -220,7 +225,8 @@ impl Tcp {
                         ));
                     }
                     // No descriptors left: those who connect wait, and nobody asks for them all the time.
-                    self.poller.remove(listener);
+                    let all = self.listener.iter().chain(&self.more_listeners);
+                    all.for_each(|listener| self.poller.remove(listener));
                     let until = self.now() + DEAF;
                     self.deaf_until = Some(until);
                     return self.wake_at(until);

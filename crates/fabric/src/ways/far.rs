@@ -68,6 +68,9 @@ pub(super) struct Sockets {
     nodes: Option<Nodes>,
     /// Of a job on several nodes of which the sockets are the way to all peers.
     beside: Option<Nodes>,
+    /// They came when the process first had to do with those of other launchers: of its own job all are on its node, as they were
+    /// before.
+    is_added: bool,
     /// If messages can stand still.
     pub(super) quiescing: Option<Quiescing>,
     looks: u32,
@@ -84,7 +87,12 @@ impl std::fmt::Debug for Nodes {
 impl Sockets {
     pub(super) fn new(far: Far, nodes: Option<Nodes>) -> Sockets {
         let (sent, received) = (Traffic::default(), Traffic::default());
-        Sockets { far, nodes, beside: None, quiescing: None, looks: 0, sent, received }
+        Sockets { far, nodes, beside: None, is_added: false, quiescing: None, looks: 0, sent, received }
+    }
+
+    /// Of a process that had none until it had to do with those of other launchers.
+    pub(super) fn added(far: Far, nodes: Nodes) -> Sockets {
+        Sockets { is_added: true, ..Sockets::new(far, Some(nodes)) }
     }
 
     /// They stay the way to all peers, wherever these are.
@@ -94,6 +102,9 @@ impl Sockets {
 
     /// On which node a process is, if that is known.
     pub(super) fn node(&mut self, peer: u32) -> Option<u32> {
+        if self.is_added {
+            return None;
+        }
         let nodes = self.nodes.as_mut().or(self.beside.as_mut())?;
         Some(nodes.place(peer)).filter(|node| *node != NOWHERE)
     }

@@ -10,7 +10,7 @@ use crate::{
     semaphore::{Awaits, OwnSemaphores, Semaphore, Slept},
 };
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 use std::time::Duration;
@@ -91,7 +91,7 @@ pub struct Door {
     pause: Pause,
     strangers: Strangers,
     /// Of a process that sleeps on descriptors or semaphores.
-    alarm: Option<Alarm>,
+    alarm: OnceLock<Alarm>,
 }
 
 /// What the leader of a process sleeps on (rule 6 of the door).
@@ -167,7 +167,7 @@ impl Door {
             looks: policy.looks,
             pause: policy.pause,
             strangers: Strangers::new(policy.sleeping_waits),
-            alarm: None,
+            alarm: OnceLock::new(),
         }
     }
 
@@ -178,25 +178,34 @@ impl Door {
 
     /// The door of a process that sleeps on these descriptors (rule 6).
     pub fn with_descriptors(self, poller: Arc<Poller>) -> Door {
-        Door { alarm: Some(Alarm::new(poller)), ..self }
+        Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
+    }
+
+    /// The process sleeps on these descriptors from now on (rule 6), also where its threads sleep on the futex so far. Returns whether
+    /// that can be: not if it sleeps on semaphores, or on other descriptors.
+    pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
+        let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
+        // They announce anew, and one of them leads.
+        self.segment.door_word().ring(self.kind);
+        is_new
     }
 
     /// The door of a process that sleeps on these semaphores (rule 6).
     pub fn with_semaphores(self, own: OwnSemaphores) -> Door {
         let next = AtomicU64::new(own.to_sleep_on(Awaits::Anything).to_word());
         let means = Means::Semaphores { own, segment: self.segment.clone(), next };
-        Door { alarm: Some(Alarm { means }), ..self }
+        Door { alarm: OnceLock::from(Alarm { means }), ..self }
     }
 
     /// Whether it is worth saying for what the process will sleep ([`Door::will_await`]).
     #[inline]
     pub fn has_semaphores(&self) -> bool {
-        matches!(&self.alarm, Some(Alarm { means: Means::Semaphores { .. } }))
+        matches!(self.alarm.get(), Some(Alarm { means: Means::Semaphores { .. } }))
     }
 
     /// Says for what the process will sleep, if it does: that chooses among its semaphores.
     pub fn will_await(&self, awaits: Awaits) {
-        if let Some(Alarm { means: Means::Semaphores { own, next, .. } }) = &self.alarm {
+        if let Some(Alarm { means: Means::Semaphores { own, next, .. } }) = self.alarm.get() {
             next.store(own.to_sleep_on(awaits).to_word(), Ordering::Relaxed);
         }
     }
@@ -262,7 +271,7 @@ impl Door {
     /// Wakes the sleeping threads of this process: a sibling has completed something.
     #[inline]
     pub fn ring_own(&self) {
-        match &self.alarm {
+        match self.alarm.get() {
             None => self.segment.door_word().ring(self.kind),
             Some(alarm) => self.segment.door_word().ring_with(self.kind, || alarm.raise()),
         }
@@ -348,7 +357,7 @@ impl Wait<'_> {
     /// descriptors meanwhile. The next announcement takes a turn again.
     #[inline]
     pub fn end_turn(&mut self) {
-        if self.door.alarm.is_some() {
+        if self.door.alarm.get().is_some() {
             let turn = std::mem::take(&mut self.turn);
             self.door.sleepers.end_turn(self.door.segment.door_word(), &turn);
         }
@@ -385,8 +394,16 @@ impl Wait<'_> {
             self.phase = Phase::Sleep;
         }
         let word = door.segment.door_word();
-        Next::Sleep(match &door.alarm {
-            None => door.sleepers.announce(word, door.kind),
+        Next::Sleep(match door.alarm.get() {
+            None => {
+                let sleepy = door.sleepers.announce(word, door.kind);
+                if door.alarm.get().is_some() {
+                    // Another thread has got descriptors meanwhile, and has not seen the announcement.
+                    sleepy.cancel();
+                    return Next::Look;
+                }
+                sleepy
+            }
             Some(alarm) => door.sleepers.announce_turn(word, door.kind, alarm, &mut self.turn),
         })
     }

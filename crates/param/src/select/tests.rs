@@ -61,7 +61,7 @@ fn without_transport_or_collectives_nothing_runs_and_the_reasons_are_told() {
     assert_eq!(error.framework, Framework::Rpi);
     assert_eq!(
         error.to_string(),
-        "no module of 'rpi' carries the messages of this job: rpi gm: no such hardware; rpi tcp: 'gm' is asked for. \
+        "no module of 'rpi' carries the messages of this job: rpi gm: no such hardware. \
          'oxmpi info --select' shows each step"
     );
     let rows = [rpi("a", 1, [Serialized, Multiple]), row(Framework::Coll, "x", 0, [Single, Funneled])];

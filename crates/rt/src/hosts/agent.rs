@@ -22,8 +22,8 @@ use oxmpi_param::Params;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
-use self::ranks::Member;
 pub(crate) use self::ranks::stage;
+use self::ranks::{Member, Relic};
 use super::message::{FromAgent, Order, Program, ToAgent, greeting};
 use super::stream::Stream;
 use crate::hostmap::Hostmap;
@@ -95,6 +95,8 @@ struct Agent<'a> {
     /// Of a job whose messages go through daemons.
     relay: Option<Relay>,
     members: BTreeMap<u32, Member>,
+    /// What is kept of processes of spawned jobs that are over.
+    relics: BTreeMap<u32, Relic>,
     secret: [u8; 32],
     next_alive: Instant,
     buffer: Vec<u8>,
@@ -131,6 +133,7 @@ impl<'a> Agent<'a> {
             guard: None,
             relay: None,
             members: BTreeMap::new(),
+            relics: BTreeMap::new(),
             secret: [0; 32],
             next_alive: Instant::now() + ALIVE,
             buffer: vec![0; 64 << 10],
@@ -264,7 +267,7 @@ impl<'a> Agent<'a> {
             match message {
                 Ok(message) => self.obey(message)?,
                 Err(error) => {
-                    self.fail(false, format!("the agent does not understand its mpirun: {error}"));
+                    self.fail(u32::MAX, false, format!("the agent does not understand its mpirun: {error}"));
                     return Err(Over);
                 }
             }
@@ -275,14 +278,18 @@ impl<'a> Agent<'a> {
     fn obey(&mut self, message: ToAgent) -> Result<(), Over> {
         match message {
             ToAgent::Order(order) => {
+                let base = order.base;
                 let prepared = self.prepare(*order);
-                self.conclude(prepared);
+                self.conclude(base, prepared);
             }
             ToAgent::Go => {
+                let base = self.ready.as_ref().map_or(0, |ready| ready.order.base);
                 let started = self.start();
-                self.conclude(started);
+                self.conclude(base, started);
             }
             ToAgent::Abandon { base } => self.abandon(base),
+            ToAgent::Bury { base, size } => self.bury(base..base.saturating_add(size)),
+            ToAgent::Forget { base, size } => self.forget(base..base.saturating_add(size)),
             ToAgent::Answer { rank, reply, blob } => self.pass_answer(rank, &reply, blob),
             ToAgent::Signal { number, ranks } => {
                 if let Some(signal) = Signal::from_named_raw(number) {
@@ -303,7 +310,7 @@ impl<'a> Agent<'a> {
                 self.post(&FromAgent::Seen(all));
             }
             ToAgent::Where { asker, rank } => {
-                let reply = self.whereabouts(rank).encode();
+                let reply = self.whereabouts(rank, true).encode();
                 self.post(&FromAgent::Answer { asker, reply });
             }
             ToAgent::Input { rank, bytes } => self.take_input(rank, &bytes),
@@ -313,14 +320,14 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    fn conclude(&mut self, result: Result<(), LaunchError>) {
+    fn conclude(&mut self, base: u32, result: Result<(), LaunchError>) {
         if let Err(error) = result {
-            self.fail(matches!(error, LaunchError::Run { .. }), error.to_string());
+            self.fail(base, matches!(error, LaunchError::Run { .. }), error.to_string());
         }
     }
 
-    fn fail(&mut self, is_program: bool, text: String) {
-        self.post(&FromAgent::Failed { is_program, text });
+    fn fail(&mut self, base: u32, is_program: bool, text: String) {
+        self.post(&FromAgent::Failed { base, is_program, text });
     }
 
     /// Makes everything for the ranks.
@@ -375,7 +382,13 @@ impl<'a> Agent<'a> {
             Some(guard) => guard,
             None => Guard::start().map_err(|e| LaunchError::Kernel("start the guard process", e))?,
         };
+        let base = ready.order.base;
         let started = self.start_with(ready, &guard);
+        if started.is_err() {
+            // None of them is left.
+            let gone = self.members.split_off(&base);
+            gone.values().for_each(|member| end::bury(&member.rank, &guard));
+        }
         match (&started, self.members.is_empty()) {
             (Err(_), true) => guard.dismiss(),
             _ => self.guard = Some(guard),
@@ -399,7 +412,10 @@ impl<'a> Agent<'a> {
 
     fn start_with(&mut self, ready: Ready, guard: &Guard) -> Result<(), LaunchError> {
         let Ready { order, launch, crew_places, here, boot, prepared, relay } = ready;
-        let open_files = raise_open_files(&launch, (boot.size, here.len()), boot.sockets)?;
+        // They may have to do with those that run already, which keep their descriptors here.
+        let running = self.running();
+        let numbers = (boot.size.saturating_add(running), here.len() + running as usize);
+        let open_files = raise_open_files(&launch, numbers, boot.sockets)?;
         let cores = match launch.bind {
             Bind::None => Vec::new(),
             _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
@@ -422,7 +438,7 @@ impl<'a> Agent<'a> {
             crew.start(prepared, guard, self.signals, &inputs, &binding, open_files)?;
         let mut text = binding.warning().unwrap_or_default();
         let mut plugs = plugs.into_iter();
-        let mut pids = Vec::new();
+        let (mut pids, mut enlisted) = (Vec::new(), Ok(()));
         let numbered = (0..).zip(crew.here.iter().copied());
         for (((at, number), rank), outputs) in numbered.zip(ranks).zip(outputs) {
             let number = order.base + number;
@@ -433,9 +449,10 @@ impl<'a> Agent<'a> {
                 text += &binding.report(at, number);
             }
             pids.push((number, rank.process.pid.cast_unsigned()));
-            let enlisted = self.enlist(number, Member::new(rank, outputs, plugs.next()));
-            crate::launch::kernel("wait for the ranks", enlisted)?;
+            // All of them are members before one that cannot be listened to has them all end.
+            enlisted = enlisted.and(self.enlist(number, Member::new(rank, outputs, plugs.next())));
         }
+        crate::launch::kernel("wait for the ranks", enlisted)?;
         for (rank, fd) in fed {
             if let Some(member) = self.members.get_mut(&rank) {
                 member.open_input(fd);

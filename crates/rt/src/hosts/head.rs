@@ -22,8 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ENDING: Duration = Duration::from_secs(2);
 /// What is kept of complaints, in bytes.
 const MAX_SAID: usize = 4096;
+/// The same, when it was to kill processes, and is asked whether it is there.
+const KILLING: Duration = Duration::from_secs(3);
 /// How an agent counts as lost that has said nothing for so long; it says something much more often.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// The agent of another host, as the head holds it.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(crate) struct Far {
     pub(crate) asking: Vec<(u32, u32)>,
     /// Looks that are not answered.
     pub(crate) looks: u32,
+    /// When it was to kill processes of its.
+    pub(crate) killed: Option<Instant>,
     /// Room is awaited.
     pub(crate) is_behind: bool,
 }
@@ -113,6 +117,7 @@ impl Far {
             owed: 0,
             asking: Vec::new(),
             looks: 0,
+            killed: None,
             is_behind: false,
         })
     }
@@ -162,6 +167,15 @@ impl Far {
     pub(crate) fn start_all(all: &mut [Far], signals: &Signals) -> Result<(), LaunchError> {
         all.iter_mut().for_each(|far| far.post(&ToAgent::Go));
         Far::await_all(all, Stage::Started, signals)
+    }
+
+    /// For how long it may say nothing, and until when.
+    pub(crate) fn patience(&self) -> (Duration, Instant) {
+        match self.killed {
+            // Nobody waits for long when everything is over.
+            Some(killed) if self.heard <= killed => (KILLING, killed + KILLING),
+            _ => (SILENCE, self.heard + SILENCE),
+        }
     }
 
     pub(crate) fn post(&mut self, message: &ToAgent) {
@@ -253,7 +267,7 @@ impl Far {
                     self.pids = pids;
                     return Ok(true);
                 }
-                FromAgent::Failed { is_program, text } => {
+                FromAgent::Failed { is_program, text, .. } => {
                     return Err(LaunchError::Host { host: self.host.clone(), is_program, text });
                 }
                 FromAgent::Text { text } => eprint!("{text}"),
@@ -285,7 +299,8 @@ impl Far {
                 }
                 FromAgent::Started { pids } if is_new(&pids) => self.pids = pids,
                 FromAgent::Ready { .. } | FromAgent::Started { .. } => {}
-                FromAgent::Failed { text, .. } => self.refused = Some(text),
+                FromAgent::Failed { base: failed, text, .. } if failed >= base => self.refused = Some(text),
+                FromAgent::Failed { .. } => {}
                 message => self.held.push_back(message),
             }
         }

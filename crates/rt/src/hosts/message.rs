@@ -13,7 +13,7 @@ use crate::job::{Exit, Stage};
 use crate::launch::Bind;
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest message in bytes: a limit against senders that are wrong.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// How the line begins with which an agent says that it is there.
@@ -35,6 +35,20 @@ pub enum ToAgent {
     Abandon {
         /// The number of its first process.
         base: u32,
+    },
+    /// The spawned job that has these numbers is over: nothing of its processes is kept but what others may ask for.
+    Bury {
+        /// The number of its first process.
+        base: u32,
+        /// How many it had.
+        size: u32,
+    },
+    /// Nobody will ask for these processes any more.
+    Forget {
+        /// The number of the first.
+        base: u32,
+        /// How many they were.
+        size: u32,
     },
     /// What a process has asked is answered so.
     Answer {
@@ -111,6 +125,8 @@ pub enum FromAgent {
     },
     /// The ranks cannot be started, and none of them is left.
     Failed {
+        /// The number of the first process of the job.
+        base: u32,
         /// Whether it is the program that cannot be run.
         is_program: bool,
         /// Why, for a person.
@@ -337,6 +353,8 @@ mod kind {
     pub(super) const TO_RELAY: u8 = 11;
     pub(super) const STEP: u8 = 12;
     pub(super) const ABANDON: u8 = 13;
+    pub(super) const BURY: u8 = 14;
+    pub(super) const FORGET: u8 = 15;
     pub(super) const READY: u8 = 65;
     pub(super) const STARTED: u8 = 66;
     pub(super) const FAILED: u8 = 67;
@@ -375,6 +393,11 @@ fn read<T>(bytes: &[u8], read: impl FnOnce(u8, &mut Reader<'_>) -> Option<T>) ->
     message.ok_or(StreamError::Nonsense { kind, length: bytes.len() })
 }
 
+fn range(out: &mut Writer, base: u32, size: u32) {
+    out.number(base.into());
+    out.number(size.into());
+}
+
 impl ToAgent {
     /// As bytes, the length in front.
     pub fn encode(&self) -> Vec<u8> {
@@ -382,6 +405,8 @@ impl ToAgent {
             ToAgent::Order(order) => framed(kind::ORDER, |out| order.write(out)),
             ToAgent::Go => framed(kind::GO, |_| {}),
             ToAgent::Abandon { base } => framed(kind::ABANDON, |out| out.number((*base).into())),
+            ToAgent::Bury { base, size } => framed(kind::BURY, |out| range(out, *base, *size)),
+            ToAgent::Forget { base, size } => framed(kind::FORGET, |out| range(out, *base, *size)),
             ToAgent::Answer { rank, reply, blob } => framed(kind::ANSWER, |out| {
                 out.number((*rank).into());
                 out.bytes(reply);
@@ -421,6 +446,8 @@ impl ToAgent {
                 kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
                 kind::GO => ToAgent::Go,
                 kind::ABANDON => ToAgent::Abandon { base: from.word()? },
+                kind::BURY => ToAgent::Bury { base: from.word()?, size: from.word()? },
+                kind::FORGET => ToAgent::Forget { base: from.word()?, size: from.word()? },
                 kind::ANSWER => {
                     ToAgent::Answer { rank: from.word()?, reply: from.bytes()?, blob: from.option()? }
                 }
@@ -458,7 +485,8 @@ impl FromAgent {
                     out.number((*pid).into());
                 });
             }),
-            FromAgent::Failed { is_program, text } => framed(kind::FAILED, |out| {
+            FromAgent::Failed { base, is_program, text } => framed(kind::FAILED, |out| {
+                out.number((*base).into());
                 out.number((*is_program).into());
                 out.bytes(text.as_bytes());
             }),
@@ -516,7 +544,9 @@ impl FromAgent {
                 kind::OF_RELAY => FromAgent::Relay { notice: from.bytes()? },
                 kind::RELAY_ENDED => FromAgent::RelayEnded { pid: from.word()?, exit: read_exit(from)? },
                 kind::STARTED => FromAgent::Started { pids: from.list(|from| from.word().zip(from.word()))? },
-                kind::FAILED => FromAgent::Failed { is_program: from.bool()?, text: from.text()? },
+                kind::FAILED => {
+                    FromAgent::Failed { base: from.word()?, is_program: from.bool()?, text: from.text()? }
+                }
                 kind::TEXT => FromAgent::Text { text: from.text()? },
                 kind::REQUEST => FromAgent::Request {
                     rank: from.word()?,

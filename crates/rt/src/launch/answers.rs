@@ -9,7 +9,7 @@ use rustix::event::epoll;
 use super::launcher::Launcher;
 use super::start::{Plug, Rank};
 use crate::blob;
-use crate::client::{NOWHERE, to_hex};
+use crate::client::to_hex;
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
 use crate::ports::{Going, PortName, Ticket};
@@ -44,9 +44,14 @@ impl Launcher<'_> {
         match request {
             Request::Segment { rank: wanted } => self.give_segment(rank, wanted),
             Request::Listener => self.give_listener(rank),
+            Request::Abroad => self.give_abroad(rank),
             Request::Addresses { rank: wanted } if self.is_far(wanted) => self.ask_host(rank, wanted),
             Request::Addresses { rank: wanted } => {
-                let reply = self.whereabouts(wanted);
+                let is_other = self.links.is_other(rank);
+                let reply = match self.reach_for(rank, wanted) {
+                    Ok(()) => self.whereabouts(wanted, is_other),
+                    Err(reason) => Reply::Refused { rank: wanted, reason },
+                };
                 self.tell_whereabouts(rank, wanted, reply);
             }
             Request::Spawn => {
@@ -165,9 +170,8 @@ impl Launcher<'_> {
             Request::Postboxes => self.give_postboxes(rank),
             Request::Relay => self.give_relay(rank),
             Request::Nodes { from } => {
-                let last = self.members.last_key_value().map_or(0, |(number, _)| *number);
-                let node = |number| self.members.get(&number).map_or(NOWHERE, |member| member.node);
-                let nodes: Vec<_> = (from..=last).map(|number| u64::from(node(number))).collect();
+                let nodes = (from..self.job.next()).map(|number| self.node_for(rank, number).into());
+                let nodes: Vec<u64> = nodes.collect();
                 self.give(rank, &encode_words(&nodes));
             }
             Request::Quiesced { step } => self.step_taken(rank, step),
@@ -274,7 +278,7 @@ impl Launcher<'_> {
     }
 
     /// Where a process of a job over sockets can be reached.
-    fn whereabouts(&self, wanted: u32) -> Reply {
+    fn whereabouts(&self, wanted: u32, is_other: bool) -> Reply {
         let refused = |reason| Reply::Refused { rank: wanted, reason };
         let Some(member) = self.members.get(&wanted) else { return refused(self.why_gone(wanted)) };
         let Some(rank) = &member.rank else {
@@ -284,7 +288,7 @@ impl Launcher<'_> {
                 refused(self.why_gone(wanted))
             };
         };
-        plug_whereabouts(wanted, rank, member.plug.as_ref(), member.running)
+        plug_whereabouts(wanted, (rank, is_other), member.plug.as_ref(), member.running)
     }
 
     /// Tells a process where another is, and one that belongs to another launcher who that is.
@@ -306,8 +310,13 @@ impl Launcher<'_> {
     }
 }
 
-/// Where a process of this host can be reached over sockets.
-pub(crate) fn plug_whereabouts(wanted: u32, rank: &Rank, plug: Option<&Plug>, running: bool) -> Reply {
+/// Where a process of this host can be reached over sockets, by one of another launcher or of its own.
+pub(crate) fn plug_whereabouts(
+    wanted: u32,
+    (rank, for_other): (&Rank, bool),
+    plug: Option<&Plug>,
+    running: bool,
+) -> Reply {
     let refused = |reason: &str| Reply::Refused { rank: wanted, reason: reason.to_string() };
     let Some(plug) = plug else { return refused("the job was started without sockets") };
     match rank.segment.status().state() {
@@ -315,7 +324,10 @@ pub(crate) fn plug_whereabouts(wanted: u32, rank: &Rank, plug: Option<&Plug>, ru
         // It may come back as long as it runs.
         RankState::Resting if !running => Reply::Left { rank: wanted },
         _ if !running => refused("its process has ended"),
-        _ => Reply::Addresses { rank: wanted, addresses: plug.address.clone() },
+        _ => {
+            let address = if for_other { plug.address_abroad() } else { &plug.address };
+            Reply::Addresses { rank: wanted, addresses: address.to_string() }
+        }
     }
 }
 

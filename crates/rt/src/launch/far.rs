@@ -1,6 +1,8 @@
 //! Processes on other hosts, behind their agents.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use super::start::{Rank, app_of};
 use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::agent::WINDOW;
-use crate::hosts::head::{Far, SILENCE};
+use crate::hosts::head::Far;
 use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
 use crate::job::{Event, Glimpse};
 
@@ -117,6 +119,13 @@ impl Launcher<'_> {
         if let Some(Some(far)) = self.far.get_mut(at) {
             far.post(message);
         }
+    }
+
+    /// Sends a message to the agents of the hosts where processes are.
+    pub(super) fn post_homes(&mut self, processes: &Range<u32>, message: &ToAgent) {
+        let homes = self.members.range(processes.clone()).filter_map(|(_, member)| member.host);
+        let homes: BTreeSet<usize> = homes.collect();
+        homes.into_iter().for_each(|at| self.post_far(at, message));
     }
 
     pub(super) fn post_all(&mut self, message: &ToAgent) {
@@ -298,6 +307,11 @@ impl Launcher<'_> {
         }
         for (at, ranks) in by_host.into_iter().enumerate().filter(|(_, ranks)| !ranks.is_empty()) {
             self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks });
+            if let (Signal::KILL, Some(Some(far))) = (signal, self.far.get_mut(at)) {
+                // One that lives says something.
+                far.look();
+                far.killed.get_or_insert_with(Instant::now);
+            }
         }
     }
 
@@ -320,6 +334,15 @@ impl Launcher<'_> {
         self.tell_deferred(now);
     }
 
+    /// Tells it of an event behind those that wait for that.
+    pub(super) fn tell_in_turn(&mut self, event: Event) {
+        if self.deferred.is_empty() {
+            self.tell(event);
+        } else {
+            self.deferred.push(event);
+        }
+    }
+
     /// Does so if it is known, or nobody should wait any longer.
     pub(super) fn tell_deferred(&mut self, now: Instant) {
         let is_known = self.is_look_over();
@@ -333,7 +356,9 @@ impl Launcher<'_> {
                 Event::TimedOut { time, .. } => Event::TimedOut { time, seen: self.glimpses() },
                 event => event,
             };
+            let ended = if let Event::Exited { rank, .. } = event { Some(rank) } else { None };
             self.tell(event);
+            ended.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
         }
     }
 
@@ -384,7 +409,7 @@ impl Launcher<'_> {
 
     /// When something is to be done about other hosts though nothing comes.
     pub(super) fn far_time(&self) -> Option<Instant> {
-        self.far.iter().flatten().map(|far| far.heard + SILENCE).min()
+        self.far.iter().flatten().map(|far| far.patience().1).min()
     }
 
     /// Lets agents send more output, listens for room in streams, and sees who is silent.
@@ -412,7 +437,7 @@ impl Launcher<'_> {
                     false => epoll::delete(&self.events, far.stream.output()),
                 };
             }
-            if now.saturating_duration_since(far.heard) > SILENCE {
+            if far.patience().1 < now {
                 silent.push(at);
             }
         }
@@ -427,7 +452,7 @@ impl Launcher<'_> {
         let had = far.stream.came().len();
         match far.stream.read() {
             Ok(true) if far.stream.came().len() == had => {
-                let text = format!("nothing has come from it for {} s", SILENCE.as_secs());
+                let text = format!("nothing has come from it for {} s", far.patience().0.as_secs());
                 self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
             }
             _ => self.far_ready(at),

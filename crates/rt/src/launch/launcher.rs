@@ -24,6 +24,7 @@ use super::watching::Watchdog;
 use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
+use crate::hosts::message::ToAgent;
 use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use crate::universe::Parent;
@@ -478,6 +479,7 @@ impl<'a> Launcher<'a> {
             if let Some(plug) = &mut member.plug {
                 // If it has never asked for it: nobody may go on connecting to it.
                 plug.listener = None;
+                plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }
         }
         self.forget_services(rank);
@@ -488,11 +490,12 @@ impl<'a> Launcher<'a> {
             seen.stage == Stage::Finalized || (exit, seen.stage) == (Exit::Code(0), Stage::Untouched);
         let event = Event::Exited { rank, exit, seen };
         if may_be_bound && !is_well {
+            // Nor do other launchers hear of it before: what they make of it would come back.
             self.tell_after_look(event);
         } else {
             self.tell(event);
+            self.tell_others_of_end(rank, is_well);
         }
-        self.tell_others_of_end(rank, is_well);
     }
 
     /// Takes all that processes have said by now.
@@ -503,7 +506,17 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    fn signalled(&mut self) -> rustix::io::Result<()> {
+    /// How long the job may still take, if that is limited.
+    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.timeout.map(|limit| limit.saturating_duration_since(now))
+    }
+
+    /// Whether the user has ended the job, or its time is over: the next look at the times tells of that.
+    pub(super) fn is_to_end(&self, now: Instant) -> bool {
+        self.job.is_ending() || self.timeout.is_some_and(|limit| limit <= now)
+    }
+
+    pub(super) fn signalled(&mut self) -> rustix::io::Result<()> {
         while let Ok(Some(number)) = self.signals.next() {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             if signal == Signal::USR1 {
@@ -595,6 +608,8 @@ impl<'a> Launcher<'a> {
 
     /// A spawned job is over: nothing of it is kept but its segments.
     fn bury(&mut self, processes: Range<u32>) {
+        let (base, size) = (processes.start, processes.len() as u32);
+        self.post_homes(&processes, &ToAgent::Bury { base, size });
         for number in processes {
             let has_left = self.glimpse(number).stage == Stage::Finalized;
             let Some(member) = self.members.get_mut(&number) else { continue };
@@ -609,6 +624,8 @@ impl<'a> Launcher<'a> {
     /// Nobody will ask for these processes any more, of this launcher or another.
     fn forget(&mut self, processes: Range<u32>) {
         self.parents.remove(&processes.start);
+        let (base, size) = (processes.start, processes.len() as u32);
+        self.post_homes(&processes, &ToAgent::Forget { base, size });
         self.links.forget(processes.start);
         for number in processes {
             if let Some(member) = self.members.get_mut(&number) {

@@ -24,6 +24,7 @@ use oxmpi_param::Transport;
 use rustix::event::epoll;
 
 use self::asking::Question;
+use super::abroad::Reach;
 use super::launcher::{DOORS, LINK, Launcher};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
@@ -61,6 +62,8 @@ pub(super) struct Links {
     port_word: u64,
     /// Until when nobody is let in.
     shut: Option<Instant>,
+    /// Our processes that wait to hear on what they have to be reached.
+    undecided: Vec<u32>,
     /// Our processes that have ended as they should not.
     unwell: HashSet<u32>,
 }
@@ -91,6 +94,8 @@ struct Other {
     pid: i32,
     /// By which our processes prove who they are to its.
     secret: [u8; 32],
+    /// On what our processes reach its processes, and they ours; only said when it has said who it is.
+    reach: Option<Reach>,
     /// Where it is written to, when it has said who it is.
     connection: Option<u32>,
     /// What is to be written then.
@@ -223,8 +228,7 @@ impl Launcher<'_> {
             _ => format!("its mpirun cannot be reached: {error}"),
         })?;
         let peer = trusted(&socket).map_err(|why| format!("its mpirun is not to be trusted: {why}"))?;
-        let (universe, sockets, secret) = (self.universe, self.uses_sockets(), self.links.secret);
-        let hello = Message::Hello(Hello { universe, wanted, place, sockets, secret });
+        let hello = Message::Hello(self.own_hello(wanted, place));
         let connection = self.connect(socket, peer, (Some(wanted), search))?;
         self.post(connection, hello.encode(), None);
         Ok(peer)
@@ -255,8 +259,44 @@ impl Launcher<'_> {
         (self.launch.transport == Transport::Lamd).then(|| reason.to_string())
     }
 
-    fn uses_sockets(&self) -> bool {
-        self.boot.sockets
+    fn own_hello(&self, wanted: u64, place: u32) -> Hello {
+        let (is_near, is_spread) = (self.is_near(), self.is_spread());
+        Hello { universe: self.universe, wanted, place, is_near, is_spread, secret: self.links.secret }
+    }
+
+    /// On what the processes of a launcher and ours reach each other.
+    fn reach_with(&self, hello: &Hello) -> Reach {
+        if self.is_near() && hello.is_near {
+            Reach::Memory
+        } else if self.is_spread() || hello.is_spread {
+            Reach::Networks
+        } else {
+            Reach::Loopback
+        }
+    }
+
+    /// On what our processes and one of another launcher reach each other; `None` if it is none, or that has not said who it is.
+    pub(super) fn reach_of(&self, number: u32) -> Option<Reach> {
+        let (universe, _) = self.links.resident(number)?;
+        self.links.others.get(&universe)?.reach
+    }
+
+    /// On what our processes have to be reached, so that all others can; `None` as long as some of those have not said who they are.
+    pub(super) fn reach_of_all(&self) -> Option<Reach> {
+        let all = self.links.others.values().map(|other| other.reach);
+        all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))
+    }
+
+    /// A process is to be answered when all others have said who they are.
+    pub(super) fn wait_for_greetings(&mut self, rank: u32) {
+        self.links.undecided.push(rank);
+    }
+
+    /// Somebody has said who it is, or will not.
+    fn decide(&mut self) {
+        if self.reach_of_all().is_some() {
+            std::mem::take(&mut self.links.undecided).into_iter().for_each(|rank| self.give_abroad(rank));
+        }
     }
 
     /// Sends a message over a connection, now or when there is room.
@@ -339,14 +379,15 @@ impl Launcher<'_> {
             (Message::Exited { number, is_well }, Some(universe)) => {
                 if let Some(rank) = self.links.number(universe, number) {
                     self.ports.ended(rank);
-                    self.tell(Event::OtherExited { rank, is_well });
+                    self.tell_in_turn(Event::OtherExited { rank, is_well });
                 }
             }
             (Message::Ending { first, code, text }, Some(universe)) => {
                 if let Some(first) = self.links.number(universe, first) {
                     let pid = self.links.others.get(&universe).map_or(0, |other| other.pid);
                     let text = format!("mpirun {pid}: {text}");
-                    self.tell(Event::OtherFailed { first, code, text });
+                    // Who of ours on other hosts has to do with it may have said so only just now.
+                    self.tell_after_look(Event::OtherFailed { first, code, text });
                 }
             }
             (Message::Numbered { first, size }, Some(universe)) => {
@@ -364,16 +405,8 @@ impl Launcher<'_> {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
         connection.universe = Some(hello.universe);
-        let sockets = self.uses_sockets();
         let reason = if let Some(reason) = self.why_alone() {
             Some(reason)
-        } else if hello.sockets != sockets {
-            let way = |sockets| if sockets { "sockets (rpi tcp)" } else { "shared memory" };
-            Some(format!(
-                "processes of the one mpirun use {}, those of the other {}; start both with the same rpi",
-                way(hello.sockets),
-                way(sockets)
-            ))
         } else if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
             Some("the mpirun that it belonged to has ended".to_string())
         } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
@@ -394,18 +427,13 @@ impl Launcher<'_> {
             return self.lose(number, &reason);
         }
         if wanted.is_none() {
-            let answer = Hello {
-                universe: self.universe,
-                wanted: hello.universe,
-                place: self.links.place(),
-                sockets,
-                secret: self.links.secret,
-            };
+            let answer = self.own_hello(hello.universe, self.links.place());
             self.post(number, Message::Hello(answer).encode(), None);
         }
+        let reach = self.reach_with(&hello);
         let other =
             self.links.others.entry(hello.universe).or_insert_with(|| Other::new(hello.place, peer.pid));
-        other.secret = hello.secret;
+        (other.secret, other.reach) = (hello.secret, Some(reach));
         if other.connection.is_none() {
             other.connection = Some(number);
             let waiting = std::mem::take(&mut other.waiting);
@@ -414,6 +442,7 @@ impl Launcher<'_> {
         if let Some(connection) = self.links.connections.get_mut(&number) {
             connection.lasts = if wanted.is_none() { hello.wanted != 0 } else { true };
         }
+        self.decide();
         if search.is_some() {
             self.close_if_needless(number, hello.universe);
         }
@@ -554,6 +583,14 @@ impl Launcher<'_> {
 
 impl Other {
     fn new(place: u32, pid: i32) -> Other {
-        Other { place, pid, secret: [0; 32], connection: None, waiting: Vec::new(), has_parted: false }
+        Other {
+            place,
+            pid,
+            secret: [0; 32],
+            reach: None,
+            connection: None,
+            waiting: Vec::new(),
+            has_parted: false,
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use oxmpi_os::host;
 use oxmpi_os::net::is_own;
 use oxmpi_os::segment::Boot;
-use rustix::event::poll;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::binding::Binding;
@@ -218,7 +218,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Waits until agents have answered.
+    /// Waits until agents have answered; not when the user wants the job to end meanwhile.
     fn await_agents(
         &mut self,
         agents: &[usize],
@@ -241,7 +241,11 @@ impl Launcher<'_> {
                     waiting.push(*at);
                 }
             }
-            let left = end.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            if self.is_to_end(now) {
+                return Err("the job is about to end".into());
+            }
+            let left = end.saturating_duration_since(now);
             let late = waiting.first().and_then(|at| self.far.get(*at)?.as_ref());
             match late {
                 None => return Ok(()),
@@ -252,13 +256,15 @@ impl Launcher<'_> {
                 Some(_) => {}
             }
             let fars = waiting.iter().filter_map(|at| self.far.get(*at)?.as_ref());
-            let mut fds = Vec::new();
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fars.for_each(|far| far.poll_into(&mut fds));
+            let left = self.time_left(now).map_or(left, |time| time.min(left));
             match poll(&mut fds, Some(&timespec(left))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(io::Error::from(error).to_string()),
             }
             drop(fds);
+            self.signalled().map_err(|error| io::Error::from(error).to_string())?;
             for at in waiting {
                 let Some(Some(far)) = self.far.get_mut(at) else { continue };
                 if !matches!(far.stream.read(), Ok(true)) {

@@ -22,6 +22,7 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit, waitid,
 };
 
+use super::abroad::Abroad;
 use super::binding::Binding;
 use super::input::{Feed, Inputs};
 use super::{App, Launch, LaunchError};
@@ -120,6 +121,8 @@ pub(crate) struct Plug {
     pub(crate) listener: Option<Listener>,
     /// Where that can be reached.
     pub(crate) address: String,
+    /// Where else, for processes of other launchers.
+    pub(crate) abroad: Option<Abroad>,
 }
 
 /// A job that is started: the first one, or one that was spawned.
@@ -478,7 +481,7 @@ pub(crate) fn plugs(
     let plug = |_| {
         let (listener, address) = listeners.next().unzip();
         let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
-        Ok(Plug { alarm, listener, address: address.unwrap_or_default() })
+        Ok(Plug { alarm, listener, address: address.unwrap_or_default(), abroad: None })
     };
     (0..count).map(plug).collect()
 }

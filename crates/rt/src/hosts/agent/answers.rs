@@ -3,13 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use oxmpi_os::fdpass;
+use oxmpi_os::poller::raise_alarm;
 use rustix::event::epoll;
 
 use super::super::message::FromAgent;
 use super::Agent;
 use crate::blob;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::launch::parts::{INCARNATION, plug_whereabouts};
+use crate::launch::parts::{INCARNATION, Reach, plug_whereabouts, widen};
 
 impl Agent<'_> {
     /// Takes one message of a rank. Returns whether there may be more.
@@ -38,7 +39,9 @@ impl Agent<'_> {
         match *request {
             Request::Segment { rank: wanted } => {
                 let member = self.members.get(&wanted);
-                let fd = member.and_then(|member| member.rank.segment_fd.try_clone().ok());
+                let relic = self.relics.get(&wanted).and_then(|relic| relic.segment.as_ref());
+                let fd = member.map(|member| &member.rank.segment_fd).or(relic);
+                let fd = fd.and_then(|fd| fd.try_clone().ok());
                 let reply = match fd {
                     Some(_) => Reply::Segment { rank: wanted, contact: String::new() },
                     None => elsewhere(wanted),
@@ -60,6 +63,7 @@ impl Agent<'_> {
                 let reply = Reply::listener(rank, listener.is_some(), (INCARNATION, &self.secret));
                 self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
             }
+            Request::Abroad => self.give_abroad(rank),
             Request::Relay => self.give_relay(rank),
             Request::Postboxes => {
                 let member = self.members.get(&rank).map(|member| &member.rank);
@@ -71,8 +75,10 @@ impl Agent<'_> {
                 };
                 self.answer(rank, &reply, file.as_ref().map(|file| file.fd.as_fd()));
             }
-            Request::Addresses { rank: wanted } if self.members.contains_key(&wanted) => {
-                let reply = self.whereabouts(wanted);
+            Request::Addresses { rank: wanted }
+                if self.members.contains_key(&wanted) || self.relics.contains_key(&wanted) =>
+            {
+                let reply = self.whereabouts(wanted, false);
                 self.answer(rank, &reply, None);
             }
             _ => {
@@ -91,12 +97,52 @@ impl Agent<'_> {
         }
     }
 
-    /// Where a rank of this host can be reached over sockets.
-    pub(super) fn whereabouts(&self, wanted: u32) -> Reply {
-        match self.members.get(&wanted) {
-            Some(member) => plug_whereabouts(wanted, &member.rank, member.plug.as_ref(), member.running),
-            None => elsewhere(wanted),
+    /// Where a rank of this host can be reached over sockets, by one of another host or of this one.
+    pub(super) fn whereabouts(&mut self, wanted: u32, is_far: bool) -> Reply {
+        if is_far && let Err(reason) = self.reach_abroad(wanted, true) {
+            return Reply::Refused { rank: wanted, reason };
         }
+        match self.members.get(&wanted) {
+            Some(member) => {
+                plug_whereabouts(wanted, (&member.rank, is_far), member.plug.as_ref(), member.running)
+            }
+            None => match self.relics.get(&wanted) {
+                Some(relic) if relic.has_left => Reply::Left { rank: wanted },
+                Some(_) => Reply::Refused { rank: wanted, reason: "its process has ended".into() },
+                None => elsewhere(wanted),
+            },
+        }
+    }
+
+    /// Sees that a rank can be reached from other hosts. If all ranks of the job are on this one, only processes of other launchers seek
+    /// it there, and it may not know that.
+    fn reach_abroad(&mut self, wanted: u32, is_told: bool) -> Result<(), String> {
+        let (Some(launch), Some(member)) = (&self.launch, self.members.get_mut(&wanted)) else {
+            return Ok(());
+        };
+        let has_sockets = member.plug.as_ref().is_some_and(|plug| plug.abroad.is_none());
+        let own = if has_sockets { Reach::Networks } else { Reach::Memory };
+        let made = member.running
+            && widen(&mut member.plug, launch, (own, Reach::Networks)).map_err(|error| error.to_string())?;
+        if made && is_told {
+            let segment = &member.rank.segment;
+            segment.status().note_sought();
+            segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+        }
+        Ok(())
+    }
+
+    fn give_abroad(&mut self, rank: u32) {
+        if let Err(reason) = self.reach_abroad(rank, false) {
+            return self.answer(rank, &Reply::Refused { rank, reason }, None);
+        }
+        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
+        let listener = plug.and_then(|plug| plug.abroad.as_mut()?.listener.take());
+        let reply = match &listener {
+            None => Reply::Done { number: 0, text: String::new() },
+            Some(_) => Reply::listener(rank, true, (INCARNATION, &self.secret)),
+        };
+        self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
     /// An answer of the head.

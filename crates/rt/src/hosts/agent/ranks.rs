@@ -1,5 +1,6 @@
 //! The ranks of an agent: their outputs, inputs and ends.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 use oxmpi_os::poller::raise_alarm;
@@ -10,8 +11,8 @@ use rustix::io::Errno;
 use super::super::message::{FromAgent, Seen};
 use super::{Agent, CONTROL, ENDED, INPUT, WINDOW};
 use crate::job::Stage;
-use crate::launch::LaunchError;
 use crate::launch::parts::{Came, Outputs, Plug, Rank, exit_of, is_ready, plugs, read_some};
+use crate::launch::{LaunchError, end};
 
 /// A rank of this host.
 pub(super) struct Member {
@@ -31,6 +32,22 @@ struct Input {
     has_ended: bool,
     /// The set of events tells when there is room.
     is_listened_to: bool,
+}
+
+/// What is kept of a process whose job is over.
+pub(super) struct Relic {
+    /// For those who may still ask for it.
+    pub(super) segment: Option<OwnedFd>,
+    /// As long as somebody may write to them.
+    outputs: Outputs,
+    /// Whether it had called MPI_Finalize.
+    pub(super) has_left: bool,
+}
+
+impl Relic {
+    fn is_written(&self) -> bool {
+        self.outputs.iter().any(Option::is_some)
+    }
 }
 
 impl Member {
@@ -65,6 +82,8 @@ pub(crate) fn stage(state: RankState) -> Stage {
 
 impl Agent<'_> {
     pub(super) fn enlist(&mut self, number: u32, member: Member) -> rustix::io::Result<()> {
+        self.members.insert(number, member);
+        let Some(member) = self.members.get(&number) else { return Ok(()) };
         self.listen(&self.events, member.rank.control.as_fd(), CONTROL, number)?;
         self.listen(&self.events, member.rank.process.pidfd.as_fd(), ENDED, number)?;
         for (kind, pipe) in (0..).zip(&member.outputs) {
@@ -72,23 +91,61 @@ impl Agent<'_> {
                 self.listen(&self.outputs, pipe.as_fd(), kind, number)?;
             }
         }
-        self.members.insert(number, member);
         Ok(())
+    }
+
+    /// A spawned job is over: nothing of its processes is kept but their segments, and outputs to which others may write.
+    pub(super) fn bury(&mut self, processes: Range<u32>) {
+        let Some(guard) = &self.guard else { return };
+        let of_it: Vec<u32> = self.members.range(processes).map(|(number, _)| *number).collect();
+        for number in of_it {
+            let Some(member) = self.members.remove(&number) else { continue };
+            end::bury(&member.rank, guard);
+            let has_left = member.seen().stage == Stage::Finalized;
+            let Member { rank, outputs, .. } = member;
+            let segment = Some(rank.segment_fd);
+            self.relics.insert(number, Relic { segment, outputs, has_left });
+        }
+    }
+
+    /// Nobody will ask for these any more.
+    pub(super) fn forget(&mut self, processes: Range<u32>) {
+        for (_, relic) in self.relics.range_mut(processes.clone()) {
+            relic.segment = None;
+        }
+        self.relics.retain(|number, relic| !processes.contains(number) || relic.is_written());
+    }
+
+    /// An output of a rank, or of one whose job is over.
+    fn output_of(&mut self, rank: u32, kind: usize) -> Option<&mut Option<OwnedFd>> {
+        let of_member = self.members.get_mut(&rank).map(|member| &mut member.outputs);
+        let outputs = of_member.or_else(|| self.relics.get_mut(&rank).map(|relic| &mut relic.outputs));
+        outputs?.get_mut(kind)
     }
 
     /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
     pub(super) fn output(&mut self, rank: u32, kind: usize) {
-        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
-        let bytes = match read_some(fd, &mut self.buffer) {
-            Came::Bytes(n) => self.buffer[..n].to_vec(),
-            Came::Nothing => return,
-            Came::End => Vec::new(),
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let came = match self.output_of(rank, kind) {
+            Some(Some(fd)) => read_some(fd, &mut buffer),
+            _ => Came::Nothing,
         };
+        let bytes = match came {
+            Came::Bytes(n) => Some(buffer[..n].to_vec()),
+            Came::Nothing => None,
+            Came::End => Some(Vec::new()),
+        };
+        self.buffer = buffer;
+        let Some(bytes) = bytes else { return };
         if bytes.is_empty()
-            && let Some(member) = self.members.get_mut(&rank)
+            && let Some(output) = self.output_of(rank, kind)
         {
             // Closing takes it out of the epoll set, too: nobody else has this end.
-            member.outputs[kind] = None;
+            *output = None;
+            let is_done = |relic: &Relic| relic.segment.is_none() && !relic.is_written();
+            if self.relics.get(&rank).is_some_and(is_done) {
+                self.relics.remove(&rank);
+            }
         }
         self.under_way += bytes.len() as u64;
         self.post(&FromAgent::Output { rank, is_error: kind == 1, bytes });
@@ -115,6 +172,7 @@ impl Agent<'_> {
             if let Some(plug) = &mut member.plug {
                 // If it has never asked for it: nobody may go on connecting to it.
                 plug.listener = None;
+                plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }
             let seen = member.seen();
             self.tell_relay_of_end(rank);

@@ -29,7 +29,11 @@ fn from_agents() -> impl Strategy<Value = FromAgent> {
         bytes().prop_map(|notice| FromAgent::Relay { notice }),
         (any::<u32>(), exit()).prop_map(|(pid, exit)| FromAgent::RelayEnded { pid, exit }),
         proptest::collection::vec(any::<(u32, u32)>(), 0..4).prop_map(|pids| FromAgent::Started { pids }),
-        (any::<bool>(), ".{0,40}").prop_map(|(is_program, text)| FromAgent::Failed { is_program, text }),
+        (any::<(u32, bool)>(), ".{0,40}").prop_map(|((base, is_program), text)| FromAgent::Failed {
+            base,
+            is_program,
+            text
+        }),
         ".{0,40}".prop_map(|text| FromAgent::Text { text }),
         (any::<u32>(), bytes(), proptest::option::of(bytes()), seen())
             .prop_map(|(rank, request, blob, seen)| FromAgent::Request { rank, request, blob, seen }),
@@ -92,6 +96,8 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         )),
         Just(ToAgent::Go),
         any::<u32>().prop_map(|base| ToAgent::Abandon { base }),
+        any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Bury { base, size }),
+        any::<(u32, u32)>().prop_map(|(base, size)| ToAgent::Forget { base, size }),
         (any::<u32>(), bytes(), proptest::option::of(bytes()))
             .prop_map(|(rank, reply, blob)| ToAgent::Answer { rank, reply, blob }),
         (any::<i32>(), words()).prop_map(|(number, ranks)| ToAgent::Signal { number, ranks }),

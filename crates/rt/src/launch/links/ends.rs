@@ -70,12 +70,13 @@ impl Launcher<'_> {
         let Some(other) = self.links.others.remove(&universe) else { return };
         self.links.connections.retain(|_, connection| connection.universe != Some(universe));
         self.give_up_questions(universe, why);
+        self.decide();
         let of_it = self.links.jobs.iter().filter(|(_, job)| job.universe == universe);
         let jobs: Vec<(u32, u32)> = of_it.map(|(first, job)| (*first, job.size)).collect();
         for rank in jobs.iter().flat_map(|(first, size)| *first..first + size) {
             self.ports.ended(rank);
             if other.has_parted {
-                self.tell(Event::OtherExited { rank, is_well: true });
+                self.tell_in_turn(Event::OtherExited { rank, is_well: true });
             }
         }
         let text = if why == HAS_ENDED {
@@ -86,7 +87,7 @@ impl Launcher<'_> {
             format!("mpirun {pid}: {why}; nothing is known of its processes any more")
         };
         let firsts = jobs.into_iter().map(|(first, _)| first).collect();
-        self.tell(Event::OtherGone { firsts, text });
+        self.tell_in_turn(Event::OtherGone { firsts, text });
     }
 
     /// A process of ours has ended.

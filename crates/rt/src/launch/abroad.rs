@@ -1,0 +1,144 @@
+//! How processes of other launchers reach those of this one that share no memory with them.
+//!
+//! Two processes of different launchers use memory if both launchers have all theirs on this machine, and none has sockets; else
+//! sockets, wherever the two are. A launcher says in its greeting which it is. Who has no sockets, or listens where the others
+//! are not, gets what it needs when it first has to do with them: it asks ([`crate::control::Request::Abroad`]), and may have to be told by
+//! a word in its segment that it should, as it can be sought before it knows by whom.
+
+use std::os::fd::AsFd;
+
+use oxmpi_os::net::Listener;
+use oxmpi_os::poller::{new_alarm, raise_alarm};
+
+use super::answers::INCARNATION;
+use super::launcher::Launcher;
+use super::start::{Plug, listeners};
+use super::{Launch, LaunchError};
+use crate::client::{NOWHERE, socket_buffers};
+use crate::control::Reply;
+
+/// On what a process can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Memory.
+    Memory,
+    /// Sockets of its host's own network.
+    Loopback,
+    /// Sockets of all networks of its host.
+    Networks,
+}
+
+/// Where processes of other launchers connect.
+#[derive(Debug)]
+pub(crate) struct Abroad {
+    reach: Reach,
+    /// The socket, until the rank asks for it.
+    pub(crate) listener: Option<Listener>,
+    address: String,
+}
+
+impl Plug {
+    /// Where a process of another launcher finds the rank.
+    pub(crate) fn address_abroad(&self) -> &str {
+        self.abroad.as_ref().map_or(&self.address, |abroad| &abroad.address)
+    }
+}
+
+/// Sees that a rank that has a `plug` or none, and is reached on `own` by the processes of its launcher, can be reached on `need` as well.
+/// Returns whether something was made.
+///
+/// # Errors
+/// If there is no such network, or the kernel gives no sockets.
+pub(crate) fn widen(
+    plug: &mut Option<Plug>,
+    launch: &Launch,
+    (own, need): (Reach, Reach),
+) -> Result<bool, LaunchError> {
+    let has = plug.as_ref().and_then(|plug| plug.abroad.as_ref()).map_or(own, |abroad| abroad.reach.max(own));
+    if has >= need {
+        return Ok(false);
+    }
+    let is_one_host = need == Reach::Loopback;
+    let made = listeners(launch, 1, Some(socket_buffers(&launch.params)), is_one_host, is_one_host)?.pop();
+    let plug = match plug {
+        Some(plug) => plug,
+        None => {
+            let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
+            plug.insert(Plug { alarm, listener: None, address: String::new(), abroad: None })
+        }
+    };
+    plug.abroad = made.map(|(listener, address)| Abroad { reach: need, listener: Some(listener), address });
+    Ok(plug.abroad.is_some())
+}
+
+impl Launcher<'_> {
+    /// Whether memory is the only way of all our processes, and all are on this host.
+    pub(super) fn is_near(&self) -> bool {
+        !self.boot.sockets && !self.is_spread()
+    }
+
+    /// Whether processes of ours are on other hosts.
+    pub(super) fn is_spread(&self) -> bool {
+        let hosts = self.launch.spread.iter().flat_map(|spread| &spread.hosts);
+        hosts.into_iter().any(|host| host.opening.is_some())
+    }
+
+    /// On what our processes reach each other.
+    fn own_reach(&self) -> Reach {
+        match (self.boot.sockets, &self.launch.spread) {
+            (false, _) => Reach::Memory,
+            (true, None) => Reach::Loopback,
+            (true, Some(_)) => Reach::Networks,
+        }
+    }
+
+    /// Sees that a process of this host can be reached on `need`. One that does not know that is told.
+    fn reach_abroad(&mut self, wanted: u32, need: Reach, is_told: bool) -> Result<(), String> {
+        let own = self.own_reach();
+        let Some(member) = self.members.get_mut(&wanted).filter(|member| member.running) else {
+            return Ok(());
+        };
+        let Some(rank) = &member.rank else { return Ok(()) };
+        if widen(&mut member.plug, self.launch, (own, need)).map_err(|error| error.to_string())? && is_told {
+            rank.segment.status().note_sought();
+            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+        }
+        Ok(())
+    }
+
+    /// A process of another launcher asks where one of this host is: sees that it can get there.
+    pub(super) fn reach_for(&mut self, asker: u32, wanted: u32) -> Result<(), String> {
+        match self.reach_of(asker) {
+            Some(need) => self.reach_abroad(wanted, need, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a process of this host the next socket on which those of other launchers reach it; as soon as it is known what they need.
+    pub(super) fn give_abroad(&mut self, rank: u32) {
+        let Some(need) = self.reach_of_all() else { return self.wait_for_greetings(rank) };
+        if let Err(reason) = self.reach_abroad(rank, need, false) {
+            return self.answer(rank, &Reply::Refused { rank, reason }, None);
+        }
+        let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
+        let listener = plug.and_then(|plug| plug.abroad.as_mut()?.listener.take());
+        match listener {
+            None => self.conclude(rank, Ok((0, String::new()))),
+            Some(listener) => {
+                let reply = Reply::listener(rank, true, (INCARNATION, &self.secret));
+                self.answer(rank, &reply, Some(listener.as_fd()));
+            }
+        }
+    }
+
+    /// On which node a process is, as process `asker` sees it: those of other launchers with which it shares memory are on its own.
+    pub(super) fn node_for(&self, asker: u32, number: u32) -> u32 {
+        match self.members.get(&number) {
+            Some(member) => member.node,
+            None if self.reach_of(number) == Some(Reach::Memory) => {
+                self.members.get(&asker).map_or(NOWHERE, |member| member.node)
+            }
+            None => NOWHERE,
+        }
+    }
+}
