@@ -96,7 +96,12 @@ impl Client {
     /// `mpirun` with what all jobs have in common: it ends when we do, the environment has our directories in front,
     /// nothing of the caller's Python, and one thread for each rank's linear algebra.
     pub(super) fn mpirun(&self) -> Command {
-        self.command(&self.prefix.join("bin/mpirun"))
+        self.command(&self.installed("mpirun"))
+    }
+
+    /// One of the programs that the library comes with.
+    pub(super) fn installed(&self, program: &str) -> PathBuf {
+        self.prefix.join("bin").join(program)
     }
 
     /// A program with the environment that all jobs have in common, and that ends when we do.

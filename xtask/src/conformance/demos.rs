@@ -65,7 +65,12 @@ pub(super) const CHECK_MPIEXEC: Program = Program {
     name: "demo_check_mpiexec",
     ranks: &[2],
     launch: Launch::ByItself("sh"),
-    start: |shell, client, _, _| start_script(shell, &client.demo("check-mpiexec/run.sh")),
+    start: |shell, client, _, _| {
+        // The script takes whoever has an `ompi_info` in its path for Open MPI.
+        shell.env("MPIEXEC", client.installed("mpiexec"));
+        shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        start_script(shell, &client.demo("check-mpiexec/run.sh"))
+    },
     check: check_mpiexec,
     ..FUTURES
 };
