@@ -226,6 +226,8 @@ impl<F: Fabric> Domain<F> {
             return RequestId::COMPLETE;
         }
         self.moved = true;
+        // Another thread of the process may be about to sleep, and has not told anybody that it waits for this one, too.
+        self.lane.note_news();
         let request = self.lane.open_external();
         let task = Task::Later(Box::new(later));
         self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });

@@ -268,7 +268,8 @@ impl Control {
     /// Whether nonblocking collectives go on here.
     #[inline]
     fn has_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed) != 0
+        // What ended the last one, in another thread, comes before.
+        self.open.load(Ordering::Acquire) != 0
     }
 
     /// This rank has no use for the section any more; `ranks` share it.

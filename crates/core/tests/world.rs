@@ -173,8 +173,10 @@ fn messages_that_overflow_the_caches_together_arrive() {
                     assert!(room.into_vec().ok() == Some(pattern(0, n, LEN)), "message {n}");
                 }
                 let counts = p.lane_counts().expect("this thread may ask");
+                // Who is about to sleep reads what is left by itself.
                 let past = counts.past_caches_bytes as usize;
-                assert!(past >= passed && (past > 0) == (passed > 0), "{past} bytes with {past_caches_from}");
+                let least = passed.saturating_sub(counts.read_bytes as usize);
+                assert!(past >= least && (passed > 0 || past == 0), "{past} bytes with {past_caches_from}");
             }
         });
     }

@@ -223,6 +223,11 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.take_news() | std::mem::take(&mut self.unannounced)
     }
 
+    /// Another thread that sleeps shall look again.
+    pub fn note_news(&mut self) {
+        self.state.requests.note_news();
+    }
+
     /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
@@ -497,7 +502,6 @@ impl<F: Fabric> Lane<F> {
             }
         }
         self.unannounced = false;
-        self.fabric.before_sleep();
-        rest
+        if self.fabric.before_sleep() { rest } else { Rest::Not }
     }
 }

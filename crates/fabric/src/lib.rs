@@ -251,8 +251,11 @@ pub trait Fabric {
     /// From now on several threads may call: one of them may sleep while another one receives.
     fn share_among_threads(&mut self) {}
 
-    /// The process will sleep after the look that was in vain: whatever comes from now on wakes it.
-    fn before_sleep(&mut self) {}
+    /// The process will sleep after the look that was in vain: whatever comes from now on wakes it. `false`: it must not, as
+    /// something has come already, which the next look hands up.
+    fn before_sleep(&mut self) -> bool {
+        true
+    }
 
     /// Hands up what has come. Returns whether anything had.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;

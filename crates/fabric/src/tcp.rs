@@ -509,8 +509,10 @@ impl Fabric for Tcp {
         self.watch_all();
     }
 
-    fn before_sleep(&mut self) {
+    fn before_sleep(&mut self) -> bool {
         self.watch_all();
+        // What the kernel has given already makes no descriptor ready.
+        self.ahead.of().is_none() && self.news.is_empty()
     }
 
     fn sleeps_lightly(&self) -> bool {

@@ -41,6 +41,8 @@ pub struct Ways {
     ask_way: Option<AskWay>,
     /// A short look at the rings and the inbox shows whether there is anything: there are no other ways and no obituaries.
     looks_are_short: bool,
+    /// Several threads may call.
+    is_shared: bool,
 }
 
 impl std::fmt::Debug for Ways {
@@ -94,14 +96,22 @@ impl Ways {
         let looks_are_short = far.is_none();
         let sockets = far.map(|far| Sockets::new(far, None));
         let others = sockets.map(|sockets| Box::new(Others { sockets: Some(sockets), postboxes: None }));
-        Ways { shm, others, obituaries: None, beside: None, ask_way: None, looks_are_short }
+        Ways { shm, others, obituaries: None, beside: None, ask_way: None, looks_are_short, is_shared: false }
     }
 
     /// The ways of a process of a job on several nodes: shared memory in its own, sockets to the others.
     pub fn of_nodes(shm: Shm, far: Far, nodes: Nodes) -> Ways {
         let others = Others { sockets: Some(Sockets::new(far, Some(nodes))), postboxes: None };
         let others = Some(Box::new(others));
-        Ways { shm, others, obituaries: None, beside: None, ask_way: None, looks_are_short: false }
+        Ways {
+            shm,
+            others,
+            obituaries: None,
+            beside: None,
+            ask_way: None,
+            looks_are_short: false,
+            is_shared: false,
+        }
     }
 
     /// The same, with postboxes as the way to the peers of the own job on the own node.
@@ -333,13 +343,12 @@ impl Fabric for Ways {
         came
     }
 
-    fn before_sleep(&mut self) {
-        if let Some(sockets) = self.sockets() {
-            sockets.far.before_sleep();
-        }
+    fn before_sleep(&mut self) -> bool {
+        self.sockets().is_none_or(Sockets::before_sleep)
     }
 
     fn share_among_threads(&mut self) {
+        self.is_shared = true;
         if let Some(sockets) = self.sockets() {
             sockets.far.share_among_threads();
         }

@@ -696,13 +696,14 @@ impl Job {
         let mut worlds: Vec<u32> = firsts.iter().flat_map(|first| self.connected(*first)).collect();
         worlds.sort_unstable();
         worlds.dedup();
-        for first in firsts {
+        let running = self.in_phase(Phase::Running);
+        worlds.retain(|first| running.contains(first));
+        // If nobody here is connected with it as yet, somebody may still say so before the last of its processes has ended.
+        for first in firsts.iter().filter(|_| self.survives || !worlds.is_empty()) {
             if let Some(world) = self.worlds.get_mut(first) {
                 world.phase = Phase::Killed;
             }
         }
-        let running = self.in_phase(Phase::Running);
-        worlds.retain(|first| running.contains(first));
         if self.survives || worlds.is_empty() {
             return;
         }

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
         if (code) {
             char text[MPI_MAX_ERROR_STRING];
             MPI_Error_string(code, text, &size);
-            if (rank == 0) printf("%s\n", text);
+            if (rank == 1) printf("%s\n", text);
             MPI_Finalize();
             return 0;
         }

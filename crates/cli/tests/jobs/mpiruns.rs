@@ -188,21 +188,20 @@ fn a_port_that_is_none_is_told() {
     let mut words: Vec<&str> = port.split(':').collect();
     words[2] = "0123456789abcdef";
     wrong("shm", &words.join(":"), "the mpirun that it belonged to has ended");
-    wrong("tcp", &port, "use sockets (rpi tcp)");
     wrong("lamd", &port, "go through its daemons (rpi lamd)");
     kill(server.child.id() as i32);
     assert_eq!(server.end().code, -9);
     wrong("shm", &port, "its mpirun has ended");
 }
 
-/// A job is refused at once while one without sockets still waits, and leaves it alone.
+/// A job whose messages go through its daemons is refused at once, and leaves the one that waits alone.
 #[test]
 fn a_launcher_that_was_refused_leaves_the_other_alone() {
     let p = compile(&["jobs/meeting"]);
     let mut server = start(&p, 1, "tcp", &["server", "1"]);
     let port = server.line();
-    is_fine(&start(&p, 1, "shm", &["wrong", &port]).wait(), "wrong", 1);
-    is_fine(&start(&p, 1, "tcp", &["third", &port]).wait(), "third", 0);
+    is_fine(&start(&p, 1, "lamd", &["wrong", &port]).wait(), "wrong", 1);
+    is_fine(&start(&p, 1, "shm", &["third", &port]).wait(), "third", 0);
     is_fine(&server.end(), "server", 1);
 }
 

@@ -215,7 +215,8 @@ impl Job {
         if step <= free_to.load(Ordering::Relaxed) {
             return true;
         }
-        let done = self.others().map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
+        // This rank's own word counts as well: in place the section has the only copy of what it gave to an earlier one.
+        let done = (0..self.team.size()).map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
         let free = done.saturating_add(section.segments());
         free_to.fetch_max(free, Ordering::Relaxed);
         step <= free
@@ -300,7 +301,7 @@ impl Job {
         let before = control.turn.load(Ordering::Relaxed);
         control.turn.store(before.max(next), Ordering::Relaxed);
         let open = control.open.load(Ordering::Relaxed) - 1;
-        control.open.store(open, Ordering::Relaxed);
+        control.open.store(open, Ordering::Release);
         if open == 0 && control.is_left.load(Ordering::Relaxed) {
             control.leave(lane, self.team.size(), true);
         }

@@ -121,8 +121,8 @@ impl Fabric for Far {
         whichever!(self, way => way.receive_now(from, context, tags, into))
     }
 
-    fn before_sleep(&mut self) {
-        whichever!(self, way => way.before_sleep());
+    fn before_sleep(&mut self) -> bool {
+        whichever!(self, way => way.before_sleep())
     }
 
     fn share_among_threads(&mut self) {

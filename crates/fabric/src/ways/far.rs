@@ -187,6 +187,15 @@ impl Sockets {
         is_due
     }
 
+    /// As [`Fabric::before_sleep`]: if the process must not sleep, the next look is at these, too.
+    pub(super) fn before_sleep(&mut self) -> bool {
+        let may_sleep = self.far.before_sleep();
+        if !may_sleep {
+            self.looks = LOOKS;
+        }
+        may_sleep
+    }
+
     pub(super) fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let came = self.take_in(except, sink);
         if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {

@@ -6,6 +6,7 @@
 
 use super::far::Sockets;
 use super::{Far, Nodes, Ways};
+use crate::Fabric;
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use std::sync::Arc;
@@ -42,7 +43,10 @@ impl Ways {
         let result = loop {
             match ask(self.sockets().is_some()) {
                 Ok(None) => break Ok(sleeps_on),
-                Ok(Some(Way::Sockets { far, nodes, poller })) => {
+                Ok(Some(Way::Sockets { mut far, nodes, poller })) => {
+                    if self.is_shared {
+                        far.share_among_threads();
+                    }
                     self.others.get_or_insert_default().sockets = Some(Sockets::added(far, nodes));
                     self.looks_are_short = false;
                     sleeps_on = Some(poller);

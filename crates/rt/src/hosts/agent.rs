@@ -306,6 +306,10 @@ impl<'a> Agent<'a> {
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Step { number, closes } => self.ask_step(number, closes),
             ToAgent::Look => {
+                // All that they have said by now goes before the answer.
+                for rank in self.members.keys().copied().collect::<Vec<_>>() {
+                    while self.control_once(rank) {}
+                }
                 let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
                 self.post(&FromAgent::Seen(all));
             }

@@ -177,7 +177,7 @@ impl Launcher<'_> {
             Request::Quiesced { step } => self.step_taken(rank, step),
             Request::Abort { code, text } => {
                 let seen = self.glimpse(rank);
-                self.tell(Event::Abort { rank, code, text, seen });
+                self.tell_in_turn(Event::Abort { rank, code, text, seen });
             }
             Request::Say { .. } if self.launch.quiet => {}
             Request::Say { text } => self.tell(Event::Say { text }),

@@ -386,7 +386,8 @@ impl Launcher<'_> {
                 if let Some(first) = self.links.number(universe, first) {
                     let pid = self.links.others.get(&universe).map_or(0, |other| other.pid);
                     let text = format!("mpirun {pid}: {text}");
-                    // Who of ours on other hosts has to do with it may have said so only just now.
+                    // Who of ours has to do with it may have said so only just now, on other hosts too.
+                    self.hear_all();
                     self.tell_after_look(Event::OtherFailed { first, code, text });
                 }
             }

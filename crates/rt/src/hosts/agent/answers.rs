@@ -121,7 +121,12 @@ impl Agent<'_> {
             return Ok(());
         };
         let has_sockets = member.plug.as_ref().is_some_and(|plug| plug.abroad.is_none());
-        let own = if has_sockets { Reach::Networks } else { Reach::Memory };
+        // If all ranks of the job are on this host they listen on its own network only.
+        let own = match member.rank.segment.boot().node {
+            _ if !has_sockets => Reach::Memory,
+            None => Reach::Loopback,
+            Some(_) => Reach::Networks,
+        };
         let made = member.running
             && widen(&mut member.plug, launch, (own, Reach::Networks)).map_err(|error| error.to_string())?;
         if made && is_told {

@@ -85,6 +85,10 @@ impl Launcher<'_> {
                 let (to, resident) = self.whereto(wanted)?;
                 (to, Request::Addresses { rank: resident.number }, Question::About(wanted))
             }
+            Request::Alarm { rank: wanted } if self.links.is_other(wanted) => {
+                let (to, resident) = self.whereto(wanted)?;
+                (to, Request::Alarm { rank: resident.number }, Question::About(wanted))
+            }
             Request::Meet { ref port, .. }
             | Request::Ticket { ref port, .. }
             | Request::GiveBack { ref port, .. } => match PortName::parse(port) {
@@ -201,6 +205,7 @@ impl Launcher<'_> {
                 let (contact, addresses) = addresses.split_once('\n').unwrap_or_default();
                 Reply::Addresses { rank, addresses: format!("{contact}\n{}\n{addresses}", to_hex(&secret)) }
             }
+            (Question::About(rank), Reply::Alarm { .. }) => Reply::Alarm { rank },
             (Question::About(rank), Reply::Left { .. }) => Reply::Left { rank },
             (Question::About(rank), Reply::Refused { reason, .. }) => Reply::Refused { rank, reason },
             (_, reply) => reply,
@@ -268,6 +273,7 @@ fn may_ask(request: &Request) -> bool {
         request,
         Request::Segment { .. }
             | Request::Addresses { .. }
+            | Request::Alarm { .. }
             | Request::Meet { .. }
             | Request::Ticket { .. }
             | Request::GiveBack { .. }
