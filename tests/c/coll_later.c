@@ -3,6 +3,8 @@
  * lengths up to where plans take over, in place, of strided elements; a communicator that is freed with some open. */
 #include "check.h"
 
+#include <unistd.h>
+
 enum { MANY = 40, MOST = 40000 };
 
 static unsigned seed = 1;
@@ -204,6 +206,22 @@ static void freed(void)
     }
 }
 
+/* In place, more than there is room for at a time, while the first rank is away: what it has given is the only copy. */
+static void in_place(MPI_Comm comm)
+{
+    for (int n = 0; n < 3; n++) {
+        MPI_Request requests[24];
+        int sums[24];
+        for (int at = 0; at < 24; at++) {
+            if (at % 8 == 0 && rank == 0) usleep(20000);
+            sums[at] = rank + at * 100;
+            CHECK_OK(MPI_Iallreduce(MPI_IN_PLACE, &sums[at], 1, MPI_INT, MPI_SUM, comm, &requests[at]));
+        }
+        CHECK_OK(MPI_Waitall(24, requests, MPI_STATUSES_IGNORE));
+        for (int at = 0; at < 24; at++) CHECK_EQ(sums[at], size * (size - 1) / 2 + at * 100 * size);
+    }
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -212,6 +230,7 @@ int main(int argc, char **argv)
     mixture(MPI_COMM_WORLD, scaled(60));
     gaps(MPI_COMM_WORLD);
     freed();
+    in_place(MPI_COMM_WORLD);
     MPI_Comm comm;
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &comm));
     barriers(comm);
