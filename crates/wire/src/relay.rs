@@ -239,6 +239,11 @@ pub enum Notice {
         /// What is wrong, for a person.
         text: String,
     },
+    /// Something that the user should know.
+    Said {
+        /// What, for a person.
+        text: String,
+    },
     /// The relay cannot go on, and ends.
     Lost {
         /// Why, for a person.
@@ -267,6 +272,7 @@ mod kind {
     pub(super) const GONE: u8 = 6;
     pub(super) const WRONG: u8 = 65;
     pub(super) const LOST: u8 = 66;
+    pub(super) const SAID: u8 = 67;
 }
 
 /// Version 1, the kind, three numbers, a text or bytes.
@@ -353,6 +359,7 @@ impl Notice {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Notice::Wrong { number, text } => said(kind::WRONG, [*number, 0, 0], cut(text)),
+            Notice::Said { text } => said(kind::SAID, [0; 3], cut(text)),
             Notice::Lost { text } => said(kind::LOST, [0; 3], cut(text)),
         }
     }
@@ -364,6 +371,7 @@ impl Notice {
     pub fn decode(bytes: &[u8]) -> Result<Notice, OrderError> {
         let notice = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
             (kind::WRONG, [number, 0, 0]) => Some(Notice::Wrong { number, text: text_of(rest)? }),
+            (kind::SAID, [0, 0, 0]) => Some(Notice::Said { text: text_of(rest)? }),
             (kind::LOST, [0, 0, 0]) => Some(Notice::Lost { text: text_of(rest)? }),
             _ => None,
         });

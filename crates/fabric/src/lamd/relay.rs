@@ -402,6 +402,10 @@ impl Relay {
     fn hear_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
         let came = far.hear(&mut self.files)?;
+        // By the same way as all that the launcher hears, so that it comes before the end of the job.
+        for text in far.take_told() {
+            let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
+        }
         for (to, parcel) in came {
             self.arrive(to, parcel)?;
         }

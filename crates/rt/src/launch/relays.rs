@@ -178,6 +178,8 @@ impl Launcher<'_> {
     /// Heeds what the relay of a node says.
     pub(super) fn heed_relay(&mut self, node: u32, notice: &[u8]) {
         match Notice::decode(notice) {
+            Ok(Notice::Said { .. }) if self.launch.quiet => {}
+            Ok(Notice::Said { text }) => self.tell(Event::Say { text }),
             Ok(Notice::Lost { text }) => _ = self.relays.last_words.insert(node, text),
             Ok(Notice::Wrong { number, text }) => {
                 let name = self.node_name(node);

@@ -155,14 +155,16 @@ impl Far {
         Ok(())
     }
 
+    /// What the sockets have to say, since the last such question.
+    pub(super) fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Takes what has come, for which processes of this node, and sends what waits for room.
     pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(&mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
             return Err(lost(&self.told, &self.addresses, node, &why));
-        }
-        for text in self.told.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            eprintln!("mpirun: {text}");
         }
         self.flush(files)?;
         Ok(std::mem::take(&mut self.arrivals.whole))
