@@ -11,6 +11,21 @@ use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
 
 /// Something the lane has to do with its fabric when the poll is over.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    /// Send an answer.
+    Answer { to: u32, frame: Frame },
+    /// Send something that helps and that nobody waits for: if there is no room it is dropped. (It must not wait: the
+    /// peer may have finalised and take nothing any more.)
+    Hint { to: u32, frame: Frame },
+    /// Get the data of an announced message that was matched.
+    Fetch(Fetch),
+    /// Something waits to leave for this peer.
+    Flush(u32),
+    /// A receive whose copy was shared is complete.
+    Unshare(RequestId),
+}
+
 /// How much the messages are together whose copy is shared, or will be, and which have been matched: all of it is written before
 /// the program can look at the last of it. What is more than the caches hold drives out what was written first, so that the
 /// program finds none of it there: then it is stored past them, which leaves the caches to what is read.
@@ -36,21 +51,6 @@ impl UnderWay {
     pub(crate) const fn overflow(&self) -> bool {
         self.bytes >= self.limit
     }
-}
-
-#[derive(Debug)]
-pub(crate) enum Todo {
-    /// Send an answer.
-    Answer { to: u32, frame: Frame },
-    /// Send something that helps and that nobody waits for: if there is no room it is dropped. (It must not wait: the
-    /// peer may have finalised and take nothing any more.)
-    Hint { to: u32, frame: Frame },
-    /// Get the data of an announced message that was matched.
-    Fetch(Fetch),
-    /// Something waits to leave for this peer.
-    Flush(u32),
-    /// A receive whose copy was shared is complete.
-    Unshare(RequestId),
 }
 
 /// An announced message that was matched by a receive.
@@ -82,6 +82,7 @@ pub(crate) struct State {
     pub(crate) spare: Spare,
     /// The shared receive for which data came last.
     pub(crate) shared_came: Option<RequestId>,
+    /// The messages whose copy is shared, and whether the caches hold them.
     pub(crate) under_way: UnderWay,
     /// Contexts in which a notice waits, one entry for each.
     pub(crate) notices: VecDeque<u32>,
