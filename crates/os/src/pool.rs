@@ -22,8 +22,9 @@
 //!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
 //!    never used takes no memory.
 //! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, whose
-//!    publication (release) and observation (acquire) order the copies of both sides. A piece never crosses a block. Only
-//!    the destination reads a block.
+//!    publication (release) and observation (acquire) order the copies of both sides. A piece lies in one block, or takes
+//!    blocks that lie side by side, the first from its beginning on and all but the last to their ends; it is the last piece in
+//!    each of them. Only the destination reads a block.
 //! 4. *Free.* After its last look at a block the receiver stores the position after the block to the block's state
 //!    (release). The slot of the last piece in a block says so.
 //! 5. *Reclaim.* When the sender is short of room it moves `tail` over all blocks at whose state it finds (acquire) the
@@ -200,6 +201,14 @@ impl PoolArea {
         unsafe { self.states.add(block).as_ref() }
     }
 
+    /// Whether a piece of `len` bytes may lie at `position` (rule 3).
+    #[inline(always)]
+    const fn holds(&self, position: u32, len: usize) -> bool {
+        let offset = self.offset(position);
+        len <= self.shape.block_bytes as usize - offset
+            || offset == 0 && len <= self.shape.bytes as usize - self.at(position)
+    }
+
     /// The position after the block in which `position` lies.
     #[inline(always)]
     const fn block_end(&self, position: u32) -> u32 {
@@ -229,13 +238,21 @@ impl Touched {
         Touched(vec![0; area.shape.blocks()].into_boxed_slice())
     }
 
-    /// Notes the use of `len` bytes at an offset of a block. Whether all of them had been used before.
+    /// Notes the use of the `len` bytes at a position. Whether all of them had been used before.
     #[inline]
-    fn note(&mut self, block: usize, offset: usize, len: usize) -> bool {
-        let (Some(touched), end) = (self.0.get_mut(block), (offset + len) as u32) else { return false };
-        let before = *touched;
-        *touched = before.max(end);
-        end <= before
+    fn note(&mut self, area: &PoolArea, position: u32, len: usize) -> bool {
+        let mut end = area.offset(position) + len;
+        let mut all = true;
+        for touched in self.0.iter_mut().skip(area.block(position)) {
+            let here = end.min(area.shape.block_bytes as usize) as u32;
+            all &= here <= *touched;
+            *touched = here.max(*touched);
+            end -= here as usize;
+            if end == 0 {
+                break;
+            }
+        }
+        all
     }
 }
 
@@ -399,14 +416,23 @@ impl Pool {
         part.after(position, &self.area)
     }
 
+    /// How many bytes from `position` on lie side by side before the message goes on at the beginning of its part.
+    #[inline]
+    pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
+        let shape = &self.area.shape;
+        let is_long = self.area.block(position) < shape.long_blocks() as usize;
+        let end = if is_long { shape.long_blocks() * shape.block_bytes } else { shape.bytes };
+        end - self.area.at(position) as u32
+    }
+
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
         let at = self.area.at(position);
-        debug_assert!(self.area.offset(position) + len <= self.area.shape.block_bytes as usize);
+        debug_assert!(self.area.holds(position, len));
         self.area.watched.touch(at, len, Touch::Write);
-        // SAFETY: inside the data, as a piece never crosses a block, and mapped while `area` lives. Nobody else uses
-        // these bytes: their last reader has freed the block (rule 5), the next one knows of them only by the slot.
+        // SAFETY: inside the data, as a piece lies in blocks side by side, and mapped while `area` lives. Nobody else uses
+        // these bytes: their last reader has freed the blocks (rule 5), the next one knows of them only by the slot.
         unsafe { BytesMut::from_raw(self.area.data.as_ptr().add(at), len) }
     }
 
@@ -415,7 +441,7 @@ impl Pool {
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn note_use(&mut self, position: u32, len: usize) -> bool {
-        self.touched.note(self.area.block(position), self.area.offset(position), len)
+        self.touched.note(&self.area, position, len)
     }
 }
 
@@ -436,25 +462,30 @@ impl PoolView {
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn note_use(&mut self, position: u32, len: usize) -> bool {
-        self.touched.note(self.area.block(position), self.area.offset(position), len)
+        self.touched.note(&self.area, position, len)
     }
 
-    /// The `len` bytes of a piece at `position`; none if they do not lie within one block.
+    /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
-        if len > self.area.shape.block_bytes as usize - self.area.offset(position) {
+        if !self.area.holds(position, len) {
             return None;
         }
         let at = self.area.at(position);
         self.area.watched.touch(at, len, Touch::Read);
-        // SAFETY: inside the block and so inside the data, mapped while `area` lives.
+        // SAFETY: inside the data, mapped while `area` lives.
         Some(unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at), len) })
     }
 
-    /// Frees the block in which `position` lies (rule 4).
+    /// Frees the blocks in which the piece of `len` bytes at `position` lies, of whose blocks it is the last one (rule 4).
     #[inline]
-    pub fn free(&self, position: u32) {
-        self.area.state(self.area.block(position)).store(self.area.block_end(position), Ordering::Release);
+    pub fn free(&self, position: u32, len: usize) {
+        let (block, mut end) = (self.area.block(position), self.area.block_end(position));
+        let last = if len == 0 { block } else { self.area.block(position.wrapping_add(len as u32 - 1)) };
+        for block in block..=last {
+            self.area.state(block).store(end, Ordering::Release);
+            end = end.wrapping_add(self.area.shape.block_bytes);
+        }
     }
 }
 
@@ -489,10 +520,12 @@ mod tests {
             assert_eq!(pool.free_bytes(), 8192);
             let starts = [3 << 10, 1 << 10, 1].map(|len| pool.take(len, 7));
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024);
-            view.free(starts[1]);
-            view.free(starts[2].wrapping_add(100));
+            view.free(starts[1], 1024);
+            view.free(starts[2].wrapping_add(100), 0);
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024, "the first block is not free");
-            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 1024)));
+            view.free(starts[0], 1);
+            // The last piece takes two blocks, and not all of the second.
+            view.free(starts[0].wrapping_add(1024), 1025);
         }
     }
 
@@ -506,7 +539,7 @@ mod tests {
         assert!(pool.room_for(1024) && !pool.room_for(1025));
         pool.forget(1);
         assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
-        view.free(4096);
+        view.free(4096, 1);
         assert_eq!(pool.free_bytes(), 8192);
     }
 
@@ -523,7 +556,7 @@ mod tests {
                     let at = position;
                     position = pool.after(position);
                     if frees {
-                        view.free(at);
+                        view.free(at, 1);
                     }
                     at / 1024 % 32
                 })
@@ -543,7 +576,7 @@ mod tests {
         // Nobody runs ahead of a receiver, but of what others have to read.
         assert!(!pool.room_beside(4096, 1) && pool.room_beside(2047, 1) && pool.room_beside(4096, 2));
         assert_eq!(pool.free_bytes(), 24 << 10);
-        (0..4).for_each(|block| view.free(pool.long.tail + block * 1024));
+        (0..4).for_each(|block| view.free(pool.long.tail + block * 1024, 1));
         assert!(pool.room_beside(4096, 1) && !pool.room_beside(5120, 1));
     }
 
@@ -552,18 +585,28 @@ mod tests {
         let (mut pool, mut view) = pool();
         assert!(!pool.note_use(1024, 100) && pool.note_use(1024, 100) && pool.note_use(1025, 99));
         assert!(!pool.note_use(1025, 100) && !pool.note_use(2048, 1), "more, and another block");
+        assert!(
+            !pool.note_use(4096, 2049) && pool.note_use(4096, 2049) && !pool.note_use(5120, 1026),
+            "of several"
+        );
         assert!(!view.note_use(1024, 100) && view.note_use(1024, 100), "each process has its own");
     }
 
     #[test]
-    fn rule_3_a_piece_that_crosses_its_block_is_none() {
+    fn rule_3_a_piece_crosses_blocks_only_from_the_beginning_of_one() {
         let (_, view) = pool();
         let len = |position, len| view.bytes(position, len).map(|bytes| bytes.len());
         assert_eq!(
             (len(u32::MAX - 1023, 1024), len(511, 513), len(1023, 1)),
             (Some(1024), Some(513), Some(1))
         );
-        assert_eq!((len(1, 1024), len(1023, 2), len(0, 4096), len(0, usize::MAX)), (None, None, None, None));
+        assert_eq!((len(1, 1024), len(1023, 2), len(1, 8000)), (None, None, None));
+        assert_eq!((len(0, 4096), len(6144, 2048), len(7168, 1024)), (Some(4096), Some(2048), Some(1024)));
+        assert_eq!(
+            (len(0, 8193), len(6144, 2049), len(0, usize::MAX)),
+            (None, None, None),
+            "beyond the pool"
+        );
         assert_eq!((len(1024, 0), len(u32::MAX, 1), len(u32::MAX, 2)), (Some(0), Some(1), None));
     }
 }

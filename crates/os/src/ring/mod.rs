@@ -38,7 +38,7 @@
 //!    one slot more if it has a frame.
 //! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
 //!    holds as well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published.
-//!    The length in the header is 1 if the piece is the last one in its block, and then the receiver frees the block
+//!    The length in the header is 1 if the piece is the last one in its block or blocks, and then the receiver frees them
 //!    (rule 4 of [`pool`](crate::pool)) when it releases the slot.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.

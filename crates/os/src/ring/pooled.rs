@@ -14,6 +14,11 @@ use crate::{
 /// earned back by having the receiver begin earlier. All are powers of two and divide a block.
 const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10)];
 
+/// A body of so many blocks at least is a part of a long message: before it went another one, and behind it comes the next. So there
+/// is little to be gained by beginning earlier, and it goes by pieces of so many blocks.
+const PART_BLOCKS: u32 = 4;
+const PART_PIECE_BLOCKS: u32 = 2;
+
 /// Streaming copies are slower, so that shorter pieces pay: of 4 KiB in messages of at most so many bytes, of a quarter of a
 /// block up to the next limit, and beyond of half of that.
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
@@ -52,7 +57,7 @@ impl RingSender {
         }
         let most = self.area.shape.slots / 2;
         let slots = [CopyKind::Plain, CopyKind::Streaming]
-            .map(|kind| (len as u32).div_ceil(piece_bytes(len as u32, &shape, kind, most)))
+            .map(|kind| Pieces::of_body(len as u32, &shape, kind, most).slots)
             .into_iter()
             .fold(1, u32::max)
             + 1;
@@ -75,11 +80,14 @@ impl RingSender {
         pooling: Pooling<'_>,
         mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) -> bool {
-        let Some(longest) = self.room_for_pooled(total, &mut *pooling.pool, pooling.copies.kind(), 0) else {
-            return false;
-        };
-        self.send_pieces(tag, context, total, longest, pooling, &mut fill);
-        true
+        self.check_pooled(total, &pooling.pool.shape());
+        let (shape, most) = (pooling.pool.shape(), self.area.shape.slots / 2);
+        let pieces = Pieces::of_message(total as u32, &shape, pooling.copies.kind(), most);
+        let fits = self.has_room_for(pieces.slots, total, &mut *pooling.pool);
+        if fits {
+            self.send_pieces(tag, context, total, pieces.longest, pooling, &mut fill);
+        }
+        fits
     }
 
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 10): through
@@ -108,13 +116,13 @@ impl RingSender {
                 gone
             }
             Some(pooling) => {
-                let kind = pooling.copies.kind();
-                let Some(longest) = self.room_for_pooled(body_len, &mut *pooling.pool, kind, 1) else {
-                    return false;
-                };
-                let gone = self.send_slot(tag, 0, form::FRAME, frame);
+                self.check_pooled(body_len, &pooling.pool.shape());
+                let (shape, most) = (pooling.pool.shape(), self.area.shape.slots / 2);
+                let pieces = Pieces::of_body(body_len as u32, &shape, pooling.copies.kind(), most);
+                let gone = self.has_room_for(pieces.slots + 1, body_len, &mut *pooling.pool)
+                    && self.send_slot(tag, 0, form::FRAME, frame);
                 if gone {
-                    self.send_pieces(0, 0, body_len, longest, pooling, &mut fill);
+                    self.send_pieces(0, 0, body_len, pieces.longest, pooling, &mut fill);
                 }
                 gone
             }
@@ -142,15 +150,16 @@ impl RingSender {
         let mut position = pool.take(total as usize, to);
         let mut offset = 0;
         loop {
-            let len = longest.min(total - offset);
+            let len = longest.min(total - offset).min(pool.side_by_side(position));
             copy_piece(pool, position, len as usize, copies, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
             // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
-            let is_full = position.wrapping_add(len) & (block_bytes - 1) == 0;
-            position = if is_full { pool.after(position) } else { position.wrapping_add(len) };
+            let end = position.wrapping_add(len);
+            let is_full = end & (block_bytes - 1) == 0;
+            position = if is_full && len > 0 { pool.after(end.wrapping_sub(1)) } else { end };
             let ends_block = is_full || offset == total;
             self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
             if offset == total {
@@ -159,39 +168,58 @@ impl RingSender {
         }
     }
 
-    /// If there is room for `more` slots and a message in the pool behind them: the length of its
-    /// pieces.
-    fn room_for_pooled(&mut self, total: usize, pool: &mut Pool, kind: CopyKind, more: u32) -> Option<u32> {
-        let shape = pool.shape();
-        let most = self.max_pooled(&shape);
+    fn check_pooled(&self, total: usize, shape: &PoolShape) {
+        let most = self.max_pooled(shape);
         assert!(
             total <= most,
             "a message of {total} bytes does not fit this pool, which takes {most} at most"
         );
-        let total = total as u32;
-        let longest = piece_bytes(total, &shape, kind, self.area.shape.slots / 2);
-        let slots = total.div_ceil(longest).max(1) + more;
-        let fits = slots <= self.free || slots <= self.look_for_credits();
-        (fits && pool.room_for(total as usize)).then_some(longest)
+    }
+
+    /// Whether there is room for so many slots and for a message in the pool.
+    #[inline]
+    fn has_room_for(&mut self, slots: u32, total: usize, pool: &mut Pool) -> bool {
+        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_for(total)
     }
 }
 
-/// The length of the pieces, all but the last, in which a message is sent: at most so many of them; if each is a block that must be
-/// possible.
-fn piece_bytes(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> u32 {
-    let block = shape.block_bytes;
-    let wanted = match kind {
-        CopyKind::Plain => {
-            let piece = PLAIN_PIECES.into_iter().find(|(up_to, _)| total <= *up_to);
-            piece.map_or(block, |(_, bytes)| bytes)
+/// The pieces in which a message is sent.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    /// The length of all but the last one, and of the last one at the end of a part of the pool.
+    longest: u32,
+    /// How many there are at most.
+    slots: u32,
+}
+
+impl Pieces {
+    /// Those of a message that is told by its first piece: at most `most`; if each is a block that must be possible.
+    fn of_message(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
+        let block = shape.block_bytes;
+        let wanted = match kind {
+            CopyKind::Plain => {
+                let piece = PLAIN_PIECES.into_iter().find(|(up_to, _)| total <= *up_to);
+                piece.map_or(block, |(_, bytes)| bytes)
+            }
+            CopyKind::Streaming if total <= STREAMED_IN_4_KIB => 4 << 10,
+            CopyKind::Streaming if total <= STREAMED_IN_QUARTERS => block / 4,
+            CopyKind::Streaming => block / 2,
+        };
+        // Both are powers of two, so that pieces fill a block.
+        let wanted = wanted.min(block);
+        let longest = if total.div_ceil(wanted) <= most { wanted } else { block };
+        Pieces { longest, slots: total.div_ceil(longest).max(1) }
+    }
+
+    /// Those of a body behind its frame.
+    fn of_body(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
+        if kind == CopyKind::Streaming || total < PART_BLOCKS * shape.block_bytes {
+            return Pieces::of_message(total, shape, kind, most);
         }
-        CopyKind::Streaming if total <= STREAMED_IN_4_KIB => 4 << 10,
-        CopyKind::Streaming if total <= STREAMED_IN_QUARTERS => block / 4,
-        CopyKind::Streaming => block / 2,
-    };
-    // Both are powers of two, so that pieces fill a block.
-    let wanted = wanted.min(block);
-    if total.div_ceil(wanted) <= most { wanted } else { block }
+        let longest = PART_PIECE_BLOCKS * shape.block_bytes;
+        // One more where the pool begins anew.
+        Pieces { longest, slots: total.div_ceil(longest) + 1 }
+    }
 }
 
 /// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.

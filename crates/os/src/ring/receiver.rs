@@ -209,7 +209,7 @@ impl RingReceiver {
     fn leave_pool(&mut self) {
         let (Some(pool), Some(pooled)) = (&mut self.pool, self.pooled.take()) else { return };
         if pooled.is_last {
-            pool.free(pooled.position);
+            pool.free(pooled.position, pooled.len as usize);
         }
         #[cfg(not(loom))]
         if let Some(limit) = self.slow_ticks_per_kib
