@@ -523,10 +523,22 @@ mod tests {
             view.free(starts[1], 1024);
             view.free(starts[2].wrapping_add(100), 0);
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024, "the first block is not free");
-            view.free(starts[0], 1);
-            // The last piece takes two blocks, and not all of the second.
-            view.free(starts[0].wrapping_add(1024), 1025);
+            (0..3).for_each(|block| view.free(starts[0].wrapping_add(block * 1024), 1));
         }
+    }
+
+    #[test]
+    fn rule_4_the_last_piece_frees_all_of_its_blocks() {
+        let (mut pool, view) = pool();
+        let start = pool.take(4096, 7);
+        assert_eq!((pool.side_by_side(start), pool.side_by_side(start + 5000)), (8192, 3192));
+        view.free(start + 1024, 3072);
+        assert_eq!(pool.free_bytes(), 4096, "the first block is not free");
+        view.free(start, 0);
+        assert_eq!(pool.free_bytes(), 8192);
+        let start = pool.take(2049, 7);
+        view.free(start, 2049);
+        assert_eq!(pool.free_bytes(), 8192, "three blocks, and not all of the third");
     }
 
     #[test]

@@ -289,25 +289,25 @@ fn a_pool_serves_two_receivers_in_all_ways() {
     assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
 }
 
-/// A ring on which a message was sent through a pool of blocks of 2048 bytes.
+/// A ring on which a message was sent through a pool of blocks of 8192 bytes.
 fn ring_with_pooled() -> RingReceiver {
-    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 8192, block_bytes: 2048 }));
+    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192 }));
     let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
     let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
     let pooling = Pooling { pool: &mut pool, to: 1, copies: &mut CopyChoice::always(CopyKind::Plain) };
-    assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 2048, pooling, |_, _, _| ()));
+    assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 8192, pooling, |_, _, _| ()));
     RingReceiver::new(area)
 }
 
 #[test]
-#[should_panic(expected = "broken ring: 2048 bytes in a pool, from a sender that has told of none")]
+#[should_panic(expected = "broken ring: 8192 bytes in a pool, from a sender that has told of none")]
 fn a_pool_that_is_not_known_is_an_error() {
     ring_with_pooled().peek();
 }
 
 #[test]
-#[should_panic(expected = "broken ring: a chunk of 2048 bytes at 0 of a pool")]
-fn bytes_outside_of_a_block_are_an_error() {
+#[should_panic(expected = "broken ring: a chunk of 8192 bytes at 0 of a pool")]
+fn bytes_outside_of_the_pool_are_an_error() {
     let mut receiver = ring_with_pooled();
     let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
     receiver.set_pool(PoolView::new(smaller));
