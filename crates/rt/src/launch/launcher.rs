@@ -147,6 +147,7 @@ impl<'a> Launcher<'a> {
             launch,
             job: Job::new(size, &host)
                 .surviving(launch.params.mpi_ft_enable())
+                .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
                 .spread_over(hosts_of(launch, &host)),
             signals,
             members: BTreeMap::new(),
