@@ -188,6 +188,14 @@ static void past_caches(int past)
     free(buffer);
 }
 
+/* STREAMS: whether pieces of messages are stored past the caches because copies into the pool are slow (1), or are not (0). */
+static void slow_copies(int streams)
+{
+    MPI_T_pvar_handle pieces = started(session, "shm_streamed_pieces", NULL);
+    send_some(100, 60000);
+    CHECK_EQ(value(session, pieces) > 0, streams && rank == 0);
+}
+
 /* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
 static number counted(int ms, number (*count)(void))
 {
@@ -296,6 +304,25 @@ static void outstanding(void)
     free(out);
 }
 
+/* CHECKED: whether a datatype that was not committed is an error (1), or is not noticed (0). */
+static void arguments(int checked)
+{
+    int out = 7, in = 0;
+    MPI_Datatype type;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Type_contiguous(1, MPI_INT, &type);
+    CHECK_CLASS(MPI_Sendrecv(&out, 1, type, 0, 0, &in, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE),
+                checked ? MPI_ERR_TYPE : MPI_SUCCESS);
+    CHECK_EQ(in, checked ? 0 : 7);
+    MPI_Type_free(&type);
+}
+
+/* What the program has not set a handler for. */
+static void errors(void)
+{
+    CHECK_CLASS(MPI_Send(NULL, 0, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
+}
+
 /* Some collectives on MPI_COMM_WORLD, MPI_COMM_SELF and an intercommunicator: who serves them is told. */
 static void collectives(void)
 {
@@ -336,11 +363,14 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "heap")) heap(first);
     else if (!strcmp(what, "patience")) patience(first);
     else if (!strcmp(what, "past caches")) past_caches(first);
+    else if (!strcmp(what, "slow copies")) slow_copies(first);
     else if (!strcmp(what, "asleep")) asleep(first);
     else if (!strcmp(what, "gives")) gives(first, second);
     else if (!strcmp(what, "pauses")) pauses(first);
     else if (!strcmp(what, "sent")) sent();
     else if (!strcmp(what, "outstanding")) outstanding();
+    else if (!strcmp(what, "arguments")) arguments(first);
+    else if (!strcmp(what, "errors")) errors();
     else if (!strcmp(what, "collectives")) collectives();
     else CHECK(!"an argument that is known");
     CHECK_OK(MPI_T_pvar_session_free(&session));
