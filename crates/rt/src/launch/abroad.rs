@@ -79,6 +79,9 @@ pub(crate) fn give_abroad(
 
 /// Gives a rank what it needs to be reached on `need`; returns whether something was made.
 fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) -> Result<bool, LaunchError> {
+    // Of those whose messages go through daemons nobody listens, wherever these are.
+    let listens = plug.as_ref().is_some_and(|plug| !plug.address.is_empty());
+    let own = if listens { own } else { Reach::Memory };
     let has = plug.as_ref().and_then(|plug| plug.abroad.as_ref()).map_or(own, |abroad| abroad.reach.max(own));
     if has >= need {
         return Ok(false);

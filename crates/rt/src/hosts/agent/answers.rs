@@ -119,10 +119,8 @@ impl Agent<'_> {
         let (Some(launch), Some(member)) = (&self.launch, self.members.get_mut(&wanted)) else {
             return Ok(());
         };
-        let has_sockets = member.plug.as_ref().is_some_and(|plug| plug.abroad.is_none());
-        // If all ranks of the job are on this host they listen on its own network only.
+        // If all ranks of the job are on this host they listen on its own network only, if they do.
         let own = match member.rank.segment.boot().node {
-            _ if !has_sockets => Reach::Memory,
             None => Reach::Loopback,
             Some(_) => Reach::Networks,
         };
