@@ -218,7 +218,7 @@ fn the_component_of_the_highest_priority_serves() {
         let told = told(&p, 4, said);
         assert!(told.contains(&line), "{said:?}, {line}: {told}");
     }
-    let served = "reduce of 16 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 1 basic_linear, by the crossovers, component basic\n";
+    let served = "allreduce of 16 bytes on MPI_COMM_WORLD, 4 ranks: algorithm 1 basic_linear, by the crossovers, component basic\n";
     let told = told(&p, 4, &[("coll_basic_priority", "99")]);
     assert!(told.contains(served), "{told}");
 }
@@ -226,18 +226,24 @@ fn the_component_of_the_highest_priority_serves() {
 #[test]
 fn basic_crosses_over_where_it_is_told() {
     let p = compile(&["jobs/parameters"]);
-    let reduce = |said: Said<'_>| {
+    let algorithm = |call: &str, said: Said<'_>| {
         let told = told(&p, 4, &[&[("coll", "basic")], said].concat());
-        let line = told
-            .lines()
-            .find(|line| line.starts_with("mpirun: coll: reduce of 16 bytes on MPI_COMM_WORLD, "));
-        let line = line.unwrap_or_else(|| panic!("{told}"));
-        line.split("algorithm ").nth(1).unwrap().split(',').next().unwrap().to_string()
+        let start = format!("mpirun: coll: {call} on MPI_COMM_WORLD, 4 ranks: algorithm ");
+        let line = told.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("{start}: {told}")).split(',').next().unwrap().to_string()
     };
-    assert_eq!(reduce(&[]), "1 basic_linear");
-    assert_eq!(reduce(&[("coll_crossover", "3")]), reduce(&[("coll_reduce_crossover", "15")]));
-    assert_ne!(reduce(&[("coll_crossover", "3")]), "1 basic_linear");
-    assert_eq!(reduce(&[("coll_reduce_crossover", "16")]), "1 basic_linear");
+    // By the number of ranks, but reductions by that of bytes.
+    let (bcast, reduce) = ("bcast of 64 bytes", "reduce of 16 bytes");
+    for (most, is_linear) in [("4", true), ("3", false)] {
+        let said = [("coll_crossover", most)];
+        assert_eq!(algorithm(bcast, &said).contains("linear"), is_linear);
+        assert!(algorithm(reduce, &said).contains("linear"));
+    }
+    for (most, is_linear) in [("16", true), ("15", false)] {
+        let said = [("coll_reduce_crossover", most)];
+        assert!(algorithm(bcast, &said).contains("linear"));
+        assert_eq!(algorithm(reduce, &said).contains("linear"), is_linear);
+    }
 }
 
 #[test]
