@@ -361,7 +361,7 @@ fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
         let boot = client.segment().boot();
         let alarm = client.alarm(boot.rank).map_err(|e| e.to_string())?;
         let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| e.to_string())?);
-        let tcp = sockets_with(&params, &client, poller.clone(), given)?;
+        let tcp = Box::new(sockets_with(&params, &client, poller.clone(), given)?);
         let nodes = nodes(boot.node.unwrap_or(0), &client);
         Ok(Some(StrangersWay::Sockets { tcp, nodes, poller }))
     })

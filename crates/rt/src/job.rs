@@ -301,7 +301,7 @@ impl Job {
     /// Takes note of an event and says what to do, in this order.
     pub fn on(&mut self, event: Event) -> Vec<Action> {
         let mut out = Vec::new();
-        if self.left == 0 {
+        if self.left == 0 && !matches!(event, Event::Say { .. }) {
             return out; // Finish has been said; what comes late changes nothing
         }
         match event {

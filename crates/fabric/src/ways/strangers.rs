@@ -17,7 +17,7 @@ pub enum Way {
     /// Sockets: it had none.
     Sockets {
         /// They.
-        tcp: Tcp,
+        tcp: Box<Tcp>,
         /// To whom memory, or the daemon, stays the way.
         nodes: Nodes,
         /// What the process has to sleep on.
@@ -59,8 +59,8 @@ impl Ways {
                     }
                     let others = self.others.get_or_insert_default();
                     others.sockets = Some(match others.sockets.take() {
-                        Some(sockets) => sockets.with_strangers(tcp, nodes),
-                        None => Sockets::added(tcp.into(), nodes),
+                        Some(sockets) => sockets.with_strangers(*tcp, nodes),
+                        None => Sockets::added(Far::Tcp(tcp), nodes),
                     });
                     self.looks_are_short = false;
                 }
