@@ -9,6 +9,7 @@ use std::fmt::Write;
 use crate::callbacks::CALLBACKS;
 use crate::constants::{ALIASES, CONSTANTS, Constant, ERROR_CLASSES, Kind, MPI_ERR_LASTCODE};
 use crate::functions::FuncId;
+use crate::prototype::params;
 use crate::types::HANDLE_TYPES;
 
 const HEAD: &str = "\
@@ -158,6 +159,16 @@ fn c_value(constant: &Constant) -> Option<String> {
     })
 }
 
+/// The parameters of a prototype, as the header declares them.
+fn declarations(given: &str) -> String {
+    let mut all: Vec<String> = params(given).map(|param| param.declaration()).collect();
+    // What is no parameter: `void` alone, and `...` at the end.
+    all.extend(
+        given.split(',').map(str::trim).filter(|part| matches!(*part, "void" | "...")).map(str::to_string),
+    );
+    all.join(", ")
+}
+
 fn prototypes(text: &mut String) {
     for (prefix, title) in
         [("", "Functions"), ("P", "The same functions for tools that define their own MPI_ names")]
@@ -165,7 +176,7 @@ fn prototypes(text: &mut String) {
         line!(text, "\n/* {title}. */");
         for id in FuncId::all() {
             let function = id.function();
-            line!(text, "{} {prefix}{}({});", function.result, function.name, function.params);
+            line!(text, "{} {prefix}{}({});", function.result, function.name, declarations(function.params));
         }
     }
 }

@@ -37,6 +37,18 @@ fn param(text: &str) -> Param<'_> {
 }
 
 impl Param<'_> {
+    /// The parameter as `mpi.h` declares it: `int counts[]` as the `int *counts` that it is to C anyway. Of an array, and not of a
+    /// pointer, GCC believes that an element of it is there, and warns of special addresses such as MPI_UNWEIGHTED.
+    pub fn declaration(&self) -> String {
+        let Param { base, name, stars, brackets, .. } = self;
+        let constant = if self.constant { "const " } else { "" };
+        match *brackets {
+            "" => format!("{constant}{base} {}{name}", "*".repeat(*stars)),
+            "[]" => format!("{constant}{base} *{}{name}", "*".repeat(*stars)),
+            rows => format!("{constant}{base} (*{name}){}", rows.trim_start_matches("[]")),
+        }
+    }
+
     /// Whether the argument is a value, not the address of one.
     pub fn by_value(&self) -> bool {
         self.stars == 0 && self.brackets.is_empty()
@@ -92,6 +104,20 @@ mod tests {
         assert_eq!(types(FuncId::MPI_Pcontrol), ["c_int"]);
         assert!(types(FuncId::MPI_Wtime).is_empty());
         assert_eq!(types(FuncId::MPI_Comm_spawn)[1], "*mut *mut c_char");
+    }
+
+    #[test]
+    fn the_header_declares_pointers() {
+        let declared = |id: FuncId| -> Vec<String> {
+            params(id.function().params).map(|param| param.declaration()).collect()
+        };
+        assert_eq!(declared(FuncId::MPI_Init), ["int *argc", "char ***argv"]);
+        assert_eq!(declared(FuncId::MPI_Group_range_incl)[2], "int (*ranges)[3]");
+        assert_eq!(declared(FuncId::MPI_Comm_spawn)[1], "char **argv");
+        assert_eq!(
+            declared(FuncId::MPI_Cart_create)[1..4],
+            ["int ndims", "const int *dims", "const int *periods"]
+        );
     }
 
     #[test]

@@ -152,6 +152,20 @@ fn a_universe_of_one_host_is_booted_listed_used_and_halted() {
 }
 
 #[test]
+fn universes_with_different_words_know_nothing_of_each_other() {
+    let (one, other) = (Universe::new("first"), Universe::new("second"));
+    assert_eq!(one.oxmpi(&["boot"]).0, 0);
+    let nodes = |universe: &Universe| universe.oxmpi(&["nodes"]).0;
+    assert_eq!((nodes(&one), nodes(&other)), (0, 1));
+    // By the word alone, wherever it is said.
+    let said = ["--mca", "boot_session_suffix", &*one.suffix];
+    assert_eq!(other.oxmpi(&[&["nodes"], &said[..]].concat()).0, 0);
+    assert_eq!(other.oxmpi(&["halt"]).0, 1);
+    assert_eq!((other.oxmpi(&["boot"]).0, nodes(&one), nodes(&other)), (0, 0, 0));
+    assert_eq!((one.oxmpi(&["halt"]).0, nodes(&one), nodes(&other)), (0, 1, 0));
+}
+
+#[test]
 fn the_names_of_lam_do_the_same() {
     let universe = Universe::new("lam");
     let lam = |name: &str, words: &[&str]| {

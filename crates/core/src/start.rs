@@ -132,9 +132,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     };
     let job = boot.base..boot.base.saturating_add(boot.size);
     let transport = modules.transport();
-    if transport != Transport::Lamd {
-        fabric = fabric.with_strangers(strangers(&params, &client));
-    }
+    fabric = fabric.with_strangers(strangers(&params, &client));
     if transport == Transport::Tcp {
         fabric = fabric.with_sections_of(job.clone());
     }
@@ -363,9 +361,9 @@ fn strangers(params: &Params, client: &Arc<Client>) -> AskWay {
         let boot = client.segment().boot();
         let alarm = client.alarm(boot.rank).map_err(|e| e.to_string())?;
         let poller = Arc::new(Poller::with_alarm(alarm).map_err(|e| e.to_string())?);
-        let far = sockets_with(&params, &client, poller.clone(), given)?.into();
+        let tcp = Box::new(sockets_with(&params, &client, poller.clone(), given)?);
         let nodes = nodes(boot.node.unwrap_or(0), &client);
-        Ok(Some(StrangersWay::Sockets { far, nodes, poller }))
+        Ok(Some(StrangersWay::Sockets { tcp, nodes, poller }))
     })
 }
 

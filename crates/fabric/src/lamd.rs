@@ -37,6 +37,8 @@ use std::time::Duration;
 
 /// The name of the socket in the poller.
 const SOCKET: u64 = 1 << 32;
+/// That of what else the process sleeps on.
+const BESIDE: u64 = 1 << 33;
 /// Packets that are received in one look.
 const READS: usize = 64;
 /// Bytes of a file that are read or written at a time: few enough to stay in a cache.
@@ -96,6 +98,14 @@ impl Lamd {
             ended: HashSet::new(),
             lost: HashSet::new(),
         })
+    }
+
+    /// The process sleeps on what another way of its sleeps on, too: that is ready when something of it is.
+    ///
+    /// # Errors
+    /// If it cannot be added to the poller.
+    pub(crate) fn sleep_on_also(&self, other: &Poller) -> io::Result<()> {
+        self.poller.add(other, BESIDE, false)
     }
 
     /// The relay is gone (rule 5).

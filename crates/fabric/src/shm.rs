@@ -737,6 +737,13 @@ impl Fabric for Shm {
         Counts {
             rings: self.granted.len() as u64,
             inbox_frames: self.links.iter().flatten().map(|link| link.cells_in).sum(),
+            streamed_pieces: self
+                .links
+                .iter()
+                .flatten()
+                .filter_map(|link| link.out.as_ref())
+                .map(Out::pieces_streamed)
+                .sum(),
             pool_bytes: pool_bytes as u64,
             pool_used: pool_used as u64,
             heap_bytes: self.heap_bytes,

@@ -5,6 +5,7 @@
 //! the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
 
 mod beside;
+mod both;
 mod choice;
 mod far;
 mod others;

@@ -334,6 +334,12 @@ impl Params {
         self.number(Id::rpi_sysv_semaphores) != 0
     }
 
+    /// Whether a rank that exits with a code other than 0 where it does not use MPI ends the job.
+    pub fn mpi_abort_on_non_zero_status(&self) -> bool {
+        // The words for yes stand behind those for no.
+        self.number(Id::mpi_abort_on_non_zero_status) % 2 == 1
+    }
+
     /// Whether the job goes on when one of its ranks dies.
     pub fn mpi_ft_enable(&self) -> bool {
         self.number(Id::mpi_ft_enable) != 0
@@ -451,6 +457,12 @@ macro_rules! parameters {
 }
 
 parameters! {
+    mpi_abort_on_non_zero_status: by_hand {
+        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 1, limits: 0..=5, power_of_two: false,
+        aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
+        help: "Whether a rank that exits with a code other than 0 before MPI_Init, or after MPI_Finalize while others have not called \
+               that, ends the job (1), or the others go on (0) and mpirun exits with that code when all have ended.",
+    }
     mpi_ft_enable: by_hand {
         unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
         aliases: ["ft_enable"], level: User,

@@ -13,8 +13,9 @@
 //!    (SIGTERM), then killed. Jobs that are not connected go on.
 //! 2. A rank that exits with 0 without MPI_Init fails its job as soon as another connected rank is seen to have called
 //!    it. Programs that never use MPI just run.
-//! 3. A rank that exits with a code other than 0 after MPI_Finalize is reported, but its peers, which have nothing to
-//!    wait for from it, run to their end.
+//! 3. A rank that exits with a code other than 0 after MPI_Finalize is reported. Peers that have called it as well, or do so within
+//!    a second, run to their end; if others are seen that have not, they are ended, as they may wait for it in vain. Without
+//!    mpi_abort_on_non_zero_status they are not, and a rank that exits so without MPI_Init only fails its job by rule 2.
 //! 4. MPI_Abort ends the job and those connected with it, with its code. The first failure counts; what follows from it
 //!    is not reported.
 //! 5. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, which are killed if they still run after a
@@ -24,7 +25,7 @@
 //! 7. The launcher of a singleton has not started process 0 and cannot know its code. If that is gone without
 //!    MPI_Finalize, everything is ended.
 //! 8. If the job is to go on after failures (parameter mpi_ft_enable), rule 1 does not hold for a rank that has called
-//!    MPI_Init: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0 if some rank
+//!    MPI_Init, nor rule 3: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0 if some rank
 //!    came to the end of MPI_Finalize and exited with 0, and nothing else went wrong; otherwise rule 6 holds.
 //! 9. Jobs of other launchers that this one's processes have to do with are jobs here as well, whose processes this launcher
 //!    has not started. Their own launcher decides by its rules when they fail, and says so; that ends those here that are
@@ -37,12 +38,17 @@
 //!     report; or, if rule 8 holds, they are survived.
 
 mod bonds;
+mod event;
+mod missed;
+mod others;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
 use self::bonds::Bonds;
+pub use self::event::{Action, Event, Exit, Glimpse, Stage};
+use self::missed::Leaver;
 use crate::report::{self, Fault, Subject};
 
 /// How long ranks have between SIGTERM and SIGKILL when another one failed.
@@ -56,198 +62,6 @@ pub const TIMEOUT_CODE: i32 = 124;
 
 /// Different warnings that a job prints at most; a limit against a rank that never says the same twice.
 const MAX_SAID: usize = 1000;
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// It exited with this code.
-    Code(i32),
-    /// This signal killed it.
-    Signal(i32),
-    /// It has ended, and nobody can say how: the launcher is not its parent.
-    Unknown,
-}
-
-/// How far a rank's use of MPI has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
-    /// It has not called MPI_Init.
-    #[default]
-    Untouched,
-    /// It is between MPI_Init and MPI_Finalize.
-    Initialized,
-    /// It has called MPI_Finalize.
-    Finalized,
-}
-
-/// What can be read of a rank from the header page of its segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Glimpse {
-    /// The process id; 0 if not known.
-    pub pid: u32,
-    /// How far it has come.
-    pub stage: Stage,
-    /// The MPI function it called last.
-    pub last_call: Option<&'static str>,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A process ended.
-    Exited {
-        /// Its number.
-        rank: u32,
-        /// How.
-        exit: Exit,
-        /// Its header page afterwards.
-        seen: Glimpse,
-    },
-    /// A process asked to end the job.
-    Abort {
-        /// Its number.
-        rank: u32,
-        /// The wanted exit code.
-        code: i32,
-        /// The library's report, or nothing.
-        text: String,
-        /// Its header page.
-        seen: Glimpse,
-    },
-    /// A job of the next processes was started, for `parents`, which have the communicator `bond` with them.
-    Spawned {
-        /// How many processes.
-        ranks: u32,
-        /// The processes of the spawning communicator.
-        parents: Vec<u32>,
-        /// The communicator.
-        bond: u64,
-    },
-    /// A process has a communicator that it shares with these processes.
-    Bound {
-        /// Its number.
-        rank: u32,
-        /// The communicator.
-        bond: u64,
-        /// Processes of all jobs that have part in it.
-        members: Vec<u32>,
-    },
-    /// A process does not have this communicator any more.
-    Released {
-        /// Its number.
-        rank: u32,
-        /// The communicator.
-        bond: u64,
-    },
-    /// A job of another launcher has got the next numbers (rule 9).
-    Met {
-        /// How many processes it has.
-        ranks: u32,
-        /// What it is called, such as "the job of mpirun 1234".
-        name: String,
-    },
-    /// A process of another launcher's job has ended.
-    OtherExited {
-        /// Its number here.
-        rank: u32,
-        /// Whether it ended as it should.
-        is_well: bool,
-    },
-    /// A job of another launcher has failed there, or is aborted.
-    OtherFailed {
-        /// The number here of its first process.
-        first: u32,
-        /// The exit code.
-        code: i32,
-        /// What has happened.
-        text: String,
-    },
-    /// Another launcher is gone.
-    OtherGone {
-        /// The numbers here of the first processes of its jobs.
-        firsts: Vec<u32>,
-        /// What has happened.
-        text: String,
-    },
-    /// The daemon of a node has ended, through which all messages go.
-    DaemonEnded {
-        /// The node.
-        node: u32,
-        /// Its process id.
-        pid: i32,
-        /// The host, if that is not the launcher's own.
-        host: Option<String>,
-        /// How.
-        exit: Exit,
-        /// Why, as it has said.
-        why: Option<String>,
-    },
-    /// The agent of another host is lost, and with it the processes there that ran.
-    HostLost {
-        /// The host.
-        host: String,
-        /// The processes.
-        ranks: Vec<u32>,
-        /// What has happened.
-        text: String,
-    },
-    /// A rank has a warning.
-    Say {
-        /// The text.
-        text: String,
-    },
-    /// A look at the header pages of all processes of this launcher, with their numbers, wanted while [`Job::watches`].
-    Seen(Vec<(u32, Glimpse)>),
-    /// The job's time is over.
-    TimedOut {
-        /// The time that it had.
-        time: Duration,
-        /// The header pages of all processes of this launcher, with their numbers.
-        seen: Vec<(u32, Glimpse)>,
-    },
-    /// A rank has waited for too long; the job is to end with this report (rule 11).
-    Hung {
-        /// The report.
-        text: String,
-    },
-    /// `mpirun` got this signal.
-    Signal(i32),
-    /// The time of [`Action::Grace`] is over.
-    GraceOver,
-}
-
-/// What to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Print this to standard error.
-    Print(String),
-    /// Send this signal to these processes, which still run.
-    Signal {
-        /// Its number.
-        number: i32,
-        /// The processes.
-        ranks: Vec<u32>,
-    },
-    /// Tell all processes that run of the death of this one, which they are to survive.
-    Announce(u32),
-    /// Report [`Event::GraceOver`] after this time (instead of an earlier one).
-    Grace(Duration),
-    /// All processes of the job that has these numbers, a spawned one, have ended.
-    Over(Range<u32>),
-    /// No other process has a communicator with them any more, so that nobody will ask for them.
-    Forget(Range<u32>),
-    /// Tell other launchers that these jobs of this one have failed.
-    Tell {
-        /// The numbers of their first processes.
-        firsts: Vec<u32>,
-        /// The exit code.
-        code: i32,
-        /// What has happened.
-        text: String,
-    },
-    /// All processes have ended: exit with this code.
-    Finish(i32),
-}
 
 /// SIGINT of Linux.
 const SIGINT: i32 = 2;
@@ -276,6 +90,8 @@ struct World {
     phase: Phase,
     /// The first process that exited with 0 without having called MPI_Init, and its header page.
     absent: Option<(u32, Glimpse)>,
+    /// The first process that exited with another code after MPI_Finalize, if that may fail the job.
+    leaver: Option<Leaver>,
     /// Which of its processes run, by rank.
     running: Vec<bool>,
     /// How many of them run; at 0 it is over.
@@ -310,6 +126,8 @@ pub struct Job {
     code: Option<i32>,
     /// The others survive a process that dies.
     survives: bool,
+    /// A code other than 0 fails the job even where MPI is not in use.
+    fails_by_codes: bool,
     /// The code of the first process that died and was survived.
     death_code: Option<i32>,
     /// Some process has called MPI_Finalize and exited with 0.
@@ -330,6 +148,7 @@ impl Job {
             left: 0,
             code: None,
             survives: false,
+            fails_by_codes: true,
             death_code: None,
             has_finished: false,
             bonds: Bonds::default(),
@@ -370,8 +189,16 @@ impl Job {
             self.jobs += 1;
         }
         let running = vec![true; ranks as usize];
-        let (phase, absent) = (Phase::Running, None);
-        let world = World { processes, number, other, phase, absent, running, left: ranks };
+        let world = World {
+            processes,
+            number,
+            other,
+            phase: Phase::Running,
+            absent: None,
+            leaver: None,
+            running,
+            left: ranks,
+        };
         self.worlds.insert(world.processes.start, world);
     }
 
@@ -471,15 +298,10 @@ impl Job {
         self.left > 0 && !self.in_phase(Phase::Running).is_empty()
     }
 
-    /// Whether the job wants an [`Event::Seen`] every [`WATCH_INTERVAL`].
-    pub fn watches(&self) -> bool {
-        self.left > 0 && self.worlds.values().any(|w| w.phase == Phase::Running && w.absent.is_some())
-    }
-
     /// Takes note of an event and says what to do, in this order.
     pub fn on(&mut self, event: Event) -> Vec<Action> {
         let mut out = Vec::new();
-        if self.left == 0 {
+        if self.left == 0 && !matches!(event, Event::Say { .. }) {
             return out; // Finish has been said; what comes late changes nothing
         }
         match event {
@@ -569,20 +391,16 @@ impl Job {
         self.has_finished |= (exit, seen.stage) == (Exit::Code(0), Stage::Finalized);
         if self.world(rank).is_some_and(|world| world.phase == Phase::Running) {
             match (exit, seen.stage) {
+                (Exit::Code(0) | Exit::Unknown, Stage::Finalized) => {}
                 (Exit::Code(0), Stage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);
                 }
-                (Exit::Code(code), Stage::Initialized) if self.survives => {
+                (Exit::Code(code), Stage::Initialized | Stage::Finalized) if self.survives => {
                     self.survive(rank, &Fault::Code(code), code, seen, out);
                 }
                 (Exit::Signal(signal), Stage::Initialized | Stage::Finalized) if self.survives => {
-                    let code = report::shell_code(exit);
-                    self.survive(rank, &Fault::Killed(signal), code, seen, out);
-                    if seen.stage == Stage::Finalized {
-                        self.code.get_or_insert(code);
-                    }
+                    self.survive(rank, &Fault::Killed(signal), report::shell_code(exit), seen, out);
                 }
-                (Exit::Code(0) | Exit::Unknown, Stage::Finalized) => {}
                 (Exit::Unknown, _) => {
                     let all = self.in_phase(Phase::Running);
                     self.fail_all(rank, &Fault::Gone, 1, seen, &all, out);
@@ -593,13 +411,9 @@ impl Job {
                     }
                 }
                 (Exit::Code(0), Stage::Initialized) => self.fail(rank, &Fault::NoFinalize, 1, seen, out),
-                (Exit::Code(code), Stage::Finalized) => {
-                    if self.code.is_none() {
-                        self.code = Some(code);
-                        let name = self.name(rank);
-                        let subject = Subject { name: &name, host: self.host_of(rank), seen };
-                        out.push(Action::Print(report::fault(&subject, &Fault::Code(code), 0, code)));
-                    }
+                (Exit::Code(code), Stage::Finalized) => self.note_code(rank, code, seen, out),
+                (Exit::Code(code), Stage::Untouched) if !self.fails_by_codes => {
+                    self.note_code(rank, code, seen, out);
                 }
                 (Exit::Code(code), _) => self.fail(rank, &Fault::Code(code), code, seen, out),
                 (Exit::Signal(signal), _) => {
@@ -650,10 +464,17 @@ impl Job {
     /// A process has died, and the others go on without it.
     fn survive(&mut self, rank: u32, fault: &Fault, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
         self.death_code.get_or_insert(code);
-        let others = self.running_in(&self.connected(rank)).len();
-        let name = self.name(rank);
-        let subject = Subject { name: &name, host: self.host_of(rank), seen };
-        out.push(Action::Print(report::survived(&subject, fault, others)));
+        let is_late = seen.stage == Stage::Finalized;
+        // Ranks that end with codes of their own when all is done are reported once.
+        if !(is_late && self.code.is_some() && matches!(fault, Fault::Code(_))) {
+            let others = self.running_in(&self.connected(rank)).len();
+            let name = self.name(rank);
+            let subject = Subject { name: &name, host: self.host_of(rank), seen };
+            out.push(Action::Print(report::survived(&subject, fault, others)));
+        }
+        if is_late {
+            self.code.get_or_insert(code);
+        }
         // Not only those that are connected: others may be about to connect.
         out.push(Action::Announce(rank));
     }
@@ -672,66 +493,6 @@ impl Job {
         });
     }
 
-    /// A process of another launcher has ended. That launcher decides whether this is a failure, unless those here survive it
-    /// or those there do.
-    fn other_exited(&mut self, rank: u32, is_well: bool, out: &mut Vec<Action>) {
-        if !self.note_end(rank) {
-            return;
-        }
-        if !is_well && self.survives {
-            let others = self.running_in(&self.connected(rank)).len();
-            out.push(Action::Print(report::survived_other(&self.name(rank), others)));
-            out.push(Action::Announce(rank));
-        } else if let Some(World { phase: Phase::Running, processes, .. }) = self.world(rank)
-            && !is_well
-        {
-            let (first, text) = (processes.start, format!("{} has ended", self.name(rank)));
-            self.other_failed(&[first], 1, &text, out);
-        }
-        self.forget(out);
-    }
-
-    /// Jobs of another launcher have failed: so have those here that are connected with them.
-    fn other_failed(&mut self, firsts: &[u32], code: i32, text: &str, out: &mut Vec<Action>) {
-        let mut worlds: Vec<u32> = firsts.iter().flat_map(|first| self.connected(*first)).collect();
-        worlds.sort_unstable();
-        worlds.dedup();
-        let running = self.in_phase(Phase::Running);
-        worlds.retain(|first| running.contains(first));
-        // If nobody here is connected with it as yet, somebody may still say so before the last of its processes has ended.
-        for first in firsts.iter().filter(|_| self.survives || !worlds.is_empty()) {
-            if let Some(world) = self.worlds.get_mut(first) {
-                world.phase = Phase::Killed;
-            }
-        }
-        if self.survives || worlds.is_empty() {
-            return;
-        }
-        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
-        let others = self.running_in(&worlds).len();
-        out.push(Action::Print(report::connected(text, others, code)));
-        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, text, out);
-    }
-
-    /// Another launcher is gone. If it has not said of all its processes that they ended, it was killed, and they with it.
-    fn other_gone(&mut self, firsts: &[u32], text: &str, out: &mut Vec<Action>) {
-        let missed = |first: &&u32| self.worlds.get(first).is_some_and(|world| !world.is_over());
-        let missed: Vec<u32> = firsts.iter().filter(missed).copied().collect();
-        let failed = |first: &&u32| self.worlds.get(first).is_some_and(|world| world.phase == Phase::Running);
-        let failed: Vec<u32> = missed.iter().filter(failed).copied().collect();
-        self.other_failed(&failed, 1, text, out);
-        for first in missed {
-            let dead: Vec<u32> = self.worlds.get(&first).into_iter().flat_map(World::running).collect();
-            for rank in dead {
-                self.note_end(rank);
-                if self.survives {
-                    out.push(Action::Announce(rank));
-                }
-            }
-        }
-        self.forget(out);
-    }
-
     fn aborted(&mut self, rank: u32, code: i32, text: &str, seen: &Glimpse, out: &mut Vec<Action>) {
         if self.world(rank).is_none_or(|world| world.phase != Phase::Running) {
             return;
@@ -746,23 +507,6 @@ impl Job {
         let text = report::first_line(&report);
         out.push(Action::Print(report));
         self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
-    }
-
-    fn look(&mut self, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
-        for world in self.in_phase(Phase::Running) {
-            let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref()) else {
-                continue;
-            };
-            let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
-            let initialized =
-                |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
-            let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { continue };
-            let absent = self.worlds.get_mut(&world).and_then(|world| world.absent.take());
-            if let Some((rank, seen)) = absent {
-                let other = self.name(other);
-                self.fail(rank, &Fault::NoInit(other), 1, &seen, out);
-            }
-        }
     }
 
     fn timed_out(&mut self, time: Duration, seen: Vec<(u32, Glimpse)>, out: &mut Vec<Action>) {

@@ -29,7 +29,7 @@ mod watching;
 
 /// What an agent on another host does as the launcher does it here.
 pub(crate) mod parts {
-    pub(crate) use super::abroad::{Reach, widen};
+    pub(crate) use super::abroad::{Reach, give_abroad, reach_abroad};
     pub(crate) use super::answers::{INCARNATION, plug_whereabouts};
     pub(crate) use super::binding::Binding;
     pub(crate) use super::input::Inputs;

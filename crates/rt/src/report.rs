@@ -75,6 +75,22 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     out
 }
 
+/// The report on a rank that exited with `code` after MPI_Finalize, while `waiting` (one by its name, and how many more) have not called
+/// that; `others` ranks that are connected with it run and are being ended.
+pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize) -> String {
+    let (first, more) = waiting;
+    let waiting = match more {
+        0 => format!("{first} has"),
+        n => format!("{first} and {n} more have"),
+    };
+    format!(
+        "mpirun: {name} exited with code {code} after MPI_Finalize, which {waiting} not called\n  Meaning: ranks that go on may wait \
+         for one that has ended in vain, so {} still running will be ended.\n  Next:    read what the rank printed above; '--mca \
+         mpi_abort_on_non_zero_status 0' lets the others go on.\n",
+        ranks(others)
+    )
+}
+
 /// The report on an MPI_Abort, or an error that the program did not handle; `text` is what the library says.
 pub(crate) fn abort(subject: &Subject<'_>, text: &str, others: usize, code: i32) -> String {
     let Subject { name, host, seen } = subject;

@@ -134,11 +134,16 @@ fn jobs_on_several_hosts_and_on_one_connect() {
 #[test]
 fn jobs_of_several_transports_connect() {
     let Some(pair) = Pair::new() else { return };
-    for rpi in ["tcp", "usysv", "sysv", "crtcp"] {
+    for rpi in ["tcp", "usysv", "sysv", "crtcp", "lamd"] {
         pair.meet([&["-n", "2", "--mca", "rpi", rpi], SPREAD], 5);
         pair.meet([HERE, &["-n", "2", "--mca", "rpi", rpi]], 4);
     }
     pair.meet([&["-n", "2", "--mca", "mpi_virtual_nodes", "2"], HERE], 4);
+    // Through daemons on several hosts, which do not reach the other job.
+    let daemons: &[&str] = &["-H", "nodea:2,nodeb:1", "--mca", "rpi", "lamd"];
+    pair.meet([daemons, HERE], 5);
+    pair.meet([SPREAD, daemons], 6);
+    pair.meet([daemons, daemons], 6);
     pair.bed.is_clean();
 }
 

@@ -10,47 +10,32 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::sorted;
 use super::testbed::{B, LIMIT, outcome, testbed};
 
-/// spawned HOSTS NUMBER MODE: spawns processes on HOSTS ("-" leaves the choice), which say where they are, and talk with them and
-/// among each other. A child that is told so then dies.
-const SPAWNED: &str = r#"
+/// What the programs below have in common: how they end, if their processes were spawned or were not.
+const COMMON: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-int main(int argc, char **argv)
+static void end_refused(int code, int speaker)
 {
-    MPI_Comm parent, all;
-    int rank, size, sum, one = 1, code;
-    char host[256], text[MPI_MAX_ERROR_STRING];
-    MPI_Init(&argc, &argv);
-    gethostname(host, sizeof host);
-    MPI_Comm_get_parent(&parent);
-    if (parent == MPI_COMM_NULL) {
-        MPI_Info info;
-        MPI_Info_create(&info);
-        if (strcmp(argv[1], "-")) MPI_Info_set(info, "host", argv[1]);
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-        code = MPI_Comm_spawn(argv[0], argv + 1, atoi(argv[2]), info, 0, MPI_COMM_WORLD, &parent, MPI_ERRCODES_IGNORE);
-        if (code) {
-            MPI_Error_string(code, text, &size);
-            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-            if (rank == 0) printf("%s\n", text);
-            MPI_Finalize();
-            return 0;
-        }
-        MPI_Intercomm_merge(parent, 0, &all);
-    } else {
-        MPI_Intercomm_merge(parent, 1, &all);
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-        printf("child %d on %s\n", rank, host);
-        fflush(stdout);
-        if (!strcmp(argv[3], "die") && rank == 1) abort();
-    }
+    char text[MPI_MAX_ERROR_STRING];
+    int rank, length;
+    MPI_Error_string(code, text, &length);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == speaker) printf("%s\n", text);
+    MPI_Finalize();
+    exit(0);
+}
+static int end_together(MPI_Comm parent, int is_child)
+{
+    static char data[1 << 20];
+    MPI_Comm all;
+    int rank, size, sum, one = 1;
+    MPI_Intercomm_merge(parent, is_child, &all);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
     MPI_Comm_rank(all, &rank);
     MPI_Comm_size(all, &size);
-    static char data[1 << 20];
     for (int peer = 0; peer < size; peer++)
         MPI_Bcast(data, sizeof data, MPI_BYTE, peer, all);
     if (sum != size) MPI_Abort(MPI_COMM_WORLD, 5);
@@ -62,10 +47,39 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// spawned HOSTS NUMBER MODE: spawns processes on HOSTS ("-" leaves the choice), which say where they are, and talk with them and
+/// among each other. A child that is told so then dies.
+const SPAWNED: &str = r#"
+int main(int argc, char **argv)
+{
+    MPI_Comm parent;
+    int rank, code, is_child;
+    char host[256];
+    MPI_Init(&argc, &argv);
+    gethostname(host, sizeof host);
+    MPI_Comm_get_parent(&parent);
+    is_child = parent != MPI_COMM_NULL;
+    if (!is_child) {
+        MPI_Info info;
+        MPI_Info_create(&info);
+        if (strcmp(argv[1], "-")) MPI_Info_set(info, "host", argv[1]);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        code = MPI_Comm_spawn(argv[0], argv + 1, atoi(argv[2]), info, 0, MPI_COMM_WORLD, &parent, MPI_ERRCODES_IGNORE);
+        if (code) end_refused(code, 0);
+    } else {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        printf("child %d on %s\n", rank, host);
+        fflush(stdout);
+        if (!strcmp(argv[3], "die") && rank == 1) abort();
+    }
+    return end_together(parent, is_child);
+}
+"#;
+
 #[test]
 fn processes_are_spawned_on_hosts_of_the_job() {
     let Some(bed) = testbed() else { return };
-    let program = bed.compile_text("spawned", SPAWNED);
+    let program = bed.compile_text("spawned", &[COMMON, SPAWNED].concat());
     let spawn = |options: &[&str], hosts: &str, words: [&str; 3]| {
         let words = [options, &["-n", "2", "-H", hosts, &program], &words].concat();
         let (code, out, err) = bed.run(&words);
@@ -93,7 +107,7 @@ fn processes_are_spawned_on_hosts_of_the_job() {
 #[test]
 fn the_end_of_a_spawned_process_is_reported_with_its_host() {
     let Some(bed) = testbed() else { return };
-    let program = bed.compile_text("spawned", SPAWNED);
+    let program = bed.compile_text("spawned", &[COMMON, SPAWNED].concat());
     let words = ["-n", "2", "-H", "nodea,nodeb", &program, "nodea,nodeb", "2", "die"];
     let (code, _, err) = outcome(bed.mpirun(&words).output().unwrap());
     assert_eq!(code, Some(134), "{err}");
@@ -106,19 +120,16 @@ fn the_end_of_a_spawned_process_is_reported_with_its_host() {
 
 /// several MODE: spawns two programs, which say where they are; or, told so, one that is not there.
 const SEVERAL: &str = r#"
-#include <mpi.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 int main(int argc, char **argv)
 {
-    MPI_Comm parent, all;
-    int rank, size, sum, one = 1, *app, flag;
+    MPI_Comm parent;
+    int rank, *app, flag, is_child;
     char host[256];
     MPI_Init(&argc, &argv);
     gethostname(host, sizeof host);
     MPI_Comm_get_parent(&parent);
-    if (parent == MPI_COMM_NULL) {
+    is_child = parent != MPI_COMM_NULL;
+    if (!is_child) {
         char *commands[] = {argv[0], strcmp(argv[1], "wrong") ? argv[0] : "/no/such/program"};
         char *first[] = {"first", NULL}, *second[] = {"second", NULL}, **words[] = {first, second};
         int counts[] = {2, 3}, codes[5] = {-1, -1, -1, -1, -1};
@@ -132,39 +143,24 @@ int main(int argc, char **argv)
         }
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         int code = MPI_Comm_spawn_multiple(2, commands, words, counts, infos, 1, MPI_COMM_WORLD, &parent, codes);
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-        if (code) {
-            char text[MPI_MAX_ERROR_STRING];
-            MPI_Error_string(code, text, &size);
-            if (rank == 1) printf("%s\n", text);
-            MPI_Finalize();
-            return 0;
-        }
+        if (code) end_refused(code, 1);
         for (int i = 0; i < 5; i++)
             if (codes[i] != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 3);
-        MPI_Intercomm_merge(parent, 0, &all);
     } else {
-        MPI_Intercomm_merge(parent, 1, &all);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app, &flag);
         char here[256];
         if (!getcwd(here, sizeof here)) MPI_Abort(MPI_COMM_WORLD, 4);
         printf("%d: program %d, %s, on %s%s\n", rank, flag ? *app : -1, argv[1], host, strcmp(here, "/tmp") ? "" : " in /tmp");
     }
-    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
-    MPI_Comm_rank(all, &rank);
-    if (rank == 0) printf("%d together\n", sum);
-    MPI_Comm_free(&all);
-    MPI_Comm_disconnect(&parent);
-    MPI_Finalize();
-    return 0;
+    return end_together(parent, is_child);
 }
 "#;
 
 #[test]
 fn several_programs_are_spawned_on_hosts_at_once() {
     let Some(bed) = testbed() else { return };
-    let program = bed.compile_text("several", SEVERAL);
+    let program = bed.compile_text("several", &[COMMON, SEVERAL].concat());
     for rpi in ["shm", "tcp", "lamd", "usysv"] {
         let words = ["--mca", "rpi", rpi, "-n", "2", "-H", "nodea,nodeb", &program, "named"];
         let (code, out, err) = bed.run(&words);
@@ -304,4 +300,73 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
         fs::remove_file(bed.directory.join("go")).unwrap();
         bed.is_clean();
     }
+}
+
+/// stall DIRECTORY: spawns a process on the head and one on nodeb, which spawn nothing and wait; the first dies when there is a file
+/// "die". The others go on when there is a file "go".
+const STALL: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void await_file(const char *directory, const char *name)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    while (access(path, F_OK)) usleep(10000);
+}
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, child;
+    MPI_Info info;
+    int rank, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        MPI_Comm_disconnect(&parent);
+        if (rank == 0) {
+            await_file(argv[1], "die");
+            abort();
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        return 0;
+    }
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "host", "localhost,nodeb");
+    MPI_Comm_spawn(argv[0], argv + 1, 2, info, 0, MPI_COMM_WORLD, &child, MPI_ERRCODES_IGNORE);
+    MPI_Comm_disconnect(&child);
+    if (rank == 0) { printf("ready\n"); fflush(stdout); }
+    await_file(argv[1], "go");
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) printf("sum %d\n", sum);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile_text("stall", STALL);
+    let directory = bed.directory.to_str().unwrap().to_string();
+    let words = ["-n", "2", "-H", "localhost,nodeb", &program, &directory];
+    let mut child = bed.mpirun(&words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
+    kill_process(agent, Signal::STOP).unwrap();
+    fs::write(bed.directory.join("die"), "").unwrap();
+    // The first report says that the process has died, the next that its job's other one is given up.
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let report = errors.next().unwrap();
+    assert!(report.contains("rank 0 of spawned job 1 (pid "), "{report}");
+    let given_up = errors.find(|line| line.starts_with("mpirun: ")).unwrap();
+    assert!(given_up.contains("host nodeb has not answered that 1 of its ranks"), "{given_up}");
+    kill_process(agent, Signal::CONT).unwrap();
+    fs::write(bed.directory.join("go"), "").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "sum 1");
+    assert_eq!(child.wait().unwrap().code(), Some(134));
+    assert_eq!(errors.next(), None);
+    bed.is_clean();
 }

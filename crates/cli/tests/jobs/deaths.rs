@@ -48,6 +48,60 @@ fn after_finalize() {
 }
 
 #[test]
+fn after_finalize_while_others_go_on() {
+    let p = compile(&["jobs/late"]);
+    let run = |options: &[&str], mode: &str| p.run(3, options, "late", &[mode]);
+    for way in ["shm", "tcp"] {
+        // Nobody else has called MPI_Finalize, and nobody will.
+        let ended = run(&["--mca", "rpi", way], "wait");
+        assert_eq!((ended.code, &*ended.out), (3, ""), "{ended:?}");
+        let lines: Vec<&str> = ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
+        assert!(lines[0].contains("rank 1 (pid ") && lines[0].contains("exited with code 3"), "{ended:?}");
+        let missed =
+            "mpirun: rank 1 exited with code 3 after MPI_Finalize, which rank 0 and 1 more have not called";
+        assert_eq!(lines[1..], [missed], "{ended:?}");
+    }
+    // All have, and end in their own time, with one report and the first code.
+    for mode in ["own", "slow"] {
+        let ended = run(&[], mode);
+        ended.reports_once();
+        assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
+    }
+}
+
+#[test]
+fn codes_other_than_0_may_be_only_noted() {
+    let p = compile(&["jobs/late"]);
+    for name in
+        ["mpi_abort_on_non_zero_status", "orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"]
+    {
+        let ended = p.run(3, &["--mca", name, "false"], "late", &["go on"]);
+        ended.reports_once();
+        assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
+    }
+    // Without MPI.
+    let script = "[ $OXMPI_COMM_WORLD_RANK = 1 ] && exit 3; sleep 1; echo done";
+    p.file("script", format!("#!/bin/sh\n{script}\n").as_bytes(), 0o755);
+    for (value, code, done) in [("1", 3, 0), ("0", 3, 1)] {
+        let ended = p.run(2, &["--mca", "mpi_abort_on_non_zero_status", value], "script", &[]);
+        assert_eq!((ended.code, ended.out.matches("done").count()), (code, done), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_code_after_finalize_is_a_failure_to_those_who_survive_it() {
+    let p = compile(&["jobs/late"]);
+    for way in ["shm", "tcp"] {
+        let ended = p.run(3, &["--with-ft", "ulfm", "--mca", "rpi", way], "late", &["ulfm"]);
+        assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");
+        assert!(
+            ended.err.contains("exited with code 3") && ended.err.contains("the job goes on"),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
 fn in_a_session() {
     let p = compile(&["jobs/die"]);
     let words = |what| format!("{what}; its last MPI call was MPI_Session_init");

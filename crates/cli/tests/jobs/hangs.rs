@@ -116,7 +116,18 @@ fn watchdog(way: &str) {
     let start = |(place, ..): &Hang| {
         // Over sockets: collectives, too.
         let coll = if way == "shm" { "" } else { "^shmem" };
-        let options = ["--watchdog", "2", "--mca", "mpi_watchdog_abort", "1", "--quiet", "--mca", "rpi", way];
+        let options = [
+            "--mca",
+            "mpi_watchdog",
+            "2",
+            "--mca",
+            "mpi_watchdog_abort",
+            "1",
+            "--quiet",
+            "--mca",
+            "rpi",
+            way,
+        ];
         let options = [&options[..], &["--mca", "coll", coll]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };

@@ -14,6 +14,8 @@ mod hangs;
 mod harness;
 mod launcher;
 mod mpiruns;
+mod observed;
+mod parameters;
 mod postboxes;
 mod programs;
 mod quiesce;

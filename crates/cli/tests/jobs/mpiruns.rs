@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::harness::{Job, Outcome, Programs, SOON, compile, kill};
 
-const WAYS: [&str; 2] = ["shm", "tcp"];
+const WAYS: [&str; 3] = ["shm", "tcp", "lamd"];
 
 /// A job of `meeting`.
 fn start(p: &Programs, ranks: u32, way: &str, arguments: &[&str]) -> Job {
@@ -28,11 +28,31 @@ fn is_fine(outcome: &Outcome, role: &str, lines: usize) {
 #[test]
 fn clients_connect_in_turn_and_again() {
     let p = compile(&["jobs/meeting"]);
-    for (way, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3)] {
+    for (way, servers, clients) in [("shm", 3, 2), ("tcp", 2, 2), ("shm", 1, 3), ("lamd", 2, 3)] {
         let mut server = start(&p, servers, way, &["server", "4"]);
         let port = server.line();
         for _ in 0..2 {
             is_fine(&start(&p, clients, way, &["client", &port]).wait(), "client", 0);
+        }
+        is_fine(&server.end(), "server", 1);
+    }
+}
+
+#[test]
+fn jobs_over_daemons_meet_those_of_all_other_transports() {
+    let p = compile(&["jobs/meeting"]);
+    for (serving, way) in [
+        ("lamd", "shm"),
+        ("shm", "lamd"),
+        ("lamd", "tcp"),
+        ("tcp", "lamd"),
+        ("lamd", "sysv"),
+        ("lamd", "crtcp"),
+    ] {
+        let mut server = start(&p, 3, serving, &["server", "4"]);
+        let port = server.line();
+        for _ in 0..2 {
+            is_fine(&start(&p, 2, way, &["client", &port]).wait(), "client", 0);
         }
         is_fine(&server.end(), "server", 1);
     }
@@ -188,19 +208,20 @@ fn a_port_that_is_none_is_told() {
     let mut words: Vec<&str> = port.split(':').collect();
     words[2] = "0123456789abcdef";
     wrong("shm", &words.join(":"), "the mpirun that it belonged to has ended");
-    wrong("lamd", &port, "go through its daemons (rpi lamd)");
     kill(server.child.id() as i32);
     assert_eq!(server.end().code, -9);
     wrong("shm", &port, "its mpirun has ended");
 }
 
-/// A job whose messages go through its daemons is refused at once, and leaves the one that waits alone.
+/// A job that seeks another mpirun is refused at once, and leaves the one that waits alone.
 #[test]
 fn a_launcher_that_was_refused_leaves_the_other_alone() {
     let p = compile(&["jobs/meeting"]);
     let mut server = start(&p, 1, "tcp", &["server", "1"]);
     let port = server.line();
-    is_fine(&start(&p, 1, "lamd", &["wrong", &port]).wait(), "wrong", 1);
+    let mut words: Vec<&str> = port.split(':').collect();
+    words[2] = "0123456789abcdef";
+    is_fine(&start(&p, 1, "tcp", &["wrong", &words.join(":")]).wait(), "wrong", 1);
     is_fine(&start(&p, 1, "shm", &["third", &port]).wait(), "third", 0);
     is_fine(&server.end(), "server", 1);
 }

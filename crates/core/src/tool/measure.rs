@@ -165,6 +165,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::Nonsense => lane.nonsense,
         Quantity::Rings => fabric.rings,
         Quantity::InboxFrames => fabric.inbox_frames,
+        Quantity::StreamedPieces => fabric.streamed_pieces,
         Quantity::PoolSize => fabric.pool_bytes,
         Quantity::PoolUsed => fabric.pool_used,
         Quantity::PastCachesBytes => lane.past_caches_bytes,

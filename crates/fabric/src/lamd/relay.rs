@@ -121,7 +121,7 @@ impl Relay {
         })
     }
 
-    /// The same, which tries so long to reach another relay before it gives up (10 s unless told).
+    /// The same, which tries so long to reach another relay before it gives up (90 s unless told).
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Relay {
         Relay { patience, ..self }

@@ -52,7 +52,7 @@ impl Out {
         if self.sender.is_empty() {
             return true;
         }
-        if self.has_paused || settings.write_looks == 0 {
+        if self.has_paused || settings.sleeps {
             return false;
         }
         for _ in 0..settings.write_looks {

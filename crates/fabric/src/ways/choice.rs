@@ -1,5 +1,6 @@
 //! The way to the peers to which shared memory is not: sockets, or the daemons.
 
+use super::both::Both;
 use crate::lamd::Lamd;
 use crate::tcp::Tcp;
 use crate::{Connected, Counts, Fabric, Message, Sent, Sink, Taken, Unreachable};
@@ -14,6 +15,8 @@ pub enum Far {
     Tcp(Box<Tcp>),
     /// One to its node's daemon.
     Lamd(Box<Lamd>),
+    /// That, and sockets to processes of other launchers.
+    Both(Box<Both>),
 }
 
 impl From<Tcp> for Far {
@@ -31,8 +34,17 @@ impl From<Lamd> for Far {
 impl Far {
     /// Changes the longest eager message of sockets from now on, bytes.
     pub(super) fn set_eager_limit(&mut self, bytes: usize) {
-        if let Far::Tcp(tcp) = self {
+        if let Some(tcp) = self.sockets() {
             tcp.set_eager_limit(bytes);
+        }
+    }
+
+    /// The sockets, if there are some.
+    pub(super) fn sockets(&mut self) -> Option<&mut Tcp> {
+        match self {
+            Far::Tcp(tcp) => Some(tcp),
+            Far::Lamd(_) => None,
+            Far::Both(both) => Some(both.tcp()),
         }
     }
 
@@ -42,6 +54,7 @@ impl Far {
         match self {
             Far::Tcp(tcp) => tcp.read_to_end(peer, sink),
             Far::Lamd(lamd) => lamd.await_end(peer, sink),
+            Far::Both(both) => both.await_end(peer, sink),
         }
     }
 
@@ -50,6 +63,7 @@ impl Far {
         match self {
             Far::Tcp(tcp) => tcp.bury(peer),
             Far::Lamd(lamd) => lamd.bury(peer),
+            Far::Both(both) => both.bury(peer),
         }
     }
 }
@@ -60,6 +74,7 @@ macro_rules! whichever {
         match $self {
             Far::Tcp($way) => $call,
             Far::Lamd($way) => $call,
+            Far::Both($way) => $call,
         }
     };
 }

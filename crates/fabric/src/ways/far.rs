@@ -1,8 +1,10 @@
 //! The sockets of a process (or the one to its daemon), and which peers they are the way to.
 
 use super::Far;
+use super::both::Both;
 use super::quiesce::Quiescing;
 use crate::shm::Shm;
+use crate::tcp::Tcp;
 use crate::{Counts, Fabric, InUse, Message, Sent, Sink, Taken, Traffic, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -31,6 +33,12 @@ impl Nodes {
     /// Of a process on node `own`. `ask` is asked when a number is not known yet.
     pub fn new(own: u32, ask: AskNodes) -> Nodes {
         Nodes { own, of: Vec::new(), ask }
+    }
+
+    /// Whether nobody knows its node: it belongs to another launcher.
+    #[inline]
+    pub(super) fn is_nowhere(&mut self, peer: u32) -> bool {
+        self.place(peer) == NOWHERE
     }
 
     /// Whether a process is on another node. One that nobody knows counts so: it is the sockets that will say why it cannot
@@ -93,6 +101,15 @@ impl Sockets {
     /// Of a process that had none until it had to do with those of other launchers.
     pub(super) fn added(far: Far, nodes: Nodes) -> Sockets {
         Sockets { is_added: true, ..Sockets::new(far, Some(nodes)) }
+    }
+
+    /// The daemon's way, which gets sockets beside it, to all of whom `nodes` knows no node. What are sockets already stays as it is.
+    pub(super) fn with_strangers(self, tcp: Tcp, nodes: Nodes) -> Sockets {
+        let far = match self.far {
+            Far::Lamd(lamd) => Far::Both(Box::new(Both::new(*lamd, tcp, nodes))),
+            far => far,
+        };
+        Sockets { far, ..self }
     }
 
     /// They stay the way to all peers, wherever these are.

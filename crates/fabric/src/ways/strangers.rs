@@ -1,5 +1,5 @@
 //! Processes of other launchers that share no memory with this one: it gets sockets when it first has to do with them, if it had none,
-//! or is reached on one more network.
+//! or is reached on one more network. One whose messages go through daemons has sockets beside them then.
 //!
 //! Processes of two launchers use memory if all of both are on one machine and have no other way; else sockets, wherever they
 //! are. The launcher knows, and makes what listens.
@@ -7,6 +7,7 @@
 use super::far::Sockets;
 use super::{Far, Nodes, Ways};
 use crate::Fabric;
+use crate::tcp::Tcp;
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::Poller;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ pub enum Way {
     /// Sockets: it had none.
     Sockets {
         /// They.
-        far: Far,
-        /// To whom memory stays the way.
+        tcp: Box<Tcp>,
+        /// To whom memory, or the daemon, stays the way.
         nodes: Nodes,
         /// What the process has to sleep on.
         poller: Arc<Poller>,
@@ -41,22 +42,32 @@ impl Ways {
         let Some(mut ask) = self.ask_way.take() else { return Ok(None) };
         let mut sleeps_on = None;
         let result = loop {
-            match ask(self.sockets().is_some()) {
+            let has_sockets = self.sockets().is_some_and(|sockets| sockets.far.sockets().is_some());
+            match ask(has_sockets) {
                 Ok(None) => break Ok(sleeps_on),
-                Ok(Some(Way::Sockets { mut far, nodes, poller })) => {
+                Ok(Some(Way::Sockets { mut tcp, nodes, poller })) => {
                     if self.is_shared {
-                        far.share_among_threads();
+                        tcp.share_among_threads();
                     }
-                    self.others.get_or_insert_default().sockets = Some(Sockets::added(far, nodes));
+                    if let Some(Sockets { far: Far::Lamd(lamd), .. }) = self.sockets() {
+                        // The process sleeps on descriptors already.
+                        if let Err(error) = lamd.sleep_on_also(&poller) {
+                            break Err(error.to_string());
+                        }
+                    } else {
+                        sleeps_on = Some(poller);
+                    }
+                    let others = self.others.get_or_insert_default();
+                    others.sockets = Some(match others.sockets.take() {
+                        Some(sockets) => sockets.with_strangers(*tcp, nodes),
+                        None => Sockets::added(Far::Tcp(tcp), nodes),
+                    });
                     self.looks_are_short = false;
-                    sleeps_on = Some(poller);
                 }
                 Ok(Some(Way::Listener(listener))) => {
-                    let added = match self.sockets() {
-                        Some(Sockets { far: Far::Tcp(tcp), .. }) => {
-                            tcp.listen_also(listener).map_err(|error| error.to_string())
-                        }
-                        _ => Err("it has no sockets to listen with".to_string()),
+                    let added = match self.sockets().and_then(|sockets| sockets.far.sockets()) {
+                        Some(tcp) => tcp.listen_also(listener).map_err(|error| error.to_string()),
+                        None => Err("it has no sockets to listen with".to_string()),
                     };
                     if let Err(why) = added {
                         break Err(why);

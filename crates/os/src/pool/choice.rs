@@ -73,6 +73,8 @@ pub struct CopyChoice {
     /// Plain copies since then, and whether they were slow.
     plain: u32,
     spell: Spell,
+    /// Pieces that were streamed because plain copies were slow.
+    pieces_streamed: u64,
 }
 
 impl CopyChoice {
@@ -100,6 +102,7 @@ impl CopyChoice {
             settling: 0,
             plain: 0,
             spell: Spell { excess: 0 },
+            pieces_streamed: 0,
         }
     }
 
@@ -113,6 +116,7 @@ impl CopyChoice {
             settling: 0,
             plain: 0,
             spell: Spell { excess: 0 },
+            pieces_streamed: 0,
         }
     }
 
@@ -168,7 +172,13 @@ impl CopyChoice {
     pub const fn streamed(&mut self) {
         if self.slow_ticks_per_kib.is_some() && self.streaming_left > 0 {
             self.streaming_left -= 1;
+            self.pieces_streamed += 1;
         }
+    }
+
+    /// How many pieces were streamed because plain copies were slow.
+    pub const fn pieces_streamed(&self) -> u64 {
+        self.pieces_streamed
     }
 }
 

@@ -306,10 +306,11 @@ impl<'a> Agent<'a> {
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Step { number, closes } => self.ask_step(number, closes),
             ToAgent::Look => {
-                // All that they have said by now goes before the answer.
+                // All that they and the relay have said by now goes before the answer.
                 for rank in self.members.keys().copied().collect::<Vec<_>>() {
                     while self.control_once(rank) {}
                 }
+                self.hear_relay();
                 let all = self.members.iter().map(|(rank, member)| (*rank, member.seen())).collect();
                 self.post(&FromAgent::Seen(all));
             }

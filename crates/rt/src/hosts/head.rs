@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ENDING: Duration = Duration::from_secs(2);
 /// What is kept of complaints, in bytes.
 const MAX_SAID: usize = 4096;
-/// The same, when it was to kill processes, and is asked whether it is there.
+/// How long the answer to an order to kill processes is awaited: nobody waits for long when everything is over.
 const KILLING: Duration = Duration::from_secs(3);
-/// How an agent counts as lost that has said nothing for so long; it says something much more often.
+/// After how long an agent counts as lost that has said nothing for so long; it says something much more often.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// The agent of another host, as the head holds it.
@@ -63,10 +63,21 @@ pub(crate) struct Far {
     pub(crate) asking: Vec<(u32, u32)>,
     /// Looks that are not answered.
     pub(crate) looks: u32,
-    /// When it was to kill processes of its.
-    pub(crate) killed: Option<Instant>,
+    /// Looks in all.
+    asked: u64,
+    /// Orders to kill processes that it may not have heeded.
+    kills: Vec<Kill>,
     /// Room is awaited.
     pub(crate) is_behind: bool,
+}
+
+/// An order to kill processes.
+#[derive(Debug)]
+struct Kill {
+    since: Instant,
+    ranks: Vec<u32>,
+    /// The look that the agent was asked for behind it, by its number: who answers that has heeded the order.
+    look: u64,
 }
 
 /// What an agent has to answer before it goes on.
@@ -117,7 +128,8 @@ impl Far {
             owed: 0,
             asking: Vec::new(),
             looks: 0,
-            killed: None,
+            asked: 0,
+            kills: Vec::new(),
             is_behind: false,
         })
     }
@@ -171,11 +183,33 @@ impl Far {
 
     /// For how long it may say nothing, and until when.
     pub(crate) fn patience(&self) -> (Duration, Instant) {
-        match self.killed {
-            // Nobody waits for long when everything is over.
-            Some(killed) if self.heard <= killed => (KILLING, killed + KILLING),
-            _ => (SILENCE, self.heard + SILENCE),
-        }
+        (SILENCE, self.heard + SILENCE)
+    }
+
+    /// Has it kill processes.
+    pub(crate) fn kill(&mut self, ranks: Vec<u32>, now: Instant) {
+        self.post(&ToAgent::Signal { number: Signal::KILL.as_raw(), ranks: ranks.clone() });
+        self.look();
+        self.kills.push(Kill { since: now, ranks, look: self.asked });
+    }
+
+    /// It has answered a look.
+    pub(crate) fn note_answer(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+        let answered = self.asked - u64::from(self.looks);
+        self.kills.retain(|kill| kill.look > answered);
+    }
+
+    /// Until when it is awaited that it heeds what it was told last, or says something at all.
+    pub(crate) fn limit(&self) -> Instant {
+        let killed = self.kills.iter().map(|kill| kill.since + KILLING);
+        killed.chain([self.patience().1]).min().unwrap_or_else(|| self.patience().1)
+    }
+
+    /// The processes that it was to kill, and has not answered that for so long that nobody waits for them any more.
+    pub(crate) fn take_unanswered(&mut self, now: Instant) -> Vec<u32> {
+        let late = |kill: &mut Kill| kill.since + KILLING <= now;
+        self.kills.extract_if(.., late).flat_map(|kill| kill.ranks).collect()
     }
 
     pub(crate) fn post(&mut self, message: &ToAgent) {
@@ -185,6 +219,7 @@ impl Far {
     /// Asks how far its processes are.
     pub(crate) fn look(&mut self) {
         self.looks += 1;
+        self.asked += 1;
         self.post(&ToAgent::Look);
     }
 

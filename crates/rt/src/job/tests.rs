@@ -98,6 +98,59 @@ fn rule_3_a_code_after_finalize_lets_the_others_finish() {
 }
 
 #[test]
+fn rule_3_a_code_after_finalize_ends_those_that_go_on_before_it() {
+    for (fails, survives) in [(true, false), (false, false), (true, true)] {
+        let mut job = Job::new(3, "h").failing_by_codes(fails).surviving(survives);
+        let actions = job.on(exited(0, Exit::Code(4), Stage::Finalized));
+        assert!(printed(&actions).contains("code 4") && signals(&actions).is_empty());
+        assert_eq!(actions.contains(&Action::Announce(0)), survives);
+        assert_eq!(job.watches(), fails && !survives);
+        let mut looks = |stages: [Stage; 2], number| {
+            let all = all_seen(&[Stage::Finalized, stages[0], stages[1]]);
+            (0..number).flat_map(|_| job.on(Event::Seen(all.clone()))).collect::<Vec<_>>()
+        };
+        // Somebody is late.
+        assert_eq!(looks([Stage::Untouched, Stage::Initialized], 4), []);
+        assert_eq!(looks([Stage::Finalized, Stage::Finalized], 20), []);
+        let actions = looks([Stage::Finalized, Stage::Initialized], 20);
+        if fails && !survives {
+            assert!(
+                printed(&actions)
+                    .contains("rank 0 exited with code 4 after MPI_Finalize, which rank 2 has not called")
+            );
+            assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![1, 2]));
+        } else {
+            assert_eq!(actions, []);
+        }
+        assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Finalized)), []);
+        assert_eq!(job.on(exited(2, Exit::Code(0), Stage::Finalized)), [Action::Finish(4)]);
+    }
+}
+
+#[test]
+fn rule_3_who_is_in_finalize_is_let_out_of_it() {
+    let mut job = Job::new(2, "h");
+    job.on(exited(0, Exit::Code(4), Stage::Finalized));
+    let inside = Glimpse { pid: 77, stage: Stage::Initialized, last_call: Some("MPI_Finalize") };
+    for _ in 0..20 {
+        assert_eq!(job.on(Event::Seen(vec![(1, inside.clone())])), []);
+    }
+    assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Finalized)), [Action::Finish(4)]);
+}
+
+#[test]
+fn rule_3_codes_of_programs_without_mpi_may_be_only_noted() {
+    let mut job = Job::new(3, "h").failing_by_codes(false);
+    let actions = job.on(exited(0, Exit::Code(4), Stage::Untouched));
+    assert!(printed(&actions).contains("code 4") && signals(&actions).is_empty());
+    assert_eq!(job.on(exited(1, Exit::Code(5), Stage::Untouched)), []);
+    // But it is missed by who uses MPI.
+    let actions = job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Untouched, Stage::Initialized])));
+    assert_eq!(signals(&actions), [15]);
+    assert_eq!(job.on(exited(2, Exit::Signal(15), Stage::Initialized)), [Action::Finish(4)]);
+}
+
+#[test]
 fn rule_4_an_abort_ends_the_job_with_its_code() {
     for (asked, code) in [(9, 9), (0, 1), (256, 1), (-1, 255)] {
         let mut job = Job::new(2, "h");

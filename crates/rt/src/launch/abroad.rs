@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 
 use oxmpi_os::net::Listener;
 use oxmpi_os::poller::{new_alarm, raise_alarm};
+use oxmpi_os::segment::Segment;
 
 use super::answers::INCARNATION;
 use super::launcher::Launcher;
@@ -44,16 +45,43 @@ impl Plug {
     }
 }
 
-/// Sees that a rank that has a `plug` or none, and is reached on `own` by the processes of its launcher, can be reached on `need` as well.
-/// Returns whether something was made.
+/// Sees that a running rank of this host, which has a `plug` or none and is reached on `own` by the processes of its launcher, can be
+/// reached on `need` as well. One that does not know that is told by its segment (`is_told`).
 ///
 /// # Errors
-/// If there is no such network, or the kernel gives no sockets.
-pub(crate) fn widen(
-    plug: &mut Option<Plug>,
+/// Why not: there is no such network, or the kernel gives no sockets.
+pub(crate) fn reach_abroad(
+    (segment, plug): (&Segment, &mut Option<Plug>),
     launch: &Launch,
     (own, need): (Reach, Reach),
-) -> Result<bool, LaunchError> {
+    is_told: bool,
+) -> Result<(), String> {
+    if widen(plug, launch, (own, need)).map_err(|error| error.to_string())? && is_told {
+        segment.status().note_sought();
+        segment.ring_after_death(|| plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+    }
+    Ok(())
+}
+
+/// What a rank is answered that asks for the next socket on which processes of other launchers reach it, and that socket.
+pub(crate) fn give_abroad(
+    rank: u32,
+    plug: Option<&mut Plug>,
+    secret: &[u8; 32],
+) -> (Reply, Option<Listener>) {
+    let listener = plug.and_then(|plug| plug.abroad.as_mut()?.listener.take());
+    let reply = match &listener {
+        None => Reply::Done { number: 0, text: String::new() },
+        Some(_) => Reply::listener(rank, true, (INCARNATION, secret)),
+    };
+    (reply, listener)
+}
+
+/// Gives a rank what it needs to be reached on `need`; returns whether something was made.
+fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) -> Result<bool, LaunchError> {
+    // Of those whose messages go through daemons nobody listens, wherever these are.
+    let listens = plug.as_ref().is_some_and(|plug| !plug.address.is_empty());
+    let own = if listens { own } else { Reach::Memory };
     let has = plug.as_ref().and_then(|plug| plug.abroad.as_ref()).map_or(own, |abroad| abroad.reach.max(own));
     if has >= need {
         return Ok(false);
@@ -93,23 +121,19 @@ impl Launcher<'_> {
     }
 
     /// Sees that a process of this host can be reached on `need`. One that does not know that is told.
-    fn reach_abroad(&mut self, wanted: u32, need: Reach, is_told: bool) -> Result<(), String> {
+    fn reach_member_abroad(&mut self, wanted: u32, need: Reach, is_told: bool) -> Result<(), String> {
         let own = self.own_reach();
         let Some(member) = self.members.get_mut(&wanted).filter(|member| member.running) else {
             return Ok(());
         };
         let Some(rank) = &member.rank else { return Ok(()) };
-        if widen(&mut member.plug, self.launch, (own, need)).map_err(|error| error.to_string())? && is_told {
-            rank.segment.status().note_sought();
-            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
-        }
-        Ok(())
+        reach_abroad((&rank.segment, &mut member.plug), self.launch, (own, need), is_told)
     }
 
     /// A process of another launcher asks where one of this host is: sees that it can get there.
     pub(super) fn reach_for(&mut self, asker: u32, wanted: u32) -> Result<(), String> {
         match self.reach_of(asker) {
-            Some(need) => self.reach_abroad(wanted, need, true),
+            Some(need) => self.reach_member_abroad(wanted, need, true),
             None => Ok(()),
         }
     }
@@ -117,18 +141,12 @@ impl Launcher<'_> {
     /// Gives a process of this host the next socket on which those of other launchers reach it; as soon as it is known what they need.
     pub(super) fn give_abroad(&mut self, rank: u32) {
         let Some(need) = self.reach_of_all() else { return self.wait_for_greetings(rank) };
-        if let Err(reason) = self.reach_abroad(rank, need, false) {
+        if let Err(reason) = self.reach_member_abroad(rank, need, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
         let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
-        let listener = plug.and_then(|plug| plug.abroad.as_mut()?.listener.take());
-        match listener {
-            None => self.conclude(rank, Ok((0, String::new()))),
-            Some(listener) => {
-                let reply = Reply::listener(rank, true, (INCARNATION, &self.secret));
-                self.answer(rank, &reply, Some(listener.as_fd()));
-            }
-        }
+        let (reply, listener) = give_abroad(rank, plug, &self.secret);
+        self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
     /// On which node a process is, as process `asker` sees it: those of other launchers with which it shares memory are on its own.

@@ -1,24 +1,24 @@
 //! Processes on other hosts, behind their agents.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
+use rustix::event::{PollFlags, epoll};
 use rustix::process::Signal;
 
 use super::Launch;
 use super::launcher::{FAR, FAR_ERRORS, FAR_INPUT, Launcher, Member};
-use super::output::{Came, Lines, Sink, read_some};
+use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{Rank, app_of};
 use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::agent::WINDOW;
 use crate::hosts::head::Far;
 use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
-use crate::job::{Event, Glimpse};
+use crate::job::{Event, Exit, Glimpse};
 
 /// Bytes of standard input that may be under way to a process.
 const INPUT_WINDOW: u64 = 256 << 10;
@@ -34,6 +34,12 @@ pub(super) struct FarInput {
     pipe: Option<OwnedFd>,
     /// Bytes that the process has not taken.
     under_way: u64,
+}
+
+fn silent_host(host: &str, killed: usize) -> String {
+    format!(
+        "host {host} has not answered that {killed} of its ranks are to end; mpirun goes on without them, and they end when it does"
+    )
 }
 
 /// The names of the hosts of all ranks, if they are not all on this one, whose name is `own`.
@@ -179,6 +185,9 @@ impl Launcher<'_> {
             // Of processes that were to be spawned, and are not wanted any more.
             FromAgent::Ready { .. } | FromAgent::Started { .. } | FromAgent::Failed { .. } => {}
             FromAgent::Text { text } => self.print(&text),
+            // Of processes that are forgotten or given up, or were to be spawned and are not wanted any more.
+            FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
+                if self.members.get(&rank).is_none_or(|member| !member.running) => {}
             FromAgent::Request { rank, request, blob, seen } if is_own(self, rank) => {
                 self.note_seen(rank, seen);
                 self.request_of_far(rank, &request, blob);
@@ -195,9 +204,6 @@ impl Launcher<'_> {
                 self.far_inputs.retain(|input| input.rank != rank);
                 self.note_end(rank, exit, seen);
             }
-            // Of processes that are forgotten, or were to be spawned and are not wanted any more.
-            FromAgent::Request { rank, .. } | FromAgent::Exited { rank, .. }
-                if !self.members.contains_key(&rank) => {}
             FromAgent::Output { rank, bytes, .. } if !self.members.contains_key(&rank) => {
                 if let Some(Some(far)) = self.far.get_mut(at) {
                     far.owed += bytes.len() as u64;
@@ -210,7 +216,7 @@ impl Launcher<'_> {
                     }
                 }
                 if let Some(Some(far)) = self.far.get_mut(at) {
-                    far.looks = far.looks.saturating_sub(1);
+                    far.note_answer();
                 }
                 self.tell_deferred(Instant::now());
             }
@@ -306,11 +312,9 @@ impl Launcher<'_> {
             }
         }
         for (at, ranks) in by_host.into_iter().enumerate().filter(|(_, ranks)| !ranks.is_empty()) {
-            self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks });
-            if let (Signal::KILL, Some(Some(far))) = (signal, self.far.get_mut(at)) {
-                // One that lives says something.
-                far.look();
-                far.killed.get_or_insert_with(Instant::now);
+            match self.far.get_mut(at) {
+                Some(Some(far)) if signal == Signal::KILL => far.kill(ranks, Instant::now()),
+                _ => self.post_far(at, &ToAgent::Signal { number: signal.as_raw(), ranks }),
             }
         }
     }
@@ -409,14 +413,14 @@ impl Launcher<'_> {
 
     /// When something is to be done about other hosts though nothing comes.
     pub(super) fn far_time(&self) -> Option<Instant> {
-        self.far.iter().flatten().map(|far| far.patience().1).min()
+        self.far.iter().flatten().map(Far::limit).min()
     }
 
     /// Lets agents send more output, listens for room in streams, and sees who is silent.
     pub(super) fn look_after_far(&mut self) {
         let full = self.sinks.iter().any(Sink::is_full);
         let now = Instant::now();
-        let mut silent = Vec::new();
+        let (mut silent, mut unanswered) = (Vec::new(), Vec::new());
         for (at, far) in self.far.iter_mut().enumerate() {
             let Some(far) = far else { continue };
             if far.owed > WINDOW / 4 && !full {
@@ -440,10 +444,36 @@ impl Launcher<'_> {
             if far.patience().1 < now {
                 silent.push(at);
             }
+            // This process may itself have been stopped for long.
+            if far.limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
+                unanswered.extend(far.take_unanswered(now).into_iter().map(|rank| (at, rank)));
+            }
         }
+        self.give_up(&unanswered);
         for at in silent {
             // This process may itself have been stopped for long.
             self.far_ready_if_there(at);
+        }
+    }
+
+    /// Goes on without processes that were to be killed, as their agents say nothing (their indices are told): these may have stalled, and
+    /// heed the order later; their other processes may go on as long.
+    fn give_up(&mut self, unanswered: &[(usize, u32)]) {
+        let mut hosts = BTreeMap::new();
+        for (at, rank) in unanswered {
+            let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else { continue };
+            member.running = false;
+            hosts.entry(*at).or_insert_with(Vec::new).push(*rank);
+        }
+        for (at, ranks) in hosts {
+            let host = self.far[at].as_ref().map_or_else(String::new, |far| far.host.clone());
+            self.tell(Event::Say { text: silent_host(&host, ranks.len()) });
+            for rank in ranks {
+                [0, 1].into_iter().for_each(|kind| self.take_output(rank, kind, &[]));
+                self.far_inputs.retain(|input| input.rank != rank);
+                let seen = self.glimpse(rank);
+                self.note_end(rank, Exit::Unknown, seen);
+            }
         }
     }
 

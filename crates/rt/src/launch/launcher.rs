@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::segment::Boot;
 use oxmpi_os::spawn::{Guard, Signals};
+use oxmpi_param::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
@@ -31,6 +32,8 @@ use crate::universe::Parent;
 
 /// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
 const DRAIN_GRACE: Duration = Duration::from_millis(200);
+/// How long it is awaited that agents pass on what daemons have said.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often it is looked then whether output of other hosts may still come.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
@@ -147,6 +150,7 @@ impl<'a> Launcher<'a> {
             launch,
             job: Job::new(size, &host)
                 .surviving(launch.params.mpi_ft_enable())
+                .failing_by_codes(launch.params.mpi_abort_on_non_zero_status())
                 .spread_over(hosts_of(launch, &host)),
             signals,
             members: BTreeMap::new(),
@@ -668,11 +672,26 @@ impl<'a> Launcher<'a> {
         Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
     }
 
+    /// What daemons have said until the last rank ended counts, on whichever host they are.
+    fn hear_last_words(&mut self) -> rustix::io::Result<()> {
+        if self.launch.transport != Transport::Lamd {
+            return Ok(());
+        }
+        self.hear_relays();
+        let limit = Instant::now() + LAST_WORDS;
+        while !self.is_look_over() && Instant::now() < limit {
+            self.grace = Some(limit);
+            self.wait()?;
+        }
+        Ok(())
+    }
+
     /// The ranks have ended: passes on what is still in their pipes.
     fn drain(&mut self) -> rustix::io::Result<()> {
         let end = Instant::now() + DRAIN_GRACE;
         // An agent that held output back has been told by its answer that it may go on.
         self.look_far();
+        self.hear_last_words()?;
         while self.open_count > 0 {
             let full = self.sinks.iter().any(Sink::is_full);
             let now = Instant::now();

@@ -20,7 +20,6 @@ use std::time::Instant;
 
 use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
-use oxmpi_param::Transport;
 use rustix::event::epoll;
 
 use self::asking::Question;
@@ -219,9 +218,6 @@ impl Launcher<'_> {
 
     /// Connects to who listens under a name.
     fn call(&mut self, name: &str, wanted: u64, search: Option<(u32, String)>) -> Result<Peer, String> {
-        if let Some(reason) = self.why_alone() {
-            return Err(reason);
-        }
         let place = self.reach()?;
         let socket = local::connect(name).map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => "its mpirun has ended".to_string(),
@@ -250,13 +246,6 @@ impl Launcher<'_> {
             Connection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
         self.links.connections.insert(number, connection);
         Ok(number)
-    }
-
-    /// Why processes of this launcher have nothing to do with those of others, if they cannot.
-    fn why_alone(&self) -> Option<String> {
-        let reason = "messages of the one mpirun go through its daemons (rpi lamd), which reach no processes of another; start both \
-                      with '--mca rpi tcp'";
-        (self.launch.transport == Transport::Lamd).then(|| reason.to_string())
     }
 
     fn own_hello(&self, wanted: u64, place: u32) -> Hello {
@@ -406,9 +395,7 @@ impl Launcher<'_> {
         let Some(connection) = self.links.connections.get_mut(&number) else { return };
         let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
         connection.universe = Some(hello.universe);
-        let reason = if let Some(reason) = self.why_alone() {
-            Some(reason)
-        } else if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
+        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
             Some("the mpirun that it belonged to has ended".to_string())
         } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
             || hello.universe == self.universe

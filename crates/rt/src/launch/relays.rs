@@ -175,6 +175,12 @@ impl Launcher<'_> {
         }
     }
 
+    /// Heeds all that the relays of this host have said by now.
+    pub(super) fn hear_relays(&mut self) {
+        let nodes: Vec<u32> = self.relays.of.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.hear_relay(node));
+    }
+
     /// Heeds what the relay of a node says.
     pub(super) fn heed_relay(&mut self, node: u32, notice: &[u8]) {
         match Notice::decode(notice) {

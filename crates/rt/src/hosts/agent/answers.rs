@@ -3,14 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use oxmpi_os::fdpass;
-use oxmpi_os::poller::raise_alarm;
 use rustix::event::epoll;
 
 use super::super::message::FromAgent;
 use super::Agent;
 use crate::blob;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::launch::parts::{INCARNATION, Reach, plug_whereabouts, widen};
+use crate::launch::parts::{INCARNATION, Reach, give_abroad, plug_whereabouts, reach_abroad};
 
 impl Agent<'_> {
     /// Takes one message of a rank. Returns whether there may be more.
@@ -99,7 +98,7 @@ impl Agent<'_> {
 
     /// Where a rank of this host can be reached over sockets, by one of another host or of this one.
     pub(super) fn whereabouts(&mut self, wanted: u32, is_far: bool) -> Reply {
-        if is_far && let Err(reason) = self.reach_abroad(wanted, true) {
+        if is_far && let Err(reason) = self.reach_member_abroad(wanted, true) {
             return Reply::Refused { rank: wanted, reason };
         }
         match self.members.get(&wanted) {
@@ -116,37 +115,27 @@ impl Agent<'_> {
 
     /// Sees that a rank can be reached from other hosts. If all ranks of the job are on this one, only processes of other launchers seek
     /// it there, and it may not know that.
-    fn reach_abroad(&mut self, wanted: u32, is_told: bool) -> Result<(), String> {
+    fn reach_member_abroad(&mut self, wanted: u32, is_told: bool) -> Result<(), String> {
         let (Some(launch), Some(member)) = (&self.launch, self.members.get_mut(&wanted)) else {
             return Ok(());
         };
-        let has_sockets = member.plug.as_ref().is_some_and(|plug| plug.abroad.is_none());
-        // If all ranks of the job are on this host they listen on its own network only.
+        // If all ranks of the job are on this host they listen on its own network only, if they do.
         let own = match member.rank.segment.boot().node {
-            _ if !has_sockets => Reach::Memory,
             None => Reach::Loopback,
             Some(_) => Reach::Networks,
         };
-        let made = member.running
-            && widen(&mut member.plug, launch, (own, Reach::Networks)).map_err(|error| error.to_string())?;
-        if made && is_told {
-            let segment = &member.rank.segment;
-            segment.status().note_sought();
-            segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
+        if !member.running {
+            return Ok(());
         }
-        Ok(())
+        reach_abroad((&member.rank.segment, &mut member.plug), launch, (own, Reach::Networks), is_told)
     }
 
     fn give_abroad(&mut self, rank: u32) {
-        if let Err(reason) = self.reach_abroad(rank, false) {
+        if let Err(reason) = self.reach_member_abroad(rank, false) {
             return self.answer(rank, &Reply::Refused { rank, reason }, None);
         }
         let plug = self.members.get_mut(&rank).and_then(|member| member.plug.as_mut());
-        let listener = plug.and_then(|plug| plug.abroad.as_mut()?.listener.take());
-        let reply = match &listener {
-            None => Reply::Done { number: 0, text: String::new() },
-            Some(_) => Reply::listener(rank, true, (INCARNATION, &self.secret)),
-        };
+        let (reply, listener) = give_abroad(rank, plug, &self.secret);
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 

@@ -1,0 +1,236 @@
+//! Which test sees what each parameter does. Who adds a parameter adds a test that sets it on a job and sees its effect, and says so
+//! here; a parameter whose effect nobody can see is none.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use oxmpi_param::Param;
+use oxmpi_param::tuned::COLLECTIVES;
+
+use crate::harness::root;
+
+/// A file, a test in it (or the program that a C file is), and parameters that it sets. COLLECTIVE is any one that is tuned.
+type Row = (&'static str, &'static str, &'static [&'static str]);
+
+const OBSERVED: &[Row] = &[
+    // What a job does.
+    ("jobs/deaths.rs", "codes_other_than_0_may_be_only_noted", &["mpi_abort_on_non_zero_status"]),
+    ("jobs/survivors.rs", "a_singleton_survives_its_children", &["mpi_ft_enable"]),
+    ("jobs/parameters.rs", "arguments_are_checked_or_trusted", &["mpi_param_check"]),
+    ("jobs/parameters.rs", "errors_go_to_the_handler_that_is_told", &["mpi_initial_errhandler"]),
+    ("jobs/selection.rs", "rank_0_tells_the_steps_of_the_selection_once", &["mpi_show_select", "btl"]),
+    ("jobs/hangs.rs", "usr1_is_passed_on_if_it_is_asked_for", &["mpi_sigusr1"]),
+    (
+        "jobs/hangs.rs",
+        "the_watchdog_tells_who_waits_for_whom_in_shared_memory",
+        &["mpi_watchdog", "mpi_watchdog_abort"],
+    ),
+    ("jobs/components.rs", "what_served_is_told", &["mpi_virtual_nodes"]),
+    // Hosts.
+    ("params.rs", "hosts_tell_the_address_of_the_hostmap", &["mpi_hostmap"]),
+    ("mpirun.rs", "a_slow_reader_gets_all_output_of_other_hosts", &["plm_rsh_agent"]),
+    ("daemons.rs", "universes_with_different_words_know_nothing_of_each_other", &["boot_session_suffix"]),
+    // Which transport.
+    ("params.rs", "transports_are_selected_in_the_words_of_open_mpi", &["mtl", "pml"]),
+    ("jobs/parameters.rs", "longer_messages_are_announced", &["rpi"]),
+    (
+        "jobs/parameters.rs",
+        "the_highest_priority_is_selected",
+        &[
+            "rpi_shm_priority",
+            "rpi_tcp_priority",
+            "rpi_usysv_priority",
+            "rpi_sysv_priority",
+            "rpi_crtcp_priority",
+            "rpi_lamd_priority",
+        ],
+    ),
+    // Sockets.
+    (
+        "jobs/parameters.rs",
+        "longer_messages_are_announced",
+        &["shm_eager_limit_bytes", "rpi_tcp_short", "rpi_crtcp_short", "rpi_usysv_short", "rpi_sysv_short"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "the_kernel_buffers_as_much_as_it_is_asked_for",
+        &["rpi_tcp_sockbuf", "rpi_crtcp_sockbuf"],
+    ),
+    ("jobs/surroundings.rs", "sockets_use_the_interfaces_that_are_named", &["btl_tcp_if_include"]),
+    ("hosts/main.rs", "an_address_that_is_not_reached_is_skipped_and_told", &["btl_tcp_if_exclude"]),
+    // The guide's shared memory: the program computes the size of the segment and the number of pieces by the guide's formulas.
+    (
+        "jobs/postboxes.rs",
+        "postboxes_and_pools_of_any_size_lose_nothing",
+        &["rpi_usysv_shmpoolsize", "rpi_usysv_shmmaxalloc", "rpi_sysv_shmpoolsize", "rpi_sysv_shmmaxalloc"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "postboxes_are_looked_at_as_often_as_told",
+        &["rpi_usysv_readlockpoll", "rpi_usysv_writelockpoll", "rpi_usysv_pollyield", "rpi_sysv_pollyield"],
+    ),
+    ("jobs/semaphores.rs", "limits_are_told_with_the_remedy", &["rpi_sysv_semaphores"]),
+    // Shared memory.
+    (
+        "jobs/parameters.rs",
+        "rings_and_inboxes_hold_as_much_as_they_are_told",
+        &["shm_ring_slots", "shm_ring_data_bytes", "shm_inbox_cells", "shm_max_rings"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "the_pool_and_the_heap_are_as_large_as_told",
+        &["shm_pool_bytes", "shm_heap_bytes"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "copies_go_past_the_caches_from_where_they_are_told",
+        &["shm_past_caches_from_bytes", "shm_slow_copy_ns_per_kib"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "a_receiver_is_as_patient_as_it_is_told",
+        &["single_copy_patience_us", "single_copy"],
+    ),
+    ("c/mpit_effects.c", "mpit_effects", &["shm_ring_after", "shm_pool_from_bytes"]),
+    // Waiting.
+    (
+        "jobs/parameters.rs",
+        "a_rank_waits_awake_for_as_long_as_it_is_told",
+        &["wait_spin_us", "wait_yield_us", "wait_yields", "wait_sleeping", "wait_slow_yield_us"],
+    ),
+    // Collectives.
+    ("jobs/components.rs", "an_attribute_names_the_component_of_new_communicators", &["coll_verbose"]),
+    ("jobs/components.rs", "strict_order_is_strict_until_the_program_changes_it", &["coll_base_associative"]),
+    (
+        "jobs/components.rs",
+        "barriers_of_sync_hold_a_fast_rank_back",
+        &["coll_sync_barrier_before", "coll_sync_barrier_after"],
+    ),
+    ("jobs/components.rs", "long_vectors_travel_in_segments_between_nodes", &["coll_smp_segmentsize"]),
+    ("jobs/components.rs", "what_served_is_told", &["coll_smp_virtual_nodes"]),
+    (
+        "jobs/parameters.rs",
+        "the_component_of_the_highest_priority_serves",
+        &[
+            "coll_self_priority",
+            "coll_sync_priority",
+            "coll_smp_priority",
+            "coll_shmem_priority",
+            "coll_inter_priority",
+            "coll_tuned_priority",
+            "coll_libnbc_priority",
+            "coll_basic_priority",
+        ],
+    ),
+    (
+        "jobs/parameters.rs",
+        "basic_crosses_over_where_it_is_told",
+        &["coll", "coll_crossover", "coll_reduce_crossover"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "a_message_pool_needs_room_for_a_line_for_each_rank_in_its_segments",
+        &["coll_base_shmem_message_pool_size", "coll_base_shmem_num_segments"],
+    ),
+    (
+        "jobs/forced.rs",
+        "a_rules_file_chooses_by_sizes_and_a_parameter_is_stronger",
+        &["coll_tuned_dynamic_rules_filename"],
+    ),
+    (
+        "jobs/parameters.rs",
+        "the_tuning_of_a_forced_algorithm_counts",
+        &[
+            "coll_tuned_use_dynamic_rules",
+            "coll_tuned_COLLECTIVE_algorithm",
+            "coll_tuned_COLLECTIVE_algorithm_segmentsize",
+            "coll_tuned_COLLECTIVE_algorithm_tree_fanout",
+            "coll_tuned_COLLECTIVE_algorithm_chain_fanout",
+            "coll_tuned_COLLECTIVE_algorithm_max_requests",
+        ],
+    ),
+];
+
+/// The name with COLLECTIVE in place of the collective that a parameter is for.
+fn family(param: &Param) -> String {
+    let tuned = param.name.strip_prefix("coll_tuned_");
+    // The longest first: reduce_scatter_block is not reduce.
+    let mut collectives = COLLECTIVES;
+    collectives.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    let found = tuned.and_then(|rest| {
+        collectives
+            .into_iter()
+            .find(|name| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with("_algorithm")))
+    });
+    match found {
+        Some(collective) => param.name.replacen(collective, "COLLECTIVE", 1),
+        None => param.name.to_string(),
+    }
+}
+
+/// The text of a test, and of all in its file that is none: what several have in common.
+fn text_of(file: &str, test: &str) -> Result<String, String> {
+    let path = match file.strip_prefix("c/") {
+        Some(_) => root().join("tests").join(file),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file),
+    };
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if file.starts_with("c/") {
+        let runs = include_str!("../c_programs.rs").lines().any(|line| line.trim() == test);
+        return if runs { Ok(text) } else { Err(format!("no test runs the program {test}")) };
+    }
+    let mut parts = text.split("#[test]\n");
+    let (mut found, mut all) = (false, parts.next().unwrap_or_default().to_string());
+    for part in parts {
+        let (body, rest) = part.split_once("\n}\n").unwrap_or((part, ""));
+        all += rest;
+        if body.starts_with(&format!("fn {test}()")) {
+            found = true;
+            all += body;
+        }
+    }
+    if found { Ok(all) } else { Err(format!("{file} has no test {test}")) }
+}
+
+/// Whether a text sets a parameter, by one of its names, on a job.
+fn sets(text: &str, param: &Param) -> bool {
+    let names = param.aliases.iter().copied().chain([param.name]);
+    let spelt = |name: &str| {
+        let guide = name.split_once('_').map(|(kind, rest)| format!("{kind}_ssi_{rest}"));
+        [Some(name.to_string()), guide, Some(format!("OXMPI_MCA_{name}"))]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+    };
+    names.flat_map(spelt).any(|name| text.contains(&format!("\"{name}\"")))
+}
+
+#[test]
+fn every_parameter_has_a_test_that_sees_what_it_does() {
+    let mut families: BTreeMap<String, Vec<&Param>> = BTreeMap::new();
+    Param::all().iter().for_each(|param| families.entry(family(param)).or_default().push(param));
+    let mut wrong = Vec::new();
+    for (file, test, names) in OBSERVED {
+        let text = text_of(file, test).unwrap_or_else(|error| {
+            wrong.push(error);
+            String::new()
+        });
+        for name in *names {
+            match families.get(*name) {
+                None => wrong.push(format!("{test}: there is no parameter {name}")),
+                Some(params) if !params.iter().any(|param| sets(&text, param)) => {
+                    wrong.push(format!("{test}: it does not set {name}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    for name in families.keys() {
+        let times = OBSERVED.iter().filter(|(_, _, names)| names.contains(&name.as_str())).count();
+        if times != 1 {
+            wrong.push(format!("{name}: {times} tests are named that see what it does, not 1"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

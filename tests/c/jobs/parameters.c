@@ -1,0 +1,381 @@
+/* What a parameter is told to do is what is done: parameters WHAT [NUMBER...]. Rank 1 is the other side of what rank 0 does; what is
+ * counted is checked against the numbers, or printed where only two runs tell the difference. */
+#define _GNU_SOURCE
+#include "../mpit.h"
+
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static MPI_T_pvar_session session;
+
+static void pause_for(int ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&time, NULL);
+}
+
+/* Rank 0 sends some messages to rank 1. */
+static void send_some(int messages, int bytes)
+{
+    char *buffer = allocate((size_t) bytes + 1);
+    for (int i = 0; i < messages; i++) {
+        if (rank == 0) MPI_Send(buffer, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        if (rank == 1) MPI_Recv(buffer, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    free(buffer);
+}
+
+/* LIMIT: a message of so many bytes leaves at once, and one that is a byte longer is announced. */
+static void eager(int limit)
+{
+    /* Until there is a way with more room a longer message is announced for want of that. */
+    send_some(20, 8);
+    MPI_Barrier(MPI_COMM_WORLD);
+    send_some(20, 8);
+    MPI_T_pvar_handle announced = started(session, "rendezvous_messages_sent", NULL);
+    send_some(3, limit);
+    CHECK_EQ(value(session, announced), 0);
+    send_some(3, limit + 1);
+    CHECK_EQ(value(session, announced), rank == 0 ? 3 : 0);
+}
+
+/* BYTES: the kernel buffers so many for each connection, in each direction (socket(7): it says twice what it was asked for). */
+static void buffers(int bytes)
+{
+    int found = 0;
+    send_some(3, 100);
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_in peer;
+        socklen_t length = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *) &peer, &length) != 0 || peer.sin_family != AF_INET) continue;
+        int out = 0, in = 0;
+        length = sizeof out;
+        CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &out, &length), 0);
+        CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &in, &length), 0);
+        CHECK_EQ(out, 2 * bytes);
+        CHECK_EQ(in, 2 * bytes);
+        found++;
+    }
+    CHECK(found > 0);
+}
+
+/* BYTES LEAST MOST: of messages of so many bytes at least and at most so many are under way, or wait for that and need their sender's
+ * memory no longer, while their receiver is not in the library. */
+static void depth(int bytes, int least, int most)
+{
+    enum { ALL = 400 };
+    static MPI_Request requests[ALL];
+    char *buffer = allocate((size_t) bytes);
+    send_some(20, bytes);
+    meet();
+    int done = 0;
+    if (rank == 0) {
+        for (int i = 0; i < ALL; i++) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &requests[i]);
+        for (int i = 0; i < ALL; i++) {
+            int flag = 0;
+            MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
+            done += flag;
+        }
+        check_where("%d messages are under way", done);
+        CHECK(done >= least && done <= most);
+    }
+    meet();
+    if (rank == 1)
+        for (int i = 0; i < ALL; i++) MPI_Recv(buffer, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0) CHECK_OK(MPI_Waitall(ALL, requests, MPI_STATUSES_IGNORE));
+    free(buffer);
+}
+
+/* RINGS: rank 0 grants so many to peers that all send to it. */
+static void rings(int most)
+{
+    int word = 0;
+    for (int i = 0; i < 50; i++)
+        for (int peer = 1; peer < size; peer++) {
+            if (rank == peer) MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+            if (rank == 0) MPI_Recv(&word, 1, MPI_INT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    if (rank == 0) CHECK_EQ(value(session, pvar(session, "shm_rings_granted", NULL)), most);
+}
+
+/* BYTES: so large is the pool, and what waits for its receiver lies in it, if there is one. */
+static void pool(int bytes)
+{
+    char buffer[8000] = "";
+    MPI_T_pvar_handle used = pvar(session, "shm_pool_used", NULL);
+    CHECK_EQ(value(session, pvar(session, "shm_pool_size", NULL)), bytes);
+    send_some(20, 8000);
+    MPI_Barrier(MPI_COMM_WORLD);
+    meet();
+    if (rank == 0) {
+        MPI_Send(buffer, sizeof buffer, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        CHECK_EQ(value(session, used) >= sizeof buffer, bytes > 0);
+    }
+    meet();
+    if (rank == 1) MPI_Recv(buffer, sizeof buffer, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* BYTES: MPI_Alloc_mem has so many that peers can copy from, and uses them as long as there are some. */
+static void heap(int bytes)
+{
+    enum { WANTED = 1 << 20 };
+    void *memory;
+    MPI_T_pvar_handle used = pvar(session, "alloc_mem_used", NULL);
+    CHECK_EQ(value(session, pvar(session, "alloc_mem_size", NULL)), bytes);
+    number before = value(session, used);
+    CHECK_OK(MPI_Alloc_mem(WANTED, MPI_INFO_NULL, &memory));
+    memset(memory, 1, WANTED);
+    CHECK_EQ(value(session, used) - before >= WANTED, bytes >= WANTED);
+    CHECK_OK(MPI_Free_mem(memory));
+}
+
+/* Whether processes may copy from each other's memory. */
+static int may_copy(void)
+{
+    long out[2] = {getpid(), 0}, in[2] = {0, 0};
+    char here = 1, there = 0;
+    out[1] = (long) &here;
+    MPI_Sendrecv(out, 2, MPI_LONG, rank ^ 1, 0, in, 2, MPI_LONG, rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    struct iovec local = {&there, 1}, remote = {(void *) in[1], 1};
+    int may = process_vm_readv((pid_t) in[0], &local, 1, &remote, 1, 0) == 1, all;
+    MPI_Allreduce(&may, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+/* COPIES: a long message whose sender is not in the library comes because its receiver copies it (1), or does not come (0). */
+static void patience(int copies)
+{
+    enum { BYTES = 4 << 20 };
+    if (!may_copy()) return;
+    char *buffer = allocate(BYTES);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_T_pvar_handle copied = started(session, "shm_single_copy_bytes", NULL);
+    if (rank == 0) {
+        MPI_Isend(buffer, BYTES, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+        meet();
+    } else {
+        int flag = 0;
+        MPI_Irecv(buffer, BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
+        for (int ms = 0; ms < (copies ? 20000 : 300) && !flag; ms++) {
+            MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+            pause_for(1);
+        }
+        CHECK_EQ(flag, copies);
+        CHECK_EQ(value(session, copied), copies ? BYTES : 0);
+        meet();
+    }
+    /* With both in the library both may copy. */
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    free(buffer);
+}
+
+/* PAST: of long messages that come at once the bytes are stored past the caches (1), or are not (0). */
+static void past_caches(int past)
+{
+    enum { BYTES = 2 << 20, MESSAGES = 8 };
+    if (!may_copy()) return;
+    static MPI_Request requests[MESSAGES];
+    char *buffer = allocate((size_t) MESSAGES * BYTES);
+    MPI_T_pvar_handle stored = started(session, "shm_past_caches_bytes", NULL);
+    for (int i = 0; i < MESSAGES; i++) {
+        char *place = buffer + (size_t) i * BYTES;
+        if (rank == 0) MPI_Isend(place, BYTES, MPI_BYTE, 1, i, MPI_COMM_WORLD, &requests[i]);
+        else MPI_Irecv(place, BYTES, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
+    }
+    CHECK_OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
+    CHECK_EQ(value(session, stored) > 0, past && rank == 1);
+    free(buffer);
+}
+
+/* STREAMS: whether pieces of messages are stored past the caches because copies into the pool are slow (1), or are not (0). */
+static void slow_copies(int streams)
+{
+    MPI_T_pvar_handle pieces = started(session, "shm_streamed_pieces", NULL);
+    send_some(100, 60000);
+    CHECK_EQ(value(session, pieces) > 0, streams && rank == 0);
+}
+
+/* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
+static number counted(int ms, number (*count)(void))
+{
+    int word = 0;
+    meet();
+    number before = count();
+    if (rank == 0) {
+        pause_for(ms);
+        for (int peer = 1; peer < size; peer++) MPI_Send(&word, 1, MPI_INT, peer, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    number after = count();
+    meet();
+    return after - before;
+}
+
+static number sleeps(void)
+{
+    static MPI_T_pvar_handle handle;
+    if (!handle) handle = started(session, "sleeps", NULL);
+    return value(session, handle);
+}
+
+static number switches(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return (number) usage.ru_nvcsw;
+}
+
+/* ASLEEP: rank 1 sleeps in some wait (1), or does not (0). On a machine that has other things to do one may be too long or too short. */
+static void asleep(int wanted)
+{
+    int is_so = 0;
+    for (int i = 0; i < 50 && !is_so; i++) {
+        is_so = (counted(30, sleeps) > 0) == wanted;
+        MPI_Bcast(&is_so, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    }
+    CHECK(is_so);
+}
+
+/* LEAST MOST: how often rank 1 gives up its core because it has nothing to do, in a wait of 300 ms. */
+static void gives(int least, int most)
+{
+    int is_so = 0;
+    for (int i = 0; i < 20 && !is_so; i++) {
+        number times = counted(300, switches);
+        check_where("%llu times", times);
+        is_so = times >= (number) least && times <= (number) most;
+        MPI_Bcast(&is_so, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    }
+    CHECK(is_so);
+}
+
+/* PAUSES: whether who finds a postbox full gives its core to others (1), or looks at it until it is empty (0). */
+static void pauses(int wanted)
+{
+    enum { MESSAGES = 50 };
+    int word = 0;
+    MPI_T_pvar_handle handle = started(session, "postbox_pauses", NULL);
+    meet();
+    if (rank == 0)
+        for (int i = 0; i < MESSAGES; i++) MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+    if (rank == 1) {
+        pause_for(100);
+        for (int i = 0; i < MESSAGES; i++) MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    meet();
+    if (rank == 0) CHECK_EQ(value(session, handle) > 0, wanted);
+}
+
+/* Prints how many messages rank 0 has sent in a broadcast of 64 KiB. */
+static void sent(void)
+{
+    char *buffer = allocate(65536);
+    MPI_T_pvar_handle handle = started(session, "shm_messages_sent", NULL);
+    meet();
+    number before = value(session, handle);
+    MPI_Bcast(buffer, 65536, MPI_BYTE, 0, MPI_COMM_WORLD);
+    number after = value(session, handle);
+    meet();
+    if (rank == 0) printf("%llu sent\n", after - before);
+    free(buffer);
+}
+
+/* Prints how many messages rank 0 has announced in an exchange in which no other takes part as yet. */
+static void outstanding(void)
+{
+    enum { BLOCK = 1 << 20 };
+    MPI_Request request;
+    char *in = allocate((size_t) size * BLOCK), *out = allocate((size_t) size * BLOCK);
+    MPI_T_pvar_handle handle = started(session, "rendezvous_messages_sent", NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        number before = value(session, handle);
+        MPI_Ialltoall(out, BLOCK, MPI_BYTE, in, BLOCK, MPI_BYTE, MPI_COMM_WORLD, &request);
+        printf("%llu announced\n", value(session, handle) - before);
+        meet();
+    } else {
+        meet();
+        MPI_Ialltoall(out, BLOCK, MPI_BYTE, in, BLOCK, MPI_BYTE, MPI_COMM_WORLD, &request);
+    }
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    free(in);
+    free(out);
+}
+
+/* CHECKED: whether a datatype that was not committed is an error (1), or is not noticed (0). */
+static void arguments(int checked)
+{
+    int out = 7, in = 0;
+    MPI_Datatype type;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Type_contiguous(1, MPI_INT, &type);
+    CHECK_CLASS(MPI_Sendrecv(&out, 1, type, 0, 0, &in, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE),
+                checked ? MPI_ERR_TYPE : MPI_SUCCESS);
+    CHECK_EQ(in, checked ? 0 : 7);
+    MPI_Type_free(&type);
+}
+
+/* What the program has not set a handler for. */
+static void errors(void)
+{
+    CHECK_CLASS(MPI_Send(NULL, 0, MPI_INT, size, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
+}
+
+/* Some collectives on MPI_COMM_WORLD, MPI_COMM_SELF and an intercommunicator: who serves them is told. */
+static void collectives(void)
+{
+    int mine[4] = {1, 2, 3, 4}, all[4];
+    MPI_Comm half, inter;
+    MPI_Request request;
+    MPI_Allreduce(mine, all, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK_EQ(all[3], 4 * size);
+    MPI_Reduce(mine, all, 4, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Bcast(all, 4, MPI_INT, 0, MPI_COMM_WORLD);
+    CHECK_EQ(all[3], 4 * size);
+    MPI_Iallreduce(mine, all, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Allreduce(mine, all, 4, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+    CHECK_EQ(all[3], 4);
+    if (size == 1) return;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &inter);
+    MPI_Barrier(inter);
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    CHECK_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    check_begin(&argc, &argv);
+    CHECK_OK(MPI_T_pvar_session_create(&session));
+    meeting_open();
+    const char *what = argc > 1 ? argv[1] : "";
+    int first = argc > 2 ? atoi(argv[2]) : 0, second = argc > 3 ? atoi(argv[3]) : 0, third = argc > 4 ? atoi(argv[4]) : 0;
+    if (!strcmp(what, "eager")) eager(first);
+    else if (!strcmp(what, "buffers")) buffers(first);
+    else if (!strcmp(what, "depth")) depth(first, second, third);
+    else if (!strcmp(what, "rings")) rings(first);
+    else if (!strcmp(what, "pool")) pool(first);
+    else if (!strcmp(what, "heap")) heap(first);
+    else if (!strcmp(what, "patience")) patience(first);
+    else if (!strcmp(what, "past caches")) past_caches(first);
+    else if (!strcmp(what, "slow copies")) slow_copies(first);
+    else if (!strcmp(what, "asleep")) asleep(first);
+    else if (!strcmp(what, "gives")) gives(first, second);
+    else if (!strcmp(what, "pauses")) pauses(first);
+    else if (!strcmp(what, "sent")) sent();
+    else if (!strcmp(what, "outstanding")) outstanding();
+    else if (!strcmp(what, "arguments")) arguments(first);
+    else if (!strcmp(what, "errors")) errors();
+    else if (!strcmp(what, "collectives")) collectives();
+    else CHECK(!"an argument that is known");
+    CHECK_OK(MPI_T_pvar_session_free(&session));
+    int result = check_end();
+    MPI_T_finalize();
+    return result;
+}
