@@ -45,6 +45,10 @@ fn the_component_is_explained() {
     assert_eq!(code, 0);
     let plain = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     assert!(out.contains(plain), "{out}");
+    for collective in ["scatter", "alltoall", "scan", "exscan", "reduce_scatter_block"] {
+        let (_, out, _) = oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
+        assert!(out.contains(plain), "{out}");
+    }
     let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 256k --type-size 8");
     let long_later = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
     assert!(long.contains(long_later), "{long}");
