@@ -35,6 +35,15 @@ fn the_fixed_rules_are_explained() {
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
     assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node, but"), "{out}");
+    for (ranks, algorithm, which) in
+        [(64, "6 rabenseifner", "powers of two"), (65, "4 ring", "no powers of two")]
+    {
+        let call = format!("explain coll allreduce --ranks {ranks} --bytes 1m --type-size 8");
+        let (_, out, _) = oxmpi(&call);
+        assert!(out.contains(&format!("\n  algorithm:     {algorithm}: ")), "{out}");
+        let reason = out.lines().find(|line| line.starts_with("  chosen by:     the fixed rules (")).unwrap();
+        assert!(reason.split(&[',', '(', ')']).any(|word| word.trim() == which), "{out}");
+    }
     let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
     assert!(!out.contains("message size"), "{out}");
 }
