@@ -73,7 +73,7 @@ static void late(MPI_Comm comm)
 
 static int value(int of, int n, int at) { return of * 131 + n * 17 + at % 251; }
 
-enum { KINDS = 9 };
+enum { KINDS = 19 };
 
 struct open {
     int kind, len, root;
@@ -83,7 +83,8 @@ struct open {
 static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MPI_Request *request)
 {
     int len = o->len;
-    for (int at = 0; at < len; at++) o->in[at] = value(rank, n, at);
+    int blocks = o->kind >= 9 ? size : 1;
+    for (int at = 0; at < len * blocks; at++) o->in[at] = value(rank, n, at);
     memset(o->out, 0, sizeof(int) * (size_t) len * (size_t) (size + 1) * 2);
     switch (o->kind) {
     case 0: CHECK_OK(MPI_Ibarrier(comm, request)); break;
@@ -107,15 +108,75 @@ static void begin(struct open *o, int n, MPI_Comm comm, MPI_Datatype strided, MP
         memcpy(o->out + rank * len, o->in, sizeof(int) * (size_t) len);
         CHECK_OK(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, o->out, len, MPI_INT, comm, request));
         break;
-    default:
+    case 8:
         /* The root receives every other integer. */
         CHECK_OK(MPI_Igather(o->in, len, MPI_INT, o->out, len, strided, o->root, comm, request));
+        break;
+    case 9:
+        CHECK_OK(MPI_Iscatter(rank == o->root ? o->in : NULL, len, MPI_INT, o->out, len, strided, o->root, comm, request));
+        break;
+    case 10:
+        if (rank == o->root) CHECK_OK(MPI_Iscatter(o->in, len, MPI_INT, MPI_IN_PLACE, 0, MPI_INT, o->root, comm, request));
+        else CHECK_OK(MPI_Iscatter(NULL, 0, MPI_INT, o->out, len, MPI_INT, o->root, comm, request));
+        break;
+    case 11: CHECK_OK(MPI_Ialltoall(o->in, len, MPI_INT, o->out, len, strided, comm, request)); break;
+    case 12:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) (len * size));
+        CHECK_OK(MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_INT, o->out, len, MPI_INT, comm, request));
+        break;
+    case 13: CHECK_OK(MPI_Iscan(o->in, o->out, len, MPI_INT, MPI_SUM, comm, request)); break;
+    case 14:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) len);
+        CHECK_OK(MPI_Iscan(MPI_IN_PLACE, o->out, len, MPI_INT, MPI_SUM, comm, request));
+        break;
+    case 15: CHECK_OK(MPI_Iexscan(o->in, o->out, len, MPI_INT, MPI_SUM, comm, request)); break;
+    case 16:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) len);
+        CHECK_OK(MPI_Iexscan(MPI_IN_PLACE, o->out, len, MPI_INT, MPI_SUM, comm, request));
+        break;
+    case 17: CHECK_OK(MPI_Ireduce_scatter_block(o->in, o->out, len, MPI_INT, MPI_SUM, comm, request)); break;
+    default:
+        memcpy(o->out, o->in, sizeof(int) * (size_t) (len * size));
+        CHECK_OK(MPI_Ireduce_scatter_block(MPI_IN_PLACE, o->out, len, MPI_INT, MPI_SUM, comm, request));
+    }
+}
+
+/* What integer `at` of the output of the kinds from 9 on is to be, of block `of`, or -1 if nothing is said of it. */
+static int expected(const struct open *o, int n, int of, int at)
+{
+    int len = o->len, sum = 0;
+    switch (o->kind) {
+    case 9: return of == 0 ? value(o->root, n, rank * len + at) : -1;
+    case 10: return of == 0 && rank != o->root ? value(o->root, n, rank * len + at) : -1;
+    case 11:
+    case 12: return value(of, n, rank * len + at);
+    case 13:
+    case 14:
+        for (int from = 0; from <= rank; from++) sum += value(from, n, at);
+        return of == 0 ? sum : -1;
+    case 15:
+    case 16:
+        for (int from = 0; from < rank; from++) sum += value(from, n, at);
+        /* At rank 0 what lies there stays. */
+        if (rank == 0) sum = o->kind == 15 ? 0 : value(0, n, at);
+        return of == 0 ? sum : -1;
+    default:
+        for (int from = 0; from < size; from++) sum += value(from, n, rank * len + at);
+        return of == 0 ? sum : -1;
     }
 }
 
 static void check(const struct open *o, int n)
 {
     int len = o->len;
+    for (int of = 0; of < size && o->kind >= 9; of++) {
+        int stride = o->kind == 9 || o->kind == 11 ? 2 : 1;
+        for (int at = 0; at < len; at++) {
+            int want = expected(o, n, of, at);
+            if (want >= 0 && !CHECK_EQ(o->out[stride * (of * len + at)], want)) return;
+            if (stride == 2 && !CHECK_EQ(o->out[2 * (of * len + at) + 1], 0)) return;
+        }
+    }
     int sums = o->kind == 2 || o->kind == 3 || ((o->kind == 4 || o->kind == 5) && rank == o->root);
     for (int at = 0; at < len; at++) {
         if (o->kind == 1 && !CHECK_EQ(o->out[at], value(o->root, n, at))) return;
@@ -143,7 +204,7 @@ static void mixture(MPI_Comm comm, int rounds)
     CHECK_OK(MPI_Type_free(&one));
     CHECK_OK(MPI_Type_commit(&strided));
     for (int at = 0; at < OPEN; at++) {
-        open[at].in = malloc(sizeof(int) * MOST);
+        open[at].in = malloc(sizeof(int) * MOST * (size_t) size);
         open[at].out = malloc(sizeof(int) * MOST * 2 * (size_t) (size + 1));
     }
     for (int round = 0; round < rounds; round++) {
@@ -209,17 +270,57 @@ static void freed(void)
 /* In place, more than there is room for at a time, while the first rank is away: what it has given is the only copy. */
 static void in_place(MPI_Comm comm)
 {
-    for (int n = 0; n < 3; n++) {
-        MPI_Request requests[24];
-        int sums[24];
-        for (int at = 0; at < 24; at++) {
+    enum { OPEN = 24, SIZE = 16 };
+    int all = size * (size - 1) / 2, below = rank * (rank - 1) / 2;
+    for (int n = 0; n < 10; n++) {
+        MPI_Request requests[OPEN];
+        int data[OPEN][SIZE];
+        for (int at = 0; at < OPEN; at++) {
+            check_where("in place, way %d, number %d", n % 5, at);
             if (at % 8 == 0 && rank == 0) usleep(20000);
-            sums[at] = rank + at * 100;
-            CHECK_OK(MPI_Iallreduce(MPI_IN_PLACE, &sums[at], 1, MPI_INT, MPI_SUM, comm, &requests[at]));
+            for (int to = 0; to < size; to++) data[at][to] = rank + at * 100;
+            void *in = MPI_IN_PLACE;
+            MPI_Request *request = &requests[at];
+            switch (n % 5) {
+            case 0: CHECK_OK(MPI_Iallreduce(in, data[at], 1, MPI_INT, MPI_SUM, comm, request)); break;
+            case 1: CHECK_OK(MPI_Iscan(in, data[at], 1, MPI_INT, MPI_SUM, comm, request)); break;
+            case 2: CHECK_OK(MPI_Iexscan(in, data[at], 1, MPI_INT, MPI_SUM, comm, request)); break;
+            case 3: CHECK_OK(MPI_Ireduce_scatter_block(in, data[at], 1, MPI_INT, MPI_SUM, comm, request)); break;
+            default: CHECK_OK(MPI_Ialltoall(in, 0, MPI_INT, data[at], 1, MPI_INT, comm, request));
+            }
         }
-        CHECK_OK(MPI_Waitall(24, requests, MPI_STATUSES_IGNORE));
-        for (int at = 0; at < 24; at++) CHECK_EQ(sums[at], size * (size - 1) / 2 + at * 100 * size);
+        CHECK_OK(MPI_Waitall(OPEN, requests, MPI_STATUSES_IGNORE));
+        for (int at = 0; at < OPEN; at++) {
+            check_where("in place, way %d, number %d", n % 5, at);
+            switch (n % 5) {
+            case 0:
+            case 3: CHECK_EQ(data[at][0], all + at * 100 * size); break;
+            case 1: CHECK_EQ(data[at][0], below + rank + at * 100 * (rank + 1)); break;
+            case 2: CHECK_EQ(data[at][0], rank == 0 ? at * 100 : below + at * 100 * rank); break;
+            default:
+                for (int of = 0; of < size; of++) CHECK_EQ(data[at][of], of + at * 100);
+            }
+        }
     }
+}
+
+/* A scatter lets its root go on, a scan the ranks below: they come to much later ones while others sleep. */
+static void ahead(MPI_Comm comm)
+{
+    check_where("ahead");
+    enum { OPEN = 50 };
+    MPI_Request requests[OPEN];
+    int in[16], out[OPEN];
+    for (int to = 0; to < size; to++) in[to] = to + 7;
+    for (int at = 0; at < OPEN; at++) {
+        if (rank == size - 1 && at % 20 == 5) usleep(30000);
+        out[at] = -1;
+        if (at % 2 == 0) CHECK_OK(MPI_Iscatter(in, 1, MPI_INT, &out[at], 1, MPI_INT, 0, comm, &requests[at]));
+        else CHECK_OK(MPI_Iscan(&in[0], &out[at], 1, MPI_INT, MPI_SUM, comm, &requests[at]));
+        if (rank == 0) CHECK_OK(MPI_Wait(&requests[at], MPI_STATUS_IGNORE));
+    }
+    CHECK_OK(MPI_Waitall(OPEN, requests, MPI_STATUSES_IGNORE));
+    for (int at = 0; at < OPEN; at++) CHECK_EQ(out[at], at % 2 ? 7 * (rank + 1) : rank + 7);
 }
 
 int main(int argc, char **argv)
@@ -227,10 +328,11 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     barriers(MPI_COMM_WORLD);
     late(MPI_COMM_WORLD);
-    mixture(MPI_COMM_WORLD, scaled(60));
+    mixture(MPI_COMM_WORLD, scaled(120));
     gaps(MPI_COMM_WORLD);
     freed();
     in_place(MPI_COMM_WORLD);
+    ahead(MPI_COMM_WORLD);
     MPI_Comm comm;
     CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &comm));
     barriers(comm);

@@ -6,7 +6,7 @@ use crate::{collectives, prefix};
 use oxmpi_core::shmem::limits::{serves, serves_later};
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source, Transport};
-use oxmpi_plan::table::{algorithms, by_name};
+use oxmpi_plan::table::{Parameter, algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
@@ -243,9 +243,11 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
             let row = decision.algorithm.algorithm();
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
             out += &format!("  chosen by:     {}\n", decision.reason);
-            let said = said(decision);
-            if !said.is_empty() {
-                out += &format!("  with:          {}\n", said.join(", "));
+            for (label, is_heeded) in [("with:", true), ("not looked at:", false)] {
+                let said = said(decision, is_heeded);
+                if !said.is_empty() {
+                    out += &format!("  {label:<14} {}\n", said.join(", "));
+                }
             }
             if let Some(refused) = &decision.refused {
                 out += &format!("  passed over:   {refused}\n");
@@ -301,18 +303,22 @@ fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>, form:
     fits && facts.commutative && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
 }
 
-/// What is said to the algorithm.
-fn said(decision: &Decision<'_>) -> Vec<String> {
-    let tuning = decision.tuning;
+/// What is said to the algorithm, and whether it looks at it.
+fn told_settings(decision: &Decision<'_>) -> [(&'static str, u64, bool); 3] {
+    let (row, tuning) = (decision.algorithm.algorithm(), decision.tuning);
+    let looks = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
     [
-        ("segment size", tuning.segment_bytes),
-        ("fan-out", u64::from(tuning.fan_out)),
-        ("max requests", u64::from(tuning.max_requests)),
+        ("segment size", tuning.segment_bytes, looks(&[Parameter::Segment])),
+        ("fan-out", u64::from(tuning.fan_out), looks(&[Parameter::TreeFanout, Parameter::ChainFanout])),
+        ("max requests", u64::from(tuning.max_requests), looks(&[Parameter::MaxRequests])),
     ]
-    .into_iter()
-    .filter(|(_, value)| *value > 0)
-    .map(|(name, value)| format!("{name} {value}"))
-    .collect()
+}
+
+/// What is said to the algorithm that it looks at, or the rest.
+fn said(decision: &Decision<'_>, is_heeded: bool) -> Vec<String> {
+    let those =
+        told_settings(decision).into_iter().filter(|(_, value, heeded)| *value > 0 && *heeded == is_heeded);
+    those.map(|(name, value, _)| format!("{name} {value}")).collect()
 }
 
 fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
@@ -351,9 +357,10 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
                 Reason::Fixed(_) => "fixed",
             }
             .into();
-            out["segment_size"] = decision.tuning.segment_bytes.into();
-            out["fan_out"] = decision.tuning.fan_out.into();
-            out["max_requests"] = decision.tuning.max_requests.into();
+            for (name, value, _) in told_settings(decision) {
+                out[name.replace([' ', '-'], "_")] = value.into();
+            }
+            out["not_looked_at"] = said(decision, false).into();
             out["passed_over"] = decision.refused.map(|refused| refused.to_string()).into();
         }
         Err(illegal) => out["error"] = illegal.to_string().into(),

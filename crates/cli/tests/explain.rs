@@ -35,6 +35,15 @@ fn the_fixed_rules_are_explained() {
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
     assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node, but"), "{out}");
+    for (ranks, algorithm, which) in
+        [(64, "6 rabenseifner", "powers of two"), (65, "4 ring", "no powers of two")]
+    {
+        let call = format!("explain coll allreduce --ranks {ranks} --bytes 1m --type-size 8");
+        let (_, out, _) = oxmpi(&call);
+        assert!(out.contains(&format!("\n  algorithm:     {algorithm}: ")), "{out}");
+        let reason = out.lines().find(|line| line.starts_with("  chosen by:     the fixed rules (")).unwrap();
+        assert!(reason.split(&[',', '(', ')']).any(|word| word.trim() == which), "{out}");
+    }
     let (_, out, _) = oxmpi("explain coll gatherv --ranks 3");
     assert!(!out.contains("message size"), "{out}");
 }
@@ -45,6 +54,10 @@ fn the_component_is_explained() {
     assert_eq!(code, 0);
     let plain = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
     assert!(out.contains(plain), "{out}");
+    for collective in ["scatter", "alltoall", "scan", "exscan", "reduce_scatter_block"] {
+        let (_, out, _) = oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
+        assert!(out.contains(plain), "{out}");
+    }
     let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 256k --type-size 8");
     let long_later = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
     assert!(long.contains(long_later), "{long}");
@@ -114,7 +127,7 @@ fn parameters_and_rules_are_explained_and_their_order() {
     assert_eq!((&told["by"], &told["algorithm"]["name"]), (&"rule".into(), &"ring".into()));
     assert_eq!(told["reason"], format!("the rule at {name}:4:1 (from 8 ranks and 4096 bytes on)"));
     assert_eq!((&told["segment_size"], &told["max_requests"]), (&1024.into(), &7.into()));
-    assert!(text.contains("\n  with:          segment size 1024, max requests 7\n"), "{text}");
+    assert!(text.contains("\n  not looked at: segment size 1024, max requests 7\n"), "{text}");
 
     let told: Value = serde_json::from_str(&not_legal.1).unwrap();
     assert_eq!(told["by"], "fixed");
@@ -169,4 +182,20 @@ fn all_algorithms_are_listed() {
     assert_eq!(all["collectives"].as_array().unwrap().len(), out.lines().count());
     let (_, text, _) = oxmpi("info --param coll_tuned_alltoall_max_requests");
     assert!(text.contains("coll_tuned_alltoall_algorithm_max_requests = 0\n"), "{text}");
+}
+
+/// The guide: the last numbers of a rule may or may not be used. What the algorithm does not look at is told apart.
+#[test]
+fn what_an_algorithm_does_not_look_at_is_told_apart() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unheeded-{}.conf", std::process::id()));
+    std::fs::write(&file, "rule-file-version-2\n1\n7\n1\n2\n2\n0 6 3 4096 9\n8 1 0 0\n").unwrap();
+    let call = format!("explain coll bcast --ranks 4 --bytes 0 --rules {}", file.display());
+    let (_, out, _) = oxmpi(&call);
+    assert!(out.contains("\n  with:          segment size 4096\n"), "{out}");
+    assert!(out.contains("\n  not looked at: fan-out 3, max requests 9\n"), "{out}");
+    let (_, json, _) = oxmpi(&format!("{call} --json"));
+    std::fs::remove_file(&file).unwrap();
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["segment_size"], &told["fan_out"]), (&4096.into(), &3.into()));
+    assert_eq!(told["not_looked_at"], serde_json::json!(["fan-out 3", "max requests 9"]));
 }

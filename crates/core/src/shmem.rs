@@ -24,6 +24,7 @@
 //! | [`short`] | the straight line of what fits a line |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
+//! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
 mod combining;
@@ -32,6 +33,7 @@ pub mod limits;
 mod moves;
 mod reductions;
 pub mod short;
+mod spread;
 mod steps;
 
 use crate::Process;

@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
     for name in ["Gatherv", "Scatterv", "Alltoallv", "Neighbor", "InterMove", "InterReduce"] {
         writeln!(
             out,
-            "    Part {{ collective: Collective::{name}, setup: None, commutative: None, rows: PLAIN }},"
+            "    Part {{ collective: Collective::{name}, setup: None, commutative: None, powers_of_two: None, rows: PLAIN }},"
         )?;
     }
     let parts = std::thread::scope(|scope| {
@@ -57,12 +57,14 @@ fn parts(setup: Setup) -> String {
     for (collective, differs) in DECIDED {
         for commutative in if differs { &[true, false][..] } else { &[true][..] } {
             let operations = if differs { format!("Some({commutative})") } else { "None".into() };
-            let rows = text(setup, collective, *commutative).replace("    ", "            ");
-            out += &format!(
-                "    Part {{\n        collective: Collective::{collective:?},\n        setup: \
-                 Some(Setup::{setup:?}),\n        commutative: {operations},\n        rows: rows! {{\n{rows}        \
-                 }},\n    }},\n"
-            );
+            for powers in [true, false] {
+                let rows = text(setup, collective, *commutative, powers).replace("    ", "            ");
+                out += &format!(
+                    "    Part {{\n        collective: Collective::{collective:?},\n        setup: \
+                     Some(Setup::{setup:?}),\n        commutative: {operations},\n        powers_of_two: \
+                     Some({powers}),\n        rows: rows! {{\n{rows}        }},\n    }},\n"
+                );
+            }
         }
     }
     out

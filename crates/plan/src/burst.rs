@@ -7,7 +7,7 @@ use crate::ir::{Action, After, Span, Step};
 use std::sync::Arc;
 
 /// The most steps an algorithm pushes in one round.
-const CAPACITY: usize = 5;
+const CAPACITY: usize = 6;
 
 /// A step that has been pushed. A mark of a step that was left out, because it moves nothing, is always complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

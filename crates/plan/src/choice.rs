@@ -61,6 +61,8 @@ pub struct Chosen {
     pub max_bytes: usize,
     /// For which processors it does.
     pub setup: Setup,
+    /// Whether it does for numbers of ranks that are powers of two, or for all others; none: for both.
+    pub powers_of_two: Option<bool>,
 }
 
 impl Chosen {
@@ -92,14 +94,14 @@ pub fn choose_on(
         part.collective == collective
             && part.setup.is_none_or(|other| other == setup)
             && part.commutative.is_none_or(|other| other == commutative)
+            && part.powers_of_two.is_none_or(|other| other == size.is_power_of_two())
     };
-    let row = fixed::PARTS
-        .iter()
-        .filter(is_it)
-        .flat_map(|part| part.rows)
-        .find(|row| size <= row.max_size && bytes.0 <= row.max_bytes);
+    let found = fixed::PARTS.iter().filter(is_it).find_map(|part| {
+        let row = part.rows.iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
+        Some((row, part.powers_of_two))
+    });
     // A test sees to it that each collective has a last choice without bounds.
-    let row = row.unwrap_or(&LAST);
+    let (row, powers_of_two) = found.unwrap_or((&LAST, None));
     Chosen {
         algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
         segment_bytes: row.segment_bytes,
@@ -107,6 +109,7 @@ pub fn choose_on(
         max_size: row.max_size,
         max_bytes: row.max_bytes,
         setup,
+        powers_of_two,
     }
 }
 
@@ -118,6 +121,8 @@ struct Part {
     setup: Option<Setup>,
     /// For which operations; none: for all.
     commutative: Option<bool>,
+    /// Whether for numbers of ranks that are powers of two, or for all others; none: for both.
+    powers_of_two: Option<bool>,
     /// By ascending size, then by ascending length. The first that fits counts.
     rows: &'static [Row],
 }
@@ -170,9 +175,12 @@ mod tests {
             for (collective, differs) in decisions::DECIDED {
                 for commutative in if differs { &[true, false][..] } else { &[true][..] } {
                     let mut smaller = Vec::new();
-                    for class in decisions::classes() {
+                    for class in [true, false].into_iter().flat_map(decisions::classes) {
                         if class.min > 8 && !thorough {
-                            break;
+                            continue;
+                        }
+                        if class.min == 3 {
+                            smaller.clear();
                         }
                         let mut from = 0;
                         smaller = decisions::decide(setup, collective, *commutative, class, &smaller);

@@ -79,47 +79,47 @@ pub const DECIDED: [(Collective, bool); 13] = [
     (Collective::Exscan, false),
 ];
 
-/// Sizes that are decided alike: powers of two, for which some algorithms are there that others have not, and those between.
+/// Sizes that are decided alike. Powers of two, for which some algorithms are there that others have not and some others are
+/// faster, are decided apart from all other sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The smallest.
     pub min: u32,
     /// The largest; `u32::MAX`: any.
     pub max: u32,
+    /// Whether it has the powers of two among those, or all others.
+    pub powers_of_two: bool,
 }
 
 impl Class {
     /// The sizes that stand for all of the class.
-    fn samples(&self) -> Vec<u32> {
-        if self.max == u32::MAX {
-            return vec![300];
+    fn samples(&self, collective: Collective) -> Vec<u32> {
+        match (self.powers_of_two, self.max) {
+            (true, _) => vec![self.min],
+            // What has no data is soon looked at.
+            (false, u32::MAX) if collective == Collective::Barrier => vec![300, 1025],
+            (false, u32::MAX) => vec![300],
+            (false, max) if max > self.min => vec![self.min, max],
+            (false, max) => vec![max],
         }
-        if self.min > 64 {
-            return vec![self.max];
-        }
-        let mut samples = vec![self.min, self.max];
-        samples.dedup();
-        samples
     }
 
-    /// Whether it is one power of two.
+    /// Whether an algorithm that is not for all sizes may serve all of the class.
     fn is_exact(&self) -> bool {
-        self.min == self.max
+        self.powers_of_two || self.min == self.max
     }
 }
 
-/// All classes, ascending; they follow each other.
+/// All classes of powers of two, or of other sizes, ascending; they follow each other.
 #[must_use]
-pub fn classes() -> Vec<Class> {
-    let exact = |size| Class { min: size, max: size };
-    let mut all: Vec<_> = (1..=8).map(exact).collect();
-    for bits in 3..8 {
-        let size = 1 << bits;
-        all.push(Class { min: size + 1, max: 2 * size - 1 });
-        all.push(exact(2 * size));
+pub fn classes(powers_of_two: bool) -> Vec<Class> {
+    let class = |(min, max)| Class { min, max, powers_of_two };
+    if powers_of_two {
+        let exact = (0..9).map(|bits| (1 << bits, 1 << bits));
+        return exact.chain([(512, u32::MAX)]).map(class).collect();
     }
-    all.push(Class { min: 257, max: u32::MAX });
-    all
+    let between = [(9, 15), (17, 31), (33, 63), (65, 95), (96, 127), (129, 191), (192, 255), (257, u32::MAX)];
+    [(3, 3), (5, 5), (6, 6), (7, 7)].into_iter().chain(between).map(class).collect()
 }
 
 /// One decision, in a class: from the length of the one before on.
@@ -224,7 +224,7 @@ pub fn predicted(
 /// All that may be chosen for a class.
 fn candidates(setup: Setup, collective: Collective, class: Class, commutative: bool) -> Vec<Candidate> {
     let legal = |id: &AlgorithmId| {
-        class.samples().iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
+        class.samples(collective).iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
             && (class.is_exact() || id.algorithm().restrictions.iter().all(|r| r.allows_all_sizes()))
     };
     let mut all = Vec::new();
@@ -259,7 +259,7 @@ pub fn decide(
     smaller: &[Decided],
 ) -> Vec<Decided> {
     let candidates = candidates(setup, collective, class, commutative);
-    let samples = class.samples();
+    let samples = class.samples(collective);
     let largest = samples.last().copied().unwrap_or(1) as usize;
     let blocks = if has_blocks(collective) { largest } else { 1 };
     // Where it takes long to find out, long calls are not looked at, and lengths are further apart.
@@ -327,13 +327,13 @@ fn ratios(
     worst
 }
 
-/// All decisions of a collective, as text for the source file.
+/// All decisions of a collective for powers of two, or for other sizes, as text for the source file.
 #[must_use]
-pub fn text(setup: Setup, collective: Collective, commutative: bool) -> String {
+pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_two: bool) -> String {
     let mut text = String::new();
     let mut before: Vec<Decided> = Vec::new();
     let mut rows: Vec<(u32, Vec<Decided>)> = Vec::new();
-    for class in classes() {
+    for class in classes(powers_of_two) {
         let decided = decide(setup, collective, commutative, class, &before);
         match rows.last_mut() {
             Some((max, _)) if decided == before => *max = class.max,

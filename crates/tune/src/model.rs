@@ -4,6 +4,7 @@
 //! way out and a way in. Ranks are dealt to nodes in order. All times are in nanoseconds.
 
 use crate::question::Cell;
+use oxmpi_plan::Parameters;
 use oxmpi_plan::cost::{LogGp, Machine};
 use oxmpi_tuned::Tuning;
 
@@ -75,10 +76,16 @@ impl Model {
         self.p.log2().ceil()
     }
 
+    /// Whether the ranks have to be folded to a power of two.
+    #[must_use]
+    pub fn is_folded(&self) -> bool {
+        self.p.log2().fract() != 0.0
+    }
+
     /// Two messages of so many bytes, if the ranks have to be folded to a power of two.
     #[must_use]
     pub fn fold(&self, there: f64, back: f64) -> f64 {
-        if self.p.log2().fract() == 0.0 {
+        if !self.is_folded() {
             return 0.0;
         }
         let near = if self.q >= 2.0 { self.machine.inside } else { self.far() };
@@ -155,6 +162,16 @@ impl Model {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
         self.hop(bytes) + (near * way(inside, bytes)).max(apart * way(between, bytes))
+    }
+
+    /// As [`Model::flat_in`], in the order of the ranks, as many at a time as the window of a plan has room for. What comes from the
+    /// nodes is mixed: most of the window waits for ranks that come late, and the rest is soon asked for one after the other.
+    #[must_use]
+    pub fn flat_in_order(&self, bytes: f64) -> f64 {
+        let is_mixed = !self.is_one_node() && self.q > 1.0;
+        let beyond = (self.p - 2.5 * Parameters::default().window as f64).max(0.0);
+        let one_by_one = if is_mixed { beyond * self.machine.between.overhead_ns } else { 0.0 };
+        self.flat_in(bytes).max(one_by_one)
     }
 
     /// One rank receives from all others and combines what comes, beginning with what comes last.
@@ -267,7 +284,7 @@ impl Model {
     #[must_use]
     pub fn binary(&self, whole: f64, ranks: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.pipeline_segments(whole);
-        let (mut first, mut pace) = (0.0, 0.0_f64);
+        let (mut first, mut pace, mut queue) = (0.0, 0.0_f64, 0.0_f64);
         let far = self.far();
         for senders in powers(2.0, ranks / 2.0 + 0.5) {
             let (cost, busy) = if 4.0 * senders <= self.q {
@@ -280,12 +297,14 @@ impl Model {
                 let crossing = if self.is_one_node() { 2.0 } else { 2.0 * senders.min(self.q) };
                 let busy = crossing * way(far, bytes);
                 let is_first = 2.0 * senders <= self.q;
-                (self.crossing(crossing, is_first, bytes), busy.max(2.0 * far.overhead_ns))
+                // The levels are on different nodes: while one queues at its way the next has begun.
+                queue = queue.max(busy - 2.0 * way(far, bytes));
+                (self.crossing(2.0, is_first, bytes), busy.max(2.0 * far.overhead_ns))
             };
             first += cost + 2.0 * work(bytes);
             pace = pace.max(busy + 2.0 * work(bytes));
         }
-        first + (segments - 1.0) * pace
+        first + queue + (segments - 1.0) * pace
     }
 
     /// Segments up a balanced tree whose subtrees are ranges of ranks.
@@ -336,9 +355,9 @@ impl Model {
             let blocks = blocks.min(self.p - blocks);
             let distance = (self.p / (2.0 * blocks)).ceil();
             let more = blocks - 1.0;
-            let level = if self.is_one_node() || 2.0 * distance < self.q { self.machine.inside } else { far };
             let crossing = if self.is_one_node() { 1.0 } else { distance.min(self.q) };
-            self.shift(distance, self.m) + more * level.overhead_ns.max(crossing * way(far, self.m))
+            // However near they are, the last rank of a node sends to another one.
+            self.shift(distance, self.m) + more * far.overhead_ns.max(crossing * way(far, self.m))
         };
         self.doublings().map(round).sum()
     }
@@ -380,6 +399,21 @@ impl Model {
             self.exchange(distance, part) + self.combine(part)
         };
         (0..all).map(cost).sum::<f64>()
+    }
+
+    /// As [`Model::halving`], of a block of so many bytes for each rank. Of ranks that are folded the first act for two each, so that
+    /// the first half of what is halved is the longer one; where they share the way out of a node, as many fewer of them are on it.
+    #[must_use]
+    pub fn halving_blocks(&self, block: f64, far_first: bool) -> f64 {
+        let active = 2.0_f64.powf(self.p.log2().floor());
+        let pairs = self.p - active;
+        let cost = |half: f64| {
+            let blocks = if self.is_one_node() { half + half.min(pairs) } else { half * self.p / active };
+            let part = blocks * block;
+            let distance = if far_first { half } else { active / (2.0 * half) };
+            self.exchange(distance, part) + self.combine(part)
+        };
+        powers(2.0, active).map(cost).sum()
     }
 
     /// Partners at distances 1, 2... exchange all they have, which grows from `bytes / p`.

@@ -58,11 +58,8 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
                 | ReduceScatterBlock
                 | Scan
         ),
-        Component::Shmem if form == Form::Nonblocking => {
-            matches!(collective, Barrier | Bcast | Reduce | Allreduce | Allgather | Gather)
-        }
         Component::Shmem => {
-            form == Form::Blocking
+            form != Form::Persistent
                 && matches!(
                     collective,
                     Barrier

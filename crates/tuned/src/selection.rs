@@ -248,6 +248,11 @@ impl fmt::Display for Reason<'_> {
                     (u32::MAX, bytes) => write!(f, "up to {bytes} bytes"),
                     (ranks, bytes) => write!(f, "up to {ranks} ranks and {bytes} bytes"),
                 }?;
+                match chosen.powers_of_two {
+                    Some(true) => f.write_str(", powers of two")?,
+                    Some(false) => f.write_str(", no powers of two")?,
+                    None => {}
+                }
                 if chosen.setup == Setup::Crowded {
                     write!(f, ", {}", chosen.setup)?;
                 }

@@ -38,7 +38,7 @@ fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     outcome.err.lines().filter(is_it).collect()
 }
 
-/// Forces each algorithm of a collective: the results are right and that algorithm alone has run, by what is told and by
+/// Forces each algorithm of a collective on several numbers of ranks: the results are right and that algorithm alone has run, by what is told and by
 /// the performance variables, or the call is refused with the reason.
 fn all_of(collective: &str) {
     let programs = compile(&["jobs/forced"]);
@@ -56,21 +56,23 @@ fn all_of(collective: &str) {
         }
         // By number and by name in turn.
         let value = if index % 2 == 0 { id } else { name };
-        // Sockets and shared memory in turn: the choice does not look at them.
-        let way = if index % 3 == 1 { "tcp" } else { "shm" };
-        let options = ["--mca", "rpi", way, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
-        let ranks = [5, 4, 2].into_iter().find(|ranks| refusal(collective, id, *ranks).is_none()).unwrap();
-        let outcome = run_with(&programs, ranks, &options, &[collective, name]);
-        assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{collective} {name}: {outcome:?}");
-        let served = served(&outcome, collective);
-        let wanted = format!(" {ranks} ranks: algorithm {id} {name}, by {parameter} (");
-        assert!(!served.is_empty(), "{outcome:?}");
-        assert!(served.iter().all(|line| line.contains(&wanted)), "{wanted}: {outcome:?}");
-        if let Some(reason) = refusal(collective, id, 5) {
-            let outcome = run(&programs, 5, &options, collective);
-            let text = format!("{parameter} forces the algorithm {id} {name} (");
-            assert_eq!(outcome.code, 3, "{outcome:?}");
-            assert!(outcome.out.contains(&text) && outcome.out.contains(&reason), "{outcome:?}");
+        for (turn, ranks) in [2, 3, 4, 7].into_iter().enumerate() {
+            // Sockets and shared memory in turn: the choice does not look at them.
+            let way = if (index + turn) % 3 == 1 { "tcp" } else { "shm" };
+            let options = ["--mca", "rpi", way, "--mca", "coll_verbose", "1", "--mca", &parameter, value];
+            if let Some(reason) = refusal(collective, id, ranks) {
+                let outcome = run(&programs, ranks, &options, collective);
+                let text = format!("{parameter} forces the algorithm {id} {name} (");
+                assert_eq!(outcome.code, 3, "{outcome:?}");
+                assert!(outcome.out.contains(&text) && outcome.out.contains(&reason), "{outcome:?}");
+                continue;
+            }
+            let outcome = run_with(&programs, ranks, &options, &[collective, name]);
+            assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{collective} {name}: {outcome:?}");
+            let served = served(&outcome, collective);
+            let wanted = format!(" {ranks} ranks: algorithm {id} {name}, by {parameter} (");
+            assert!(!served.is_empty(), "{outcome:?}");
+            assert!(served.iter().all(|line| line.contains(&wanted)), "{wanted}: {outcome:?}");
         }
     }
 }

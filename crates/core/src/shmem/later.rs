@@ -7,11 +7,13 @@
 //!
 //! The rules cited are those of `oxmpi_os::control_section`.
 
+mod part;
+
 use super::combining::{Written, combine};
 use super::limits;
 use super::moves::{pack, unpack};
 use super::steps::{Piece, Pieces};
-use super::{Control, Place, kind_of};
+use super::{Control, Place, kind_of, spread};
 use crate::Process;
 use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
@@ -19,17 +21,15 @@ use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::Domain;
 use crate::task::Stand;
-use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Kernel;
-use oxmpi_mem::memory::Scratch;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::{Call, Collective};
 use oxmpi_rt::waiting::Need;
+use part::{End, Needs, Part};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -60,44 +60,8 @@ struct Job {
     pieces: Pieces,
     /// Pieces that this rank writes: all of them, or none.
     writes: u64,
-    /// From where, and the byte at which that begins.
-    gives: (UserBuf, usize),
-    needs: Needs,
-    /// What it needs goes there, or is combined there.
-    output: UserBuf,
+    part: Part,
     kernel: Option<Kernel>,
-    /// What it gives lies where the result is made.
-    in_place: bool,
-    end: End,
-}
-
-/// Whose data a rank needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
-    Nobody,
-    One(u32),
-    All,
-}
-
-/// What is left to be done when all has been read.
-#[derive(Debug)]
-enum End {
-    Nothing,
-    /// The own block goes to its place.
-    Place(UserBuf),
-    /// What was combined in one piece goes there.
-    Spread(UserBuf),
-}
-
-/// A buffer whose bytes lie in one piece: this one, or a copy.
-fn in_one_piece(buffer: &UserBuf) -> Result<UserBuf> {
-    if buffer.as_contiguous().is_some() {
-        return Ok(buffer.clone());
-    }
-    let room = Scratch::bytes(buffer.packed_len())
-        .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
-    room.buf().copy_from(0, buffer, 0, buffer.packed_len());
-    Ok(room.buf().clone())
 }
 
 impl Later {
@@ -170,17 +134,19 @@ impl Job {
 
     /// How many ranks' data this one needs.
     fn needed(&self) -> u32 {
-        match self.needs {
+        match self.part.needs {
             Needs::Nobody => 0,
             Needs::One(_) => 1,
+            Needs::Below => self.team.rank,
             Needs::All => self.team.size() - 1,
         }
     }
 
     /// The ranks whose data it needs, one after the other.
     fn nth(&self, n: u32) -> u32 {
-        match self.needs {
+        match self.part.needs {
             Needs::One(rank) => rank,
+            Needs::Below => n,
             _ => (self.team.rank + 1 + n) % self.team.size(),
         }
     }
@@ -199,8 +165,16 @@ impl Job {
             }
             let me = self.team.rank;
             if len > 0 {
-                let (buffer, start) = &self.gives;
-                section.write(me, step, len, |to| pack(buffer, start + from, to));
+                let (buffer, start) = &self.part.gives;
+                section.write(me, step, self.written(len), |mut to| match self.part.spreads {
+                    false => pack(buffer, start + from, to),
+                    true => {
+                        for rank in self.others() {
+                            let begin = rank as usize * self.pieces.bytes + from;
+                            pack(buffer, begin, to.slice(self.place(me, rank, len), len));
+                        }
+                    }
+                });
             }
             section.publish(me, step);
             self.wake(section, lane);
@@ -246,13 +220,11 @@ impl Job {
                 self.wake(section, lane);
             }
         }
-        match &self.end {
+        let result = &self.part.output;
+        match &self.part.end {
             End::Nothing => {}
-            End::Place(block) => {
-                let len = self.pieces.bytes;
-                self.output.copy_from(self.team.rank as usize * len, block, 0, len);
-            }
-            End::Spread(output) => output.copy_from(0, &self.output, 0, self.output.packed_len()),
+            End::Own { from, at, to } => result.copy_from(*to, from, *at, self.pieces.bytes),
+            End::Spread(output) => output.copy_from(0, result, 0, result.packed_len()),
         }
         section.finish(self.team.rank, self.pieces.last());
         self.wake(section, lane);
@@ -261,25 +233,39 @@ impl Job {
 
     /// Takes a rank's piece to its place.
     fn take(&self, section: &ControlSection, rank: u32, Piece { step, at, len }: Piece) {
-        let start = match self.needs {
+        let start = match self.part.needs {
             Needs::All => rank as usize * self.pieces.bytes,
             _ => 0,
         };
-        section.read(rank, step, len, |from| unpack(&self.output, start + at, from));
+        let place = self.place(rank, self.team.rank, len);
+        section.read(rank, step, self.written(len), |from| {
+            unpack(&self.part.output, start + at, from.slice(place, len));
+        });
+    }
+
+    /// Bytes that a rank writes in a step with a piece of `len` bytes.
+    fn written(&self, len: usize) -> usize {
+        if self.part.spreads { len * (self.team.size() as usize - 1) } else { len }
+    }
+
+    /// Where in what `writer` has written for a step that begins which `reader` needs.
+    fn place(&self, writer: u32, reader: u32, len: usize) -> usize {
+        if self.part.spreads { spread::place(self.team.size(), writer, reader) * len } else { 0 }
     }
 
     /// Combines the pieces of all.
     fn combine(&self, section: &ControlSection, kernel: &Kernel, Piece { step, at, len }: Piece) {
-        let Some(output) = self.output.as_contiguous_mut() else { return };
-        let (given, start) = &self.gives;
-        // In place the section has the only copy.
+        let Some(output) = self.part.output.as_contiguous_mut() else { return };
+        let (me, (given, start)) = (self.team.rank, &self.part.gives);
+        // In place the section has the only copy, but of what is for this rank alone.
         let own = match given.as_contiguous() {
-            Some(given) if !self.in_place => Some(given.slice(start + at, len)),
+            Some(given) if self.part.spreads => Some(given.slice(me as usize * self.pieces.bytes + at, len)),
+            Some(given) if !self.part.in_place => Some(given.slice(start + at, len)),
             _ => None,
         };
-        let written = Written { step, all: len, part: |_| 0 };
-        let ranks = 0..self.team.size();
-        combine((section, self.team.rank), kernel, ranks, &written, own, output.into_slice(at, len));
+        let written = Written { step, all: self.written(len), part: |rank| self.place(rank, me, len) };
+        let ranks = 0..self.part.combined;
+        combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
     }
 
     /// Wakes who sleeps until this rank goes on (rule 6).
@@ -329,7 +315,10 @@ impl<F: Fabric> Process<F> {
             return Ok(None);
         }
         let Some(Place { section, .. }) = self.place_of(comm)? else { return Ok(None) };
-        let most = section.segment_bytes().min(limits::PIECE);
+        let mut most = section.segment_bytes().min(limits::PIECE);
+        if part::spreads(collective) {
+            most = spread::longest(section.segment_bytes(), most, comm.team.size(), bytes);
+        }
         // All of it may be under way at a time, and as much of another one.
         if Pieces::how_many(bytes, most) > section.segments() / 2 {
             return Ok(None);
@@ -343,14 +332,12 @@ impl<F: Fabric> Process<F> {
             Err(Fault::Revoked) => return Err(of_fault(Fault::Revoked)),
             Err(fault) => return Ok(Some(domain.start_failed(fault, &comm.team, None))),
         }
-        let part = part_of(call, comm.team.rank, (input, output), kernel.is_some())?;
+        let part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;
         let count = Pieces::how_many(bytes, most);
         let pieces = Pieces { first: control.number(count), count, bytes, most };
-        let Part { gives, writes, needs, output, in_place, end } = part;
         let (team, control) = (comm.team.clone(), control.clone());
-        let writes = if writes { count } else { 0 };
-        let job =
-            Job { team, control, collective, pieces, writes, gives, needs, output, kernel, in_place, end };
+        let writes = if part.writes { count } else { 0 };
+        let job = Job { team, control, collective, pieces, writes, part, kernel };
         let control = &job.control;
         control.count();
         if !control.has_open() {
@@ -376,62 +363,4 @@ impl<F: Fabric> Process<F> {
         })
         .map_err(of_fault)
     }
-}
-
-/// A rank's part of a call: see [`Job`].
-struct Part {
-    gives: (UserBuf, usize),
-    writes: bool,
-    needs: Needs,
-    output: UserBuf,
-    in_place: bool,
-    end: End,
-}
-
-/// What rank `me` does of a call whose buffers these are.
-fn part_of(call: &Call, me: u32, (input, output): (&UserBuf, &UserBuf), combines: bool) -> Result<Part> {
-    // As of a barrier.
-    let part = Part {
-        gives: (UserBuf::empty(), 0),
-        writes: true,
-        needs: Needs::All,
-        output: UserBuf::empty(),
-        in_place: false,
-        end: End::Nothing,
-    };
-    Ok(match *call {
-        Call::Bcast { root, .. } if root == me => {
-            Part { gives: (output.clone(), 0), needs: Needs::Nobody, ..part }
-        }
-        Call::Bcast { root, .. } => {
-            Part { writes: false, needs: Needs::One(root), output: output.clone(), ..part }
-        }
-        Call::Gather { root, .. } | Call::Reduce { root, .. } if root != me => {
-            Part { gives: (input.clone(), 0), needs: Needs::Nobody, ..part }
-        }
-        Call::Gather { in_place: true, .. } => Part { writes: false, output: output.clone(), ..part },
-        Call::Gather { .. } => {
-            Part { writes: false, output: output.clone(), end: End::Place(input.clone()), ..part }
-        }
-        Call::Allgather { in_place: true, block } => {
-            Part { gives: (output.clone(), me as usize * block.0), output: output.clone(), ..part }
-        }
-        Call::Allgather { .. } => {
-            Part { gives: (input.clone(), 0), output: output.clone(), end: End::Place(input.clone()), ..part }
-        }
-        Call::Reduce { in_place, .. } | Call::Allreduce { in_place, .. } if combines => {
-            let result = in_one_piece(output)?;
-            let is_copy = output.as_contiguous().is_none();
-            Part {
-                gives: (if in_place { result.clone() } else { in_one_piece(input)? }, 0),
-                // The root reads its own where it is.
-                writes: in_place || matches!(call, Call::Allreduce { .. }),
-                output: result,
-                in_place,
-                end: if is_copy { End::Spread(output.clone()) } else { End::Nothing },
-                ..part
-            }
-        }
-        _ => part,
-    })
 }

@@ -39,7 +39,14 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
         Collective::Barrier => true,
         Collective::Bcast => bytes <= SHORT / 2,
         Collective::Allreduce => all <= SHORT && !shares_allreduce(ranks, bytes),
-        Collective::Reduce | Collective::Gather | Collective::Allgather => all <= SHORT,
+        Collective::Reduce
+        | Collective::Gather
+        | Collective::Scatter
+        | Collective::Allgather
+        | Collective::Alltoall
+        | Collective::ReduceScatterBlock
+        | Collective::Scan
+        | Collective::Exscan => all <= SHORT,
         _ => false,
     };
     is_short && serves(collective, ranks, bytes)
@@ -48,7 +55,8 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
 /// What is longer goes better by messages, bytes.
 const LONG: usize = 4 << 20;
 
-/// As [`LONG`], of a nonblocking collective: all that its ranks write, bytes. So a look of one of them does not take long.
+/// As [`LONG`], of a nonblocking collective: the blocks or vectors of as many as there are ranks, bytes. So a look of one of them
+/// does not take long.
 const SHORT: usize = 128 << 10;
 
 /// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier. A segment has

@@ -1,6 +1,7 @@
 //! The collectives that move data.
 
 use super::Served;
+use super::spread;
 use super::steps::{Piece, Steps, Turn};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -68,18 +69,13 @@ impl<F: Fabric> Steps<'_, F> {
     /// The longest piece of blocks of `block` bytes, if one segment of a rank has one for each other rank.
     #[inline]
     pub(super) fn spread(&self, block: usize) -> usize {
-        let others = self.ranks as usize - 1;
-        match block.checked_mul(others) {
-            Some(all) if all <= self.segment() && block <= self.most() => block,
-            _ => self.most().min((self.segment() / others) & !63),
-        }
+        spread::longest(self.segment(), self.most(), self.ranks, block)
     }
 
     /// Which of the blocks in a segment of `writer` is for `reader`.
     #[inline]
     pub(super) fn place(&self, writer: u32, reader: u32) -> usize {
-        let ranks = self.ranks;
-        (if reader > writer { reader - writer - 1 } else { reader + ranks - writer - 1 }) as usize
+        spread::place(self.ranks, writer, reader)
     }
 
     fn barrier(&self) -> Result<()> {

@@ -114,7 +114,6 @@ enum Stage {
     Fold,
     Halve { mask: u32 },
     Double { mask: u32 },
-    Unfold,
 }
 
 impl Rabenseifner {
@@ -155,7 +154,22 @@ impl Rabenseifner {
         let left = if self.in_place { into } else { Span { place: Place::Input, ..upper } };
         let reduced = steps.reduce(Wait::One(received), left, upper);
         steps.send(Wait::One(reduced), partner, upper);
-        steps.receive(Wait::All, partner, Place::Output.span(0, self.parts.count));
+        // Each half of the result comes from one of the two that exchange them in the end: neither has to send all of it.
+        let Role::Active { index, .. } = self.fold.role(partner) else { return };
+        let half = self.fold.active / 2;
+        steps.fence();
+        for first in [0, half] {
+            let from = self.fold.rank(index & !half | first);
+            steps.receive(Wait::Nothing, from, self.parts.span(Place::Output, first, half));
+        }
+    }
+
+    /// The rank for which an active one acts too.
+    fn partner_of(&self, index: u32) -> Option<u32> {
+        match self.fold.role(self.fold.rank(index)) {
+            Role::Active { partner, .. } => partner,
+            Role::Idle { .. } => None,
+        }
     }
 
     /// Receives a span of the vector and combines it with what is held.
@@ -215,20 +229,20 @@ impl Rounds for Rabenseifner {
                 self.combine(steps, to, |place| parts.span(place, keep, mask), Some((to, given)));
                 Stage::Halve { mask: mask / 2 }
             }
-            Stage::Double { mask } if mask >= fold.active => Stage::Unfold,
+            Stage::Double { mask } if mask >= fold.active => return false,
             Stage::Double { mask } => {
                 let peer = index ^ mask;
                 let (give, take) = (index & !(mask - 1), peer & !(mask - 1));
+                let given = parts.span(Place::Output, give, mask);
                 steps.fence();
                 steps.receive(Wait::Nothing, fold.rank(peer), parts.span(Place::Output, take, mask));
-                steps.send(Wait::Nothing, fold.rank(peer), parts.span(Place::Output, give, mask));
-                Stage::Double { mask: mask * 2 }
-            }
-            Stage::Unfold => {
-                if let Some(partner) = partner {
-                    steps.send(Wait::All, partner, Place::Output.span(0, parts.count));
+                steps.send(Wait::Nothing, fold.rank(peer), given);
+                if 2 * mask == fold.active {
+                    for idle in [partner, self.partner_of(peer)].into_iter().flatten() {
+                        steps.send(Wait::Nothing, idle, given);
+                    }
                 }
-                return false;
+                Stage::Double { mask: mask * 2 }
             }
         };
         true

@@ -67,7 +67,8 @@ fn what_one_leaves_the_next_fills() {
     assert_eq!(pick(Collective::Allreduce, Form::Nonblocking, true), Component::Shmem);
     assert_eq!(pick(Collective::Allreduce, Form::Nonblocking, false), Component::Tuned);
     assert_eq!(pick(Collective::Allreduce, Form::Persistent, true), Component::Tuned);
-    assert_eq!(pick(Collective::Alltoall, Form::Nonblocking, true), Component::Tuned);
+    assert_eq!(pick(Collective::Alltoall, Form::Nonblocking, true), Component::Shmem);
+    assert_eq!(pick(Collective::Alltoallv, Form::Nonblocking, true), Component::Tuned);
     assert_eq!(pick(Collective::Gatherv, Form::Blocking, false), Component::Basic);
     assert_eq!(pick(Collective::Gatherv, Form::Persistent, false), Component::Libnbc);
     let allreduce = facts(Collective::Allreduce);

@@ -1,0 +1,17 @@
+//! How the blocks that a rank has for all others lie in a segment of it.
+
+/// The longest piece of blocks of `block` bytes, none longer than `most`, if a segment has one for each other rank.
+#[inline]
+pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> usize {
+    let others = ranks as usize - 1;
+    match block.checked_mul(others) {
+        Some(all) if all <= segment && block <= most => block,
+        _ => most.min((segment / others) & !63),
+    }
+}
+
+/// Which of the blocks in a segment of `writer` is for `reader`.
+#[inline]
+pub(super) fn place(ranks: u32, writer: u32, reader: u32) -> usize {
+    (if reader > writer { reader - writer - 1 } else { reader + ranks - writer - 1 }) as usize
+}
