@@ -131,15 +131,7 @@ impl Outgoing {
 
     /// Takes a message and copies its body. Once it is written the token is among those gone.
     pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
-        let mut data = self.spares.pop().unwrap_or_default();
-        match body {
-            Body::Bytes(bytes) => bytes.append_to(&mut data),
-            Body::Packed { len, .. } => {
-                data.resize(*len, 0);
-                body.fill(0, BytesMut::from(&mut data[..]));
-            }
-        }
-        self.copied += data.len();
+        let data = self.copy_of(body);
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
@@ -163,22 +155,24 @@ impl Outgoing {
         body: Bytes<'_>,
         written: usize,
     ) {
-        let mut kept = Kept {
-            frame: [0; MAX_FRAME_LEN],
-            frame_len: frame.len(),
-            data: Data::Copied(self.copy_of(body)),
-            notice: Notice::Never,
-        };
-        kept.frame[..frame.len()].copy_from_slice(frame);
-        self.kept.push_back(kept);
-        self.needed = self.first + self.kept.len() as u64;
+        let mut bytes = [0; MAX_FRAME_LEN];
+        bytes[..frame.len()].copy_from_slice(frame);
+        let data = Data::Copied(self.copy_of(&Body::Bytes(body)));
+        self.append(Kept { frame: bytes, frame_len: frame.len(), data, notice: Notice::Never }, true);
         self.writing = Some(Writing { header, done: 0, is_record: true });
         self.wrote(written);
     }
 
-    fn copy_of(&mut self, body: Bytes<'_>) -> Vec<u8> {
+    /// A copy of a body, which counts as copied from now on.
+    fn copy_of(&mut self, body: &Body<'_>) -> Vec<u8> {
         let mut data = self.spares.pop().unwrap_or_default();
-        body.append_to(&mut data);
+        match body {
+            Body::Bytes(bytes) => bytes.append_to(&mut data),
+            Body::Packed { len, .. } => {
+                data.resize(*len, 0);
+                body.fill(0, BytesMut::from(&mut data[..]));
+            }
+        }
         self.copied += data.len();
         data
     }
@@ -240,28 +234,26 @@ impl Outgoing {
 
     /// Makes the data of a lent record our own. Nobody is told.
     fn copy(&mut self, at: usize) {
+        let Data::Lent { buffer, offset, len } = &self.kept[at].data else { return };
+        let (buffer, offset, len) = (buffer.clone(), *offset, *len);
+        let data = Data::Copied(self.copy_of(&Body::of(&buffer, offset, len)));
         let kept = &mut self.kept[at];
-        let Data::Lent { buffer, offset, len } = &kept.data else { return };
-        let mut bytes = self.spares.pop().unwrap_or_default();
-        match buffer.as_contiguous() {
-            Some(all) => all.slice(*offset, *len).append_to(&mut bytes),
-            None => {
-                bytes.resize(*len, 0);
-                buffer.pack(*offset, BytesMut::from(&mut bytes[..]));
-            }
-        }
-        self.copied += bytes.len();
         self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        kept.data = Data::Copied(bytes);
-        kept.notice = Notice::Never;
+        (kept.data, kept.notice) = (data, Notice::Never);
     }
 
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
-        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
-        if !matches!(frame, Frame::Learn { .. }) {
-            self.needed = self.first + self.kept.len() as u64;
+        let is_needed = !matches!(frame, Frame::Learn { .. });
+        self.append(Kept { frame: bytes, frame_len, data, notice }, is_needed);
+    }
+
+    /// Keeps a record; hints are not needed.
+    fn append(&mut self, kept: Kept, is_needed: bool) {
+        self.kept.push_back(kept);
+        if is_needed {
+            self.needed = self.next_number();
         }
     }
 
