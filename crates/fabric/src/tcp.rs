@@ -94,9 +94,8 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    listener: Option<Listener>,
-    /// Where processes of other launchers connect that are on other networks.
-    more_listeners: Vec<Listener>,
+    /// Where peers connect: those of the own launcher's jobs at the first one, those of others on other networks at more.
+    listeners: Vec<Listener>,
     /// Nobody is accepted for some time.
     deaf_until: Option<Duration>,
     /// The user was told of that.
@@ -169,8 +168,7 @@ impl Tcp {
             secret_of: Box::new(|_| None),
             tell,
             poller,
-            listener: Some(listener),
-            more_listeners: Vec::new(),
+            listeners: vec![listener],
             deaf_until: None,
             is_deafness_told: false,
             greetings: Greetings::new(own.size as usize),
@@ -213,7 +211,7 @@ impl Tcp {
     /// If it cannot be added to the poller.
     pub fn listen_also(&mut self, listener: Listener) -> std::io::Result<()> {
         self.poller.add(&listener, LISTENER, false)?;
-        self.more_listeners.push(listener);
+        self.listeners.push(listener);
         Ok(())
     }
 
@@ -256,7 +254,7 @@ impl Tcp {
         let now = self.now();
         if self.deaf_until.is_some_and(|until| until <= now) {
             self.deaf_until = None;
-            for listener in self.listener.iter().chain(&self.more_listeners) {
+            for listener in &self.listeners {
                 // It fails only if the descriptor is there already.
                 let _ = self.poller.add(listener, LISTENER, false);
             }
@@ -603,12 +601,7 @@ impl Fabric for Tcp {
             }
             if is_acknowledged {
                 self.leaving = Some(now);
-                for listener in self.listener.take().into_iter().chain(self.more_listeners.drain(..)) {
-                    self.poller.remove(&listener);
-                }
-                for socket in self.greetings.end() {
-                    self.poller.remove(&socket);
-                }
+                self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
                     if let Some(Peer { way: Way::Up(_), link, .. }) = self.known(at) {
                         link.say_bye();
