@@ -1,67 +1,16 @@
 //! What goes to one peer, and is kept until the peer has said that it has come.
 
 use super::RecordError;
+use super::kept::{Copies, Data, Kept, Notice};
 use super::record::{Header, Kind, Point, RECORD_HEADER};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 
-/// Copied bytes that may be kept for one peer, beside one message.
-const MAX_COPIED: usize = 4 << 20;
 /// Records that may be kept for one peer.
 const MAX_RECORDS: usize = 4096;
-/// Bytes of a layout with gaps that are packed at a time.
-const STAGE: usize = 64 << 10;
-/// Vectors that are kept to be used again, and how long they may be.
-const SPARES: usize = 16;
-const SPARE_BYTES: usize = 128 << 10;
-
-/// The bytes behind a frame.
-#[derive(Debug)]
-enum Data {
-    /// Our own.
-    Copied(Vec<u8>),
-    /// Packed bytes of a user's buffer.
-    Lent { buffer: UserBuf, offset: usize, len: usize },
-}
-
-/// When the sender is told that its message is gone.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum Notice {
-    Never,
-    /// When all of it is with the kernel.
-    Written(u64),
-    /// When the peer has it.
-    Acknowledged(u64),
-    /// When the peer has it, or it was written and copied.
-    Copied(u64),
-}
-
-#[derive(Debug)]
-struct Kept {
-    frame: [u8; MAX_FRAME_LEN],
-    frame_len: usize,
-    data: Data,
-    notice: Notice,
-}
-
-impl Data {
-    fn len(&self) -> usize {
-        match self {
-            Data::Copied(bytes) => bytes.len(),
-            Data::Lent { len, .. } => *len,
-        }
-    }
-}
-
-impl Kept {
-    fn len(&self) -> usize {
-        self.frame_len + self.data.len()
-    }
-}
-
 /// What is being written.
 #[derive(Debug)]
 struct Writing {
@@ -84,7 +33,7 @@ pub(super) struct Outgoing {
     writing: Option<Writing>,
     /// Up to where it was ever written: the peer may have so much, whatever it said before.
     written: Point,
-    copied: usize,
+    copies: Copies,
     /// Records of which the sender waits for a copy, or the peer's word.
     lent: usize,
     ask: bool,
@@ -93,7 +42,6 @@ pub(super) struct Outgoing {
     asked: u64,
     /// Number behind the newest record that the peer needs: all but hints.
     needed: u64,
-    spares: Vec<Vec<u8>>,
     stage: Vec<u8>,
     /// Tokens of messages that are gone.
     pub(super) gone: Vec<u64>,
@@ -126,12 +74,12 @@ impl Outgoing {
         self.writing.is_none()
             && self.current == self.kept.len()
             && self.kept.len() < MAX_RECORDS
-            && self.may_copy(len)
+            && self.copies.may_take(len)
     }
 
     /// Takes a message and copies its body. Once it is written the token is among those gone.
     pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
-        let data = self.copy_of(body);
+        let data = self.copies.take(body);
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
@@ -157,24 +105,10 @@ impl Outgoing {
     ) {
         let mut bytes = [0; MAX_FRAME_LEN];
         bytes[..frame.len()].copy_from_slice(frame);
-        let data = Data::Copied(self.copy_of(&Body::Bytes(body)));
+        let data = Data::Copied(self.copies.take(&Body::Bytes(body)));
         self.append(Kept { frame: bytes, frame_len: frame.len(), data, notice: Notice::Never }, true);
         self.writing = Some(Writing { header, done: 0, is_record: true });
         self.wrote(written);
-    }
-
-    /// A copy of a body, which counts as copied from now on.
-    fn copy_of(&mut self, body: &Body<'_>) -> Vec<u8> {
-        let mut data = self.spares.pop().unwrap_or_default();
-        match body {
-            Body::Bytes(bytes) => bytes.append_to(&mut data),
-            Body::Packed { len, .. } => {
-                data.resize(*len, 0);
-                body.fill(0, BytesMut::from(&mut data[..]));
-            }
-        }
-        self.copied += data.len();
-        data
     }
 
     /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
@@ -216,7 +150,7 @@ impl Outgoing {
                 Notice::Copied(token) => Some((at, token)),
                 _ => None,
             });
-        found.filter(|(at, _)| self.may_copy(self.kept[*at].data.len()))
+        found.filter(|(at, _)| self.copies.may_take(self.kept[*at].data.len()))
     }
 
     /// Copies that one. Returns whether there is one.
@@ -227,17 +161,11 @@ impl Outgoing {
         true
     }
 
-    /// Whether so many bytes more may be kept as a copy.
-    fn may_copy(&self, len: usize) -> bool {
-        self.copied == 0 || self.copied + len <= MAX_COPIED
-    }
-
     /// Makes the data of a lent record our own. Nobody is told.
     fn copy(&mut self, at: usize) {
-        let Data::Lent { buffer, offset, len } = &self.kept[at].data else { return };
-        let (buffer, offset, len) = (buffer.clone(), *offset, *len);
-        let data = Data::Copied(self.copy_of(&Body::of(&buffer, offset, len)));
         let kept = &mut self.kept[at];
+        let Data::Lent { buffer, offset, len } = &kept.data else { return };
+        let data = Data::Copied(self.copies.take(&Body::of(buffer, *offset, *len)));
         self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
         (kept.data, kept.notice) = (data, Notice::Never);
     }
@@ -322,20 +250,7 @@ impl Outgoing {
         let Some(kept) = kept.get(*current).filter(|_| writing.is_record) else {
             return Some(Pieces([header, Bytes::empty(), Bytes::empty()]));
         };
-        let frame = Bytes::from(&kept.frame[kept.frame_len.min(*at)..kept.frame_len]);
-        let from = at.saturating_sub(kept.frame_len);
-        let data = match &kept.data {
-            Data::Copied(bytes) => Bytes::from(&bytes[from..]),
-            Data::Lent { buffer, offset, len } => match buffer.as_contiguous() {
-                Some(bytes) => bytes.slice(offset + from, len - from),
-                None => {
-                    stage.resize(STAGE, 0);
-                    let now = STAGE.min(len - from);
-                    buffer.pack(offset + from, BytesMut::from(&mut stage[..now]));
-                    Bytes::from(&stage[..now])
-                }
-            },
-        };
+        let (frame, data) = kept.rest(*at, stage);
         Some(Pieces([header, frame, data]))
     }
 
@@ -438,12 +353,8 @@ impl Outgoing {
             self.gone.push(token);
         }
         self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        if let Data::Copied(mut bytes) = kept.data {
-            self.copied -= bytes.len();
-            if self.spares.len() < SPARES && bytes.capacity() <= SPARE_BYTES {
-                bytes.clear();
-                self.spares.push(bytes);
-            }
+        if let Data::Copied(bytes) = kept.data {
+            self.copies.give_back(bytes);
         }
     }
 }
@@ -500,7 +411,7 @@ mod tests {
         let (mut out, _buffer) = lent();
         out.acknowledge(1).unwrap();
         assert_eq!(out.gone, [5]);
-        assert!(out.lent() == 0 && out.copied == 0 && !out.copy_oldest() && out.is_acknowledged());
+        assert!(out.lent() == 0 && out.copies.is_empty() && !out.copy_oldest() && out.is_acknowledged());
         let (mut out, _buffer) = lent();
         out.clear(true);
         assert!(out.lent() == 0 && out.gone.is_empty());

@@ -1,7 +1,7 @@
 //! How all connections are given up and made again (rule 8 of the module).
 
-use super::peer::Way;
 use super::Tcp;
+use super::peer::Way;
 use crate::{Fabric, Sink};
 use oxmpi_os::net::Listener;
 use std::io;
