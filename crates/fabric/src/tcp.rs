@@ -370,12 +370,9 @@ impl Fabric for Tcp {
 
     fn before_sleep(&mut self) -> bool {
         self.watch_all();
+        let copied = self.copy_lent_before_sleep();
         // What the kernel has given already makes no descriptor ready.
-        self.ahead.of().is_none() && self.news.is_empty()
-    }
-
-    fn sleeps_lightly(&self) -> bool {
-        self.may_copy_lent()
+        !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
     fn counts(&mut self) -> Counts {

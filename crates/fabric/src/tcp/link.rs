@@ -155,11 +155,6 @@ impl Link {
         self.out.copy_oldest()
     }
 
-    /// Whether [`Link::copy_oldest`] would copy one.
-    pub fn may_copy_oldest(&self) -> bool {
-        self.out.oldest_to_copy().is_some()
-    }
-
     /// Whether the newest message, taken by [`Link::push`], is written; then nobody is told of it later.
     pub fn took_newest(&mut self) -> bool {
         let written = self.out.is_written();

@@ -141,7 +141,7 @@ impl Outgoing {
     }
 
     /// The oldest of these if it is written and may be copied: its place, and its token.
-    pub(super) fn oldest_to_copy(&self) -> Option<(usize, u64)> {
+    fn oldest_to_copy(&self) -> Option<(usize, u64)> {
         if self.lent == 0 {
             return None;
         }
