@@ -57,7 +57,7 @@ pub use greeting::{
 };
 pub use link::Link;
 pub use outgoing::Pieces;
-pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
+pub use record::{ALIGNMENT, Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
 pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;

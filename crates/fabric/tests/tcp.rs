@@ -9,7 +9,7 @@ mod support;
 
 use chaos::Chaos;
 use ends::{End, LIMIT, Plan, pair, until};
-use oxmpi_fabric::tcp::{HELLO, Whereabouts};
+use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
 use oxmpi_fabric::{Fabric, Sent};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -134,7 +134,7 @@ fn strangers_change_nothing_and_are_sent_away() {
     add("noise", &[0x5a; 5000]);
     add("half a Hello", &hello[..HELLO / 2]);
     add("a recorded Hello", &hello);
-    add("a recorded Hello and a wrong Proof", &[&hello[..], &[1; 56]].concat());
+    add("a recorded Hello and a wrong Proof", &[&hello[..], &[1; PROOF]].concat());
     add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
     let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
 

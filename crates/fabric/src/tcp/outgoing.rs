@@ -2,7 +2,7 @@
 
 use super::RecordError;
 use super::kept::{Copies, Data, Kept, Notice};
-use super::record::{Header, Kind, Point, RECORD_HEADER};
+use super::record::{ALIGNMENT, Header, Kind, MAX_LEAD, Point, RECORD_HEADER};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::Bytes;
@@ -11,13 +11,36 @@ use std::collections::VecDeque;
 
 /// Records that may be kept for one peer.
 const MAX_RECORDS: usize = 4096;
+/// Bodies of so many bytes begin where the kernel can copy them best (`record.rs`).
+const ALIGN_FROM: usize = 4 << 10;
+static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
+
 /// What is being written.
 #[derive(Debug)]
 struct Writing {
-    header: [u8; RECORD_HEADER],
-    /// Bytes of the header that are written.
+    /// A header with the zeros behind it, of a record or of nothing else; or the zeros behind a record.
+    head: [u8; RECORD_HEADER + MAX_LEAD],
+    len: usize,
+    /// Bytes of it that are written.
     done: usize,
     is_record: bool,
+    /// Zeros behind the record.
+    padding: usize,
+}
+
+impl Writing {
+    fn of(header: &Header) -> Writing {
+        let mut head = [0; RECORD_HEADER + MAX_LEAD];
+        head[..RECORD_HEADER].copy_from_slice(&header.encode());
+        let (is_record, padding) = (header.kind == Kind::Frame, header.padding());
+        let (len, padding) = if is_record { (header.len(), padding) } else { (header.len() + padding, 0) };
+        Writing { head, len, done: 0, is_record, padding }
+    }
+
+    /// So many zeros.
+    fn padding(zeros: usize) -> Writing {
+        Writing { head: [0; RECORD_HEADER + MAX_LEAD], len: zeros, done: 0, is_record: false, padding: 0 }
+    }
 }
 
 /// One direction, from here to a peer.
@@ -49,7 +72,7 @@ pub(super) struct Outgoing {
 
 /// What is to be written next.
 #[derive(Debug)]
-pub struct Pieces<'a>([Bytes<'a>; 3]);
+pub struct Pieces<'a>([Bytes<'a>; 4]);
 
 impl<'a> Pieces<'a> {
     /// The pieces, some of which may be empty.
@@ -96,18 +119,12 @@ impl Outgoing {
 
     /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is told when
     /// it is gone. Before it [`Outgoing::is_free`] was true.
-    pub(super) fn keep_written(
-        &mut self,
-        header: [u8; RECORD_HEADER],
-        frame: &[u8],
-        body: Bytes<'_>,
-        written: usize,
-    ) {
+    pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
         let mut bytes = [0; MAX_FRAME_LEN];
         bytes[..frame.len()].copy_from_slice(frame);
         let data = Data::Copied(self.copies.take(&Body::Bytes(body)));
         self.append(Kept { frame: bytes, frame_len: frame.len(), data, notice: Notice::Never }, true);
-        self.writing = Some(Writing { header, done: 0, is_record: true });
+        self.writing = Some(Writing::of(header));
         self.wrote(written);
     }
 
@@ -221,8 +238,9 @@ impl Outgoing {
     /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
     /// many records of the other direction have come, for a header that is made now.
     pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
-        if self.writing.is_none() {
-            let record = self.kept.get(self.current);
+        let Outgoing { writing, kept, current, at, stage, .. } = self;
+        let record = kept.get(*current).map(|kept| (kept, kept.rest(*at, stage)));
+        if writing.is_none() {
             let kind = match record {
                 Some(_) => Kind::Frame,
                 None if self.bye => Kind::Bye,
@@ -235,50 +253,56 @@ impl Outgoing {
                 Kind::Ask => self.ask = false,
                 Kind::Frame | Kind::Ack => {}
             }
-            let header = Header {
+            let kept = record.as_ref().map(|(kept, _)| *kept);
+            *writing = Some(Writing::of(&Header {
                 kind,
-                wanted: record.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
-                number: record.map_or(0, |_| self.first + self.current as u64),
+                wanted: kept.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
+                number: kept.map_or(0, |_| self.first + *current as u64),
                 acknowledged: say(),
-                length: record.map_or(0, |kept| kept.len() as u32),
-                start: record.map_or(0, |_| self.at as u32),
-            };
-            self.writing = Some(Writing { header: header.encode(), done: 0, is_record: record.is_some() });
+                length: kept.map_or(0, |kept| kept.len() as u32),
+                start: kept.map_or(0, |_| *at as u32),
+                lead: record.as_ref().map_or(0, |(_, (frame, data))| lead(frame, data)),
+            }));
         }
-        let Outgoing { writing: Some(writing), kept, current, at, stage, .. } = self else { return None };
-        let header = Bytes::from(&writing.header[writing.done..]);
-        let Some(kept) = kept.get(*current).filter(|_| writing.is_record) else {
-            return Some(Pieces([header, Bytes::empty(), Bytes::empty()]));
+        let writing = writing.as_ref()?;
+        let head = Bytes::from(&writing.head[writing.done..writing.len]);
+        let Some((kept, (frame, data))) = record.filter(|_| writing.is_record) else {
+            return Some(Pieces([head, Bytes::empty(), Bytes::empty(), Bytes::empty()]));
         };
-        let (frame, data) = kept.rest(*at, stage);
-        Some(Pieces([header, frame, data]))
+        let is_all = *at + frame.len() + data.len() == kept.len();
+        let padding = Bytes::from(&ZEROS[..if is_all { writing.padding } else { 0 }]);
+        Some(Pieces([head, frame, data, padding]))
     }
 
     /// So many bytes of what [`Outgoing::pending`] said are written.
     pub(super) fn wrote(&mut self, mut bytes: usize) {
         let Some(writing) = &mut self.writing else { return };
-        let head = bytes.min(RECORD_HEADER - writing.done);
+        let head = bytes.min(writing.len - writing.done);
         writing.done += head;
         bytes -= head;
+        let is_head_done = writing.done == writing.len;
         if !writing.is_record {
-            if writing.done == RECORD_HEADER {
+            if is_head_done {
                 self.writing = None;
             }
             return;
         }
-        self.at += bytes;
-        self.written =
-            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
         let Some(kept) = self.kept.get_mut(self.current) else { return };
-        if writing.done == RECORD_HEADER && self.at == kept.len() {
+        let now = bytes.min(kept.len() - self.at);
+        self.at += now;
+        if is_head_done && self.at == kept.len() {
             if let Notice::Written(token) = kept.notice {
                 kept.notice = Notice::Never;
                 self.gone.push(token);
             }
-            (self.writing, self.at) = (None, 0);
+            // The peer has the record without the zeros behind it.
+            let zeros = writing.padding;
+            (self.writing, self.at) = ((zeros > 0).then(|| Writing::padding(zeros)), 0);
             self.current += 1;
-            self.written = self.written.max(Point { records: self.first + self.current as u64, bytes: 0 });
+            self.wrote(bytes - now);
         }
+        self.written =
+            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
     }
 
     /// The peer has so many records whole.
@@ -357,6 +381,14 @@ impl Outgoing {
             self.copies.give_back(bytes);
         }
     }
+}
+
+/// How many zeros there are before the rest of a record, so that its data lie to a line of the stream as in memory.
+fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
+    if data.len() < ALIGN_FROM {
+        return 0;
+    }
+    (data.as_ptr().addr().wrapping_sub(RECORD_HEADER + frame.len()) % ALIGNMENT) as u8
 }
 
 #[cfg(test)]

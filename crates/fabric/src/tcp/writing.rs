@@ -89,8 +89,8 @@ impl Tcp {
 
 /// What is told when bytes that are to be sent cannot be read.
 fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
-    // Only the last piece is the user's.
-    let [_, _, data] = pieces.as_slice() else { return String::new() };
+    // Only this piece is the user's.
+    let [_, _, data, _] = pieces.as_slice() else { return String::new() };
     format!(
         "rank {own} cannot send to rank {at}: the buffer of the message is not readable memory ({} bytes at {:p})",
         data.len(),

@@ -1,4 +1,5 @@
 //! Two processes over real sockets on the loopback.
+#![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
 use oxmpi_fabric::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
