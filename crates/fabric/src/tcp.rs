@@ -34,6 +34,7 @@ mod connecting;
 mod error;
 mod greeting;
 mod greetings;
+mod incoming;
 mod kept;
 mod leaving;
 mod lending;
@@ -55,9 +56,10 @@ pub use error::RecordError;
 pub use greeting::{
     Acceptor, GreetingError, HELLO, Identity, Initiator, Nonce, PROOF, Secret, VERDICT, WELCOME,
 };
+pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
-pub use record::{ALIGNMENT, Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
+pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
 pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;

@@ -1,8 +1,9 @@
 //! A link: both directions between two processes, over as many connections as it takes. A pure state machine: bytes in,
 //! bytes out (rules 1 to 3 of the module).
 
+use super::incoming::{Incoming, Upper};
 use super::outgoing::{Outgoing, Pieces};
-use super::record::{Header, Incoming, Kind, Point, Upper};
+use super::record::{Header, Kind, Point};
 use super::{RecordError, body_fits, is_ours};
 use crate::{Message, Sink, dispatch};
 use oxmpi_mem::buffer::UserBuf;

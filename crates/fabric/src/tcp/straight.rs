@@ -149,7 +149,12 @@ impl Tcp {
         let (mut padding, mut padded) = ([0; ALIGNMENT], 0);
         while stored < total {
             let mut rest = into.slice(stored, total - stored);
-            match socket.receive_two(&mut rest, &mut padding[..header.padding()]) {
+            let zeros = &mut padding[..header.padding()];
+            let result = match zeros.len() {
+                0 => socket.receive_into(&mut rest),
+                _ => socket.receive_two(&mut rest, zeros),
+            };
+            match result {
                 Ok(came) if came > 0 => {
                     let now = came.min(total - stored);
                     (stored, padded) = (stored + now, came - now);
