@@ -34,6 +34,9 @@ mod connecting;
 mod error;
 mod greeting;
 mod greetings;
+mod incoming;
+mod kept;
+mod leaving;
 mod lending;
 mod link;
 mod outgoing;
@@ -43,29 +46,32 @@ mod reading;
 mod record;
 mod settings;
 mod straight;
+mod timers;
 mod trouble;
 mod watch;
 mod watched;
+mod writing;
 
 pub use error::RecordError;
 pub use greeting::{
     Acceptor, GreetingError, HELLO, Identity, Initiator, Nonce, PROOF, Secret, VERDICT, WELCOME,
 };
+pub use incoming::{Incoming, Upper};
 pub use link::Link;
 pub use outgoing::Pieces;
-pub use record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
+pub use record::{ALIGNMENT, Header, Kind, Point, RECORD_HEADER};
 pub use settings::{Address, Find, SecretOf, Settings, Tell, Whereabouts};
 
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
-use self::peer::{Bond, Failure, Peer, Way};
+use self::peer::{Bond, Peer, Way};
 use self::straight::Ahead;
 use self::watch::Watch;
 use self::watched::Watched;
 use crate::{Body, Connected, Counts, Fabric, InUse, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::net::{Listener, Refusal, Socket};
+use oxmpi_os::net::Listener;
 use oxmpi_os::poller::{Poller, Ready};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::fmt;
@@ -78,12 +84,6 @@ const ANYBODY: u32 = u32::MAX;
 const PIECE: usize = 1 << 20;
 /// Bytes that are received at a time.
 const BUFFER: usize = 256 << 10;
-/// How long a process that ends waits for its peers' kernels to take its goodbyes.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// How long to wait when the kernel has no memory to send.
-const STARVED: Duration = Duration::from_millis(10);
-/// How often it looks.
-const GOODBYE_LOOK: Duration = Duration::from_millis(1);
 
 /// The way of one process over sockets.
 pub struct Tcp {
@@ -94,9 +94,8 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    listener: Option<Listener>,
-    /// Where processes of other launchers connect that are on other networks.
-    more_listeners: Vec<Listener>,
+    /// Where peers connect: those of the own launcher's jobs at the first one, those of others on other networks at more.
+    listeners: Vec<Listener>,
     /// Nobody is accepted for some time.
     deaf_until: Option<Duration>,
     /// The user was told of that.
@@ -169,8 +168,7 @@ impl Tcp {
             secret_of: Box::new(|_| None),
             tell,
             poller,
-            listener: Some(listener),
-            more_listeners: Vec::new(),
+            listeners: vec![listener],
             deaf_until: None,
             is_deafness_told: false,
             greetings: Greetings::new(own.size as usize),
@@ -213,7 +211,7 @@ impl Tcp {
     /// If it cannot be added to the poller.
     pub fn listen_also(&mut self, listener: Listener) -> std::io::Result<()> {
         self.poller.add(&listener, LISTENER, false)?;
-        self.more_listeners.push(listener);
+        self.listeners.push(listener);
         Ok(())
     }
 
@@ -242,101 +240,6 @@ impl Tcp {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
-    /// Wakes the process at `time`, or earlier.
-    fn wake_at(&mut self, time: Duration) {
-        if self.alarm.is_none_or(|alarm| time < alarm) {
-            self.alarm = Some(time);
-            self.poller.set_clock(Some(time.saturating_sub(self.now())));
-        }
-    }
-
-    /// The time of the clock has come: sees who has waited for it, and sets it anew.
-    fn on_clock(&mut self) {
-        self.alarm = None;
-        let now = self.now();
-        if self.deaf_until.is_some_and(|until| until <= now) {
-            self.deaf_until = None;
-            for listener in self.listener.iter().chain(&self.more_listeners) {
-                // It fails only if the descriptor is there already.
-                let _ = self.poller.add(listener, LISTENER, false);
-            }
-        }
-        for at in 0..self.peers.len() as u32 {
-            if let Some(peer) = self.known(at)
-                && peer.starved_until.take_if(|until| *until <= now).is_some()
-            {
-                peer.is_blocked = peer.is_broken;
-                self.write(at);
-            }
-            match self.known(at).map(|peer| &peer.way) {
-                Some(Way::Pause { until }) if *until <= now => self.connect(at),
-                Some(Way::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, &Failure { why: "it does not answer".into(), is_vague: true });
-                }
-                _ => {}
-            }
-        }
-        let peers = self.peers.iter().flatten().filter_map(|peer| match peer.way {
-            Way::Pause { until: time } | Way::Connecting { limit: time, .. } => Some(time),
-            _ => peer.starved_until,
-        });
-        let next = peers.chain(self.deaf_until).min();
-        if let Some(time) = next {
-            self.wake_at(time);
-        }
-    }
-
-    /// Writes what is to be written to a peer, as far as there is room. A connection that cannot be written is read to
-    /// its end, so that what came before is not lost.
-    fn write(&mut self, at: u32) {
-        let (own, start) = (self.own.rank, self.start);
-        let mut starved_until = None;
-        let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
-        let Way::Up(socket) = &peer.way else { return };
-        while !peer.is_blocked
-            && let Some(pieces) = peer.link.pending()
-        {
-            let all = pieces.len();
-            match socket.send(pieces.as_slice()) {
-                Ok(sent) => {
-                    peer.link.wrote(sent);
-                    peer.is_blocked = sent < all;
-                }
-                Err(error) => {
-                    peer.is_blocked = true;
-                    match Socket::refusal(&error) {
-                        Refusal::Full => {}
-                        // The next look reads the end of it; without an event for writing, which would come at once.
-                        Refusal::Ended => peer.is_broken = true,
-                        // Nor is an event awaited here.
-                        Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
-                        Refusal::BadAddress => {
-                            let text = bad_address(own, at, &pieces);
-                            (self.tell)(&text);
-                            // As if the program had read there itself.
-                            std::process::abort();
-                        }
-                        Refusal::Other => return self.cut(at, &error.into()),
-                    }
-                }
-            }
-        }
-        peer.starved_until = starved_until;
-        let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
-        if wants != peer.wants_room {
-            peer.wants_room = wants;
-            if self.watched.out() == Some(at) {
-                self.watch_all();
-            } else {
-                // It fails only if the descriptor is not there, and it is.
-                let _ = self.poller.change(socket, PEER | u64::from(at), wants);
-            }
-        }
-        if let Some(time) = starved_until {
-            self.wake_at(time);
-        }
-    }
-
     /// A descriptor of a peer's is ready.
     fn on_peer<S: Sink>(&mut self, at: u32, ready: Ready, sink: &mut S) {
         let Some(peer) = self.known(at) else { return };
@@ -359,31 +262,6 @@ impl Tcp {
         }
     }
 
-    /// Whether a message of `len` bytes may go to a peer now; if not, sees that it will some time.
-    fn may_send(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
-        match &mut self.peer(to).way {
-            Way::Apart => {
-                self.connect(to);
-                Ok(false)
-            }
-            Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
-            Way::Connecting { .. } | Way::Greeting { .. } | Way::Pause { .. } => Ok(false),
-            Way::Left => Ok(true),
-            Way::Up(_) => {
-                let peer = self.peer(to);
-                if peer.link.has_room(len) {
-                    return Ok(!peer.is_blocked);
-                }
-                if peer.link.is_written() {
-                    // Too much is kept: the peer may not know that somebody waits for its word.
-                    peer.link.ask();
-                    self.write(to);
-                }
-                Ok(false)
-            }
-        }
-    }
-
     /// A peer is known to be dead: nobody tries to reach it any more.
     pub(crate) fn bury(&mut self, at: u32) {
         self.part(at, Way::Lost("its process has ended".into()));
@@ -400,23 +278,6 @@ impl Tcp {
                 sink.lost(at);
             }
         }
-    }
-
-    /// Whether a peer's kernel has our goodbye, or needs none.
-    fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
-        let Some(peer) = self.known(at) else { return true };
-        let Way::Up(socket) = &peer.way else {
-            // Nobody there who waits; who comes later finds nobody.
-            self.part(at, Way::Left);
-            return true;
-        };
-        let has_it = peer.link.is_written() && socket.unsent().is_ok_and(|bytes| bytes == 0);
-        if has_it || is_late || peer.is_broken {
-            socket.finish();
-            self.part(at, Way::Left);
-            return true;
-        }
-        false
     }
 }
 
@@ -511,12 +372,9 @@ impl Fabric for Tcp {
 
     fn before_sleep(&mut self) -> bool {
         self.watch_all();
+        let copied = self.copy_lent_before_sleep();
         // What the kernel has given already makes no descriptor ready.
-        self.ahead.of().is_none() && self.news.is_empty()
-    }
-
-    fn sleeps_lightly(&self) -> bool {
-        self.may_copy_lent()
+        !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
     fn counts(&mut self) -> Counts {
@@ -543,103 +401,27 @@ impl Fabric for Tcp {
         true
     }
 
-    fn rest(&mut self) -> bool {
-        let mut all = true;
-        for at in 0..self.peers.len() as u32 {
-            let Some(peer) = self.known(at) else { continue };
-            // What it does not need it may never look at: it may rest as well.
-            if !peer.link.has_delivered() {
-                all = false;
-                peer.link.ask();
-            }
-            peer.link.owe();
-            self.write(at);
-            if let Some(Peer { way: Way::Up(_), link, is_broken: false, .. }) = self.known(at) {
-                all &= link.is_settled();
-            }
-        }
-        all
-    }
-
     fn attach(&mut self, peer: u32) {
         if let Some(peer) = self.known(peer) {
             peer.bond = Bond::Close;
         }
     }
 
+    fn rest(&mut self) -> bool {
+        self.settle_all()
+    }
+
     fn settle(&mut self, at: u32) -> bool {
-        let Some(peer) = self.known(at) else { return true };
-        peer.bond = Bond::Ending;
-        if !peer.link.has_delivered() {
-            peer.link.ask();
-            self.write(at);
-        }
-        self.known(at)
-            .is_none_or(|peer| peer.link.has_delivered() || matches!(peer.way, Way::Left | Way::Lost(_)))
+        self.settle_with(at)
     }
 
     fn detach(&mut self, at: u32) {
-        let Some(peer) = self.known(at) else { return };
-        peer.bond = Bond::None;
-        // The peer may wait for it, and nobody knows when this process looks at its sockets again.
-        peer.link.owe();
-        self.write(at);
+        self.detach_from(at);
     }
 
     fn leave(&mut self) -> bool {
-        let now = self.now();
-        let Some(since) = self.leaving else {
-            let mut is_acknowledged = true;
-            for at in 0..self.peers.len() as u32 {
-                let Some(peer) = self.known(at) else { continue };
-                if peer.bond == Bond::None && peer.link.is_settled() {
-                    continue;
-                }
-                if !peer.link.is_acknowledged() {
-                    is_acknowledged = false;
-                    peer.link.ask();
-                    self.write(at);
-                }
-            }
-            if is_acknowledged {
-                self.leaving = Some(now);
-                for listener in self.listener.take().into_iter().chain(self.more_listeners.drain(..)) {
-                    self.poller.remove(&listener);
-                }
-                for socket in self.greetings.end() {
-                    self.poller.remove(&socket);
-                }
-                for at in 0..self.peers.len() as u32 {
-                    if let Some(Peer { way: Way::Up(_), link, .. }) = self.known(at) {
-                        link.say_bye();
-                        self.write(at);
-                    }
-                }
-                return self.leave();
-            }
-            return false;
-        };
-        let is_late = now.saturating_sub(since) > GOODBYE;
-        let mut all = true;
-        for at in 0..self.peers.len() as u32 {
-            all &= self.has_parted(at, is_late);
-        }
-        if !all {
-            self.wake_at(now + GOODBYE_LOOK);
-        }
-        all
+        self.say_goodbye()
     }
-}
-
-/// What is told when bytes that are to be sent cannot be read.
-fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
-    // Only the last piece is the user's.
-    let [_, _, data] = pieces.as_slice() else { return String::new() };
-    format!(
-        "rank {own} cannot send to rank {at}: the buffer of the message is not readable memory ({} bytes at {:p})",
-        data.len(),
-        data.as_ptr()
-    )
 }
 
 /// Whether a frame may come over a socket from process `from`.

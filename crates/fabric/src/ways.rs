@@ -537,9 +537,7 @@ impl Fabric for Ways {
     }
 
     fn sleeps_lightly(&self) -> bool {
-        let Some(others) = &self.others else { return false };
-        let unfinished = others.postboxes.as_ref().is_some_and(|postboxes| !postboxes.is_finished());
-        self.obituaries.is_some() && unfinished
-            || others.sockets.as_ref().is_some_and(|sockets| sockets.far.sleeps_lightly())
+        let postboxes = self.others.as_ref().and_then(|others| others.postboxes.as_ref());
+        self.obituaries.is_some() && postboxes.is_some_and(|postboxes| !postboxes.is_finished())
     }
 }

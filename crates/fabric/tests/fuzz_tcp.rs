@@ -194,6 +194,7 @@ fn any_bytes_are_records_or_an_error() {
                 acknowledged: if random.below(8) == 0 { random.draw() } else { 0 },
                 length: if random.below(8) == 0 { random.draw() as u32 } else { random.below(100) as u32 },
                 start: if random.below(8) == 0 { random.draw() as u32 } else { 0 },
+                lead: if random.below(8) == 0 { random.draw() as u8 } else { 0 },
             };
             bytes.extend(header.encode());
             with_message(1, random.below(50) as u32, |message, _| {
@@ -316,7 +317,7 @@ fn noise_is_no_greeting() {
             Acceptor::new(identity(3), &secret, &hello, &nonce(random)).err(),
             Some(GreetingError::Noise)
         );
-        hello[..16].copy_from_slice(b"OxMPItcp\x01\x01\0\0\0\0\0\0");
+        hello[..16].copy_from_slice(b"OxMPItcp\x02\x01\0\0\0\0\0\0");
         let result = Acceptor::new(identity(3), &secret, &hello, &nonce(random));
         assert_eq!(result.err(), Some(GreetingError::Stranger));
     });

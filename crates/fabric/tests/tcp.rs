@@ -3,134 +3,21 @@
 
 #[path = "support/chaos.rs"]
 mod chaos;
+#[path = "support/ends.rs"]
+mod ends;
 mod support;
 
 use chaos::Chaos;
-use oxmpi_fabric::tcp::{Address, HELLO, Identity, Secret, Settings, Tcp, Whereabouts};
+use ends::{End, LIMIT, Plan, pair, until};
+use oxmpi_fabric::tcp::{HELLO, PROOF, Whereabouts};
 use oxmpi_fabric::{Fabric, Sent};
-use oxmpi_os::net::Listener;
-use oxmpi_os::poller::Poller;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use support::{Recorder, fuzz, planned, with_message};
+use support::{fuzz, with_message};
 
-const JOB: u64 = 0x5eed;
 /// Who may have connected and not said who it is: strangers, and one for each process.
 const PLACES: usize = 32 + 2;
-/// What no test takes.
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// What a process of a test is made with.
-struct Plan {
-    incarnation: u64,
-    secret: [u8; 32],
-    settings: Settings,
-    /// Where the peer is found.
-    peer: Arc<Mutex<Result<Whereabouts, String>>>,
-    told: Arc<Mutex<Vec<String>>>,
-}
-
-impl Plan {
-    fn new() -> Plan {
-        Plan {
-            incarnation: 1,
-            secret: [7; 32],
-            settings: Settings { patience: Duration::from_millis(300), ..Settings::default() },
-            peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
-            told: Arc::default(),
-        }
-    }
-
-    fn at(&self, address: SocketAddr) {
-        let address = Address { socket: address, interface: "lo".into() };
-        *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
-    }
-}
-
-/// One process of two.
-#[derive(Debug)]
-struct End {
-    tcp: Tcp,
-    poller: Arc<Poller>,
-    address: SocketAddr,
-    recorder: Recorder,
-    me: u32,
-    pushed: u32,
-}
-
-impl End {
-    fn new(me: u32, plan: &Plan) -> End {
-        let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), plan.settings.buffers).unwrap();
-        End::on(listener, me, plan)
-    }
-
-    fn on(listener: Listener, me: u32, plan: &Plan) -> End {
-        let address = listener.address().unwrap();
-        let poller = Arc::new(Poller::new().unwrap());
-        let own = Identity { job: JOB, rank: me, size: 2, incarnation: plan.incarnation };
-        let (peer, told) = (plan.peer.clone(), plan.told.clone());
-        let tcp = Tcp::new(
-            own,
-            Secret(plan.secret),
-            plan.settings.clone(),
-            (listener, poller.clone()),
-            Box::new(move |_| peer.lock().unwrap().clone()),
-            Box::new(move |text| told.lock().unwrap().push(text.into())),
-        )
-        .unwrap();
-        End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
-    }
-
-    /// Offers the next message.
-    fn send(&mut self) -> Sent {
-        let (_, len) = planned(self.me, self.pushed);
-        let (to, tcp) = (1 - self.me, &mut self.tcp);
-        let sent = with_message(self.me, self.pushed, |message, buffer| match buffer {
-            Some(buffer) => {
-                assert_eq!(message.body.len(), len);
-                tcp.send_piece(to, message, buffer, 0)
-            }
-            None => tcp.send(to, message),
-        });
-        let sent = sent.unwrap();
-        self.pushed += u32::from(sent != Sent::Full);
-        sent
-    }
-
-    fn poll(&mut self) -> bool {
-        self.tcp.poll(&mut self.recorder)
-    }
-
-    /// Looks, and sleeps a little if there was nothing.
-    fn rest(&mut self) {
-        if !self.poll() {
-            self.poller.wait(Some(Duration::from_millis(5)));
-        }
-    }
-}
-
-/// Two processes that can find each other.
-fn pair(plans: &[Plan; 2]) -> [End; 2] {
-    let ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
-    plans[0].at(ends[1].address);
-    plans[1].at(ends[0].address);
-    ends
-}
-
-/// Lets both go on until `done`.
-fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
-    let start = Instant::now();
-    while !done(ends) {
-        let came = ends[0].poll() | ends[1].poll();
-        if !came {
-            ends[0].poller.wait(Some(Duration::from_millis(1)));
-        }
-        assert!(start.elapsed() < LIMIT, "it does not end: {ends:?}");
-    }
-}
-
 /// Both send `messages`, and then take leave.
 fn exchange(ends: &mut [End; 2], messages: u32) {
     until(ends, |ends| {
@@ -247,7 +134,7 @@ fn strangers_change_nothing_and_are_sent_away() {
     add("noise", &[0x5a; 5000]);
     add("half a Hello", &hello[..HELLO / 2]);
     add("a recorded Hello", &hello);
-    add("a recorded Hello and a wrong Proof", &[&hello[..], &[1; 56]].concat());
+    add("a recorded Hello and a wrong Proof", &[&hello[..], &[1; PROOF]].concat());
     add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
     let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
 

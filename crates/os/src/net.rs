@@ -66,7 +66,7 @@ impl Socket {
     }
 
     /// Sends as much of the pieces, one after the other, as there is room for, and returns how much that was. Only the
-    /// first [`MAX_PIECES`] are looked at.
+    /// first [`MAX_PIECES`] that are not empty are looked at.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room at all; else what sendmsg(2) says, such as `ConnectionReset`.
@@ -76,9 +76,10 @@ impl Socket {
             return self.send_gathered(pieces, all);
         }
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_PIECES];
-        let count = pieces.len().min(MAX_PIECES);
-        for (vector, piece) in vectors.iter_mut().zip(pieces) {
+        let mut count = 0;
+        for (vector, piece) in vectors.iter_mut().zip(pieces.iter().filter(|piece| !piece.is_empty())) {
             *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+            count += 1;
         }
         // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };

@@ -204,12 +204,22 @@ impl Tcp {
         self.write(at);
     }
 
+    /// Nobody can connect any more, and who has connected and not greeted is sent away.
+    pub(super) fn stop_listening(&mut self) {
+        for listener in self.listeners.drain(..) {
+            self.poller.remove(&listener);
+        }
+        for socket in self.greetings.end() {
+            self.poller.remove(&socket);
+        }
+        self.deaf_until = None;
+    }
+
     /// Others connect.
     pub(super) fn on_listener(&mut self) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
-            let listener = self.listener.iter().chain(&self.more_listeners).nth(at);
-            let Some(listener) = listener else { return };
+            let Some(listener) = self.listeners.get(at) else { return };
             let socket = match listener.accept() {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => {
@@ -225,8 +235,7 @@ impl Tcp {
                         ));
                     }
                     // No descriptors left: those who connect wait, and nobody asks for them all the time.
-                    let all = self.listener.iter().chain(&self.more_listeners);
-                    all.for_each(|listener| self.poller.remove(listener));
+                    self.listeners.iter().for_each(|listener| self.poller.remove(listener));
                     let until = self.now() + DEAF;
                     self.deaf_until = Some(until);
                     return self.wake_at(until);

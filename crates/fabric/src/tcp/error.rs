@@ -9,6 +9,9 @@ pub enum RecordError {
     /// No header of a record.
     #[error("the bytes that begin with {0:#018x} are no header of a record")]
     Header(u64),
+    /// No zero where records are filled up with zeros.
+    #[error("the byte {0:#04x} came where a record is filled up with zeros")]
+    Padding(u8),
     /// Not the record that must come.
     #[error("record {number} from byte {start} came, not {records} from byte {bytes}")]
     Place {

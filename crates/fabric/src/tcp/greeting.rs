@@ -27,7 +27,7 @@
 //! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's launcher has
 //!    told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is meant.
 
-use super::record::Point;
+use super::record::{ALIGNMENT, Point};
 use crate::shm::Stranger;
 use oxmpi_wire::{MAC, Transcript, WrongMac};
 
@@ -69,19 +69,21 @@ impl From<WrongMac> for GreetingError {
     }
 }
 
+// All are multiples of `ALIGNMENT`, so that the records behind them begin at one.
 /// Bytes of a Hello.
-pub const HELLO: usize = 72 + MAC;
+pub const HELLO: usize = 96 + MAC;
 /// Bytes of a Welcome.
-pub const WELCOME: usize = 56 + MAC;
+pub const WELCOME: usize = 96 + MAC;
 /// Bytes of a Proof.
-pub const PROOF: usize = 24 + MAC;
+pub const PROOF: usize = 32 + MAC;
 /// Bytes of a Verdict.
-pub const VERDICT: usize = 24 + MAC;
+pub const VERDICT: usize = 32 + MAC;
 
 /// Bytes of all greetings of a connection.
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
+const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Writes a message without its MAC.
 struct Writer(Vec<u8>);
@@ -156,6 +158,7 @@ impl Initiator {
         let mut transcript = Transcript::new(secret, ROOM);
         let mut hello = Writer::new(KIND_HELLO).u64(own.job).u32(known_as).u32(number).u64(own.incarnation).0;
         hello.extend(nonce);
+        hello.resize(HELLO - MAC, 0);
         let hello = transcript.seal(KIND_HELLO, &hello);
         (Initiator { expected: (job, number, known_as), transcript }, hello)
     }
@@ -175,8 +178,12 @@ impl Initiator {
         if (job, rank, to) != self.expected {
             return Err(GreetingError::Elsewhere);
         }
-        let proof =
-            Writer(Vec::new()).u64(KIND_PROOF.into()).u64(received.records).u64(received.bytes.into()).0;
+        let proof = Writer(Vec::new())
+            .u64(KIND_PROOF.into())
+            .u64(received.records)
+            .u64(received.bytes.into())
+            .u64(0)
+            .0;
         Ok((incarnation, self.transcript.seal(KIND_PROOF, &proof)))
     }
 
@@ -251,6 +258,7 @@ impl Acceptor {
         }
         let mut welcome = Writer(Vec::new()).u64(own.job).u32(own.rank).u32(from).u64(own.incarnation).0;
         welcome.extend(nonce);
+        welcome.resize(WELCOME - MAC, 0);
         let welcome = transcript.seal(KIND_WELCOME, &welcome);
         Ok((Acceptor { own, transcript, from, job, incarnation }, welcome))
     }
@@ -289,8 +297,12 @@ impl Acceptor {
     /// Ends with the verdict: what this side has received if it takes the connection.
     pub fn judge(mut self, received: Option<Point>) -> [u8; VERDICT] {
         let point = received.unwrap_or_default();
-        let verdict =
-            Writer(Vec::new()).u64(received.is_some().into()).u64(point.records).u64(point.bytes.into()).0;
+        let verdict = Writer(Vec::new())
+            .u64(received.is_some().into())
+            .u64(point.records)
+            .u64(point.bytes.into())
+            .u64(0)
+            .0;
         self.transcript.seal(KIND_VERDICT, &verdict)
     }
 }

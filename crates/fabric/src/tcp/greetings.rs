@@ -134,5 +134,5 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
 /// If the connection is gone.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
-    if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no 104 bytes")) }
+    if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no greeting")) }
 }

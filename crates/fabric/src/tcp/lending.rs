@@ -3,7 +3,8 @@
 //! A record must be kept until the peer has acknowledged it, for the connection may break. But mostly the acknowledgement of a message in a
 //! row of many comes while the sender still waits for others, and then nobody needs a copy. So the message is lent: it is gone when
 //! it is acknowledged, or when this process looks in vain, and so has the time to copy it. Who waits for a single message has
-//! it at the first such look; by then the peer reads already.
+//! it at the first such look; by then the peer reads already. Nobody sleeps while one could be copied: the acknowledgement may be far
+//! away, as the peer says nothing of a few messages by itself.
 
 use super::peer::Way;
 use super::{Link, Tcp};
@@ -79,9 +80,33 @@ impl Tcp {
     }
 
     fn copy_oldest<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
+        let copied = self.copy_or_ask(at);
+        if copied && let Some(peer) = self.known(at) {
+            peer.link.tell_gone(sink);
+        }
+        copied
+    }
+
+    /// The process is about to sleep, perhaps until a message is gone that is lent: copies the oldest one to each peer. Returns whether
+    /// any was; the next look tells of it. All others are written, and acknowledged as soon as the peer looks.
+    pub(super) fn copy_lent_before_sleep(&mut self) -> bool {
+        let mut lenders = std::mem::take(&mut self.lenders);
+        lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
+        let mut any = false;
+        for at in &lenders {
+            if self.copy_or_ask(*at) {
+                self.news.push(*at);
+                any = true;
+            }
+        }
+        self.lenders = lenders;
+        any
+    }
+
+    /// Copies the oldest lent message to a peer, if it may be copied; else sees that its acknowledgement comes soon.
+    fn copy_or_ask(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return false };
         if peer.link.copy_oldest() {
-            peer.link.tell_gone(sink);
             return true;
         }
         if peer.link.is_written() {
@@ -90,11 +115,5 @@ impl Tcp {
             self.write(at);
         }
         false
-    }
-
-    /// Whether a look in vain would copy something some time.
-    pub(super) fn may_copy_lent(&self) -> bool {
-        let peers = self.lenders.iter().filter_map(|at| self.peers.get(*at as usize)?.as_ref());
-        peers.into_iter().any(|peer| peer.link.may_copy_oldest())
     }
 }

@@ -1,8 +1,9 @@
 //! A link: both directions between two processes, over as many connections as it takes. A pure state machine: bytes in,
 //! bytes out (rules 1 to 3 of the module).
 
+use super::incoming::{Incoming, Upper};
 use super::outgoing::{Outgoing, Pieces};
-use super::record::{Header, Incoming, Kind, Point, RECORD_HEADER, Upper};
+use super::record::{Header, Kind, Point};
 use super::{RecordError, body_fits, is_ours};
 use crate::{Message, Sink, dispatch};
 use oxmpi_mem::buffer::UserBuf;
@@ -66,7 +67,7 @@ impl Link {
 
     /// The header of a record with a frame and a body of so many bytes, for a message to be written at once; `None`: it must wait for
     /// something, or `most` records are kept. Then [`Link::keep_written`].
-    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<[u8; RECORD_HEADER]> {
+    pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<Header> {
         if !self.out.is_free(most) {
             return None;
         }
@@ -77,18 +78,13 @@ impl Link {
             acknowledged: self.came.point().records,
             length: (frame + body) as u32,
             start: 0,
+            lead: 0,
         };
-        Some(header.encode())
+        Some(header)
     }
 
     /// Keeps a message, of whose record `written` bytes are written, none of them if it is not taken at all.
-    pub(super) fn keep_written(
-        &mut self,
-        header: [u8; RECORD_HEADER],
-        frame: &[u8],
-        body: Bytes<'_>,
-        written: usize,
-    ) {
+    pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
         self.came.say();
         self.out.keep_written(header, frame, body, written);
     }
@@ -111,6 +107,19 @@ impl Link {
     /// Takes what [`Link::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
     pub(super) fn take_peeked(&mut self, header: &Header, stored: usize) {
         self.came.take_peeked(header, stored);
+    }
+
+    /// Takes the zeros behind a record, with which `bytes`, the next ones of the connection, begin. Returns how many were there.
+    ///
+    /// # Errors
+    /// If there are other bytes in their place.
+    pub(super) fn take_padding(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
+        self.came.take_zeros(bytes).map(|rest| bytes.len() - rest.len())
+    }
+
+    /// Bytes of the newest record up to its body.
+    pub(super) fn head(&self) -> usize {
+        self.came.head()
     }
 
     /// Length of the newest record that has come whole, bytes.
@@ -153,11 +162,6 @@ impl Link {
     /// Copies the oldest of these, if it is written: then it is gone. Returns whether it did.
     pub fn copy_oldest(&mut self) -> bool {
         self.out.copy_oldest()
-    }
-
-    /// Whether [`Link::copy_oldest`] would copy one.
-    pub fn may_copy_oldest(&self) -> bool {
-        self.out.oldest_to_copy().is_some()
     }
 
     /// Whether the newest message, taken by [`Link::push`], is written; then nobody is told of it later.

@@ -1,74 +1,46 @@
 //! What goes to one peer, and is kept until the peer has said that it has come.
 
 use super::RecordError;
-use super::record::{Header, Kind, Point, RECORD_HEADER};
+use super::kept::{Copies, Data, Kept, Notice};
+use super::record::{ALIGNMENT, Header, Kind, MAX_LEAD, Point, RECORD_HEADER};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 
-/// Copied bytes that may be kept for one peer, beside one message.
-const MAX_COPIED: usize = 4 << 20;
 /// Records that may be kept for one peer.
 const MAX_RECORDS: usize = 4096;
-/// Bytes of a layout with gaps that are packed at a time.
-const STAGE: usize = 64 << 10;
-/// Vectors that are kept to be used again, and how long they may be.
-const SPARES: usize = 16;
-const SPARE_BYTES: usize = 128 << 10;
-
-/// The bytes behind a frame.
-#[derive(Debug)]
-enum Data {
-    /// Our own.
-    Copied(Vec<u8>),
-    /// Packed bytes of a user's buffer.
-    Lent { buffer: UserBuf, offset: usize, len: usize },
-}
-
-/// When the sender is told that its message is gone.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum Notice {
-    Never,
-    /// When all of it is with the kernel.
-    Written(u64),
-    /// When the peer has it.
-    Acknowledged(u64),
-    /// When the peer has it, or it was written and copied.
-    Copied(u64),
-}
-
-#[derive(Debug)]
-struct Kept {
-    frame: [u8; MAX_FRAME_LEN],
-    frame_len: usize,
-    data: Data,
-    notice: Notice,
-}
-
-impl Data {
-    fn len(&self) -> usize {
-        match self {
-            Data::Copied(bytes) => bytes.len(),
-            Data::Lent { len, .. } => *len,
-        }
-    }
-}
-
-impl Kept {
-    fn len(&self) -> usize {
-        self.frame_len + self.data.len()
-    }
-}
+/// Bodies of so many bytes begin where the kernel can copy them best (`record.rs`).
+const ALIGN_FROM: usize = 4 << 10;
+static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
 /// What is being written.
 #[derive(Debug)]
 struct Writing {
-    header: [u8; RECORD_HEADER],
-    /// Bytes of the header that are written.
+    /// A header with the zeros behind it, of a record or of nothing else; or the zeros behind a record.
+    head: [u8; RECORD_HEADER + MAX_LEAD],
+    len: usize,
+    /// Bytes of it that are written.
     done: usize,
     is_record: bool,
+    /// Zeros behind the record.
+    padding: usize,
+}
+
+impl Writing {
+    fn of(header: &Header) -> Writing {
+        let mut head = [0; RECORD_HEADER + MAX_LEAD];
+        head[..RECORD_HEADER].copy_from_slice(&header.encode());
+        let (is_record, padding) = (header.kind == Kind::Frame, header.padding());
+        let (len, padding) = if is_record { (header.len(), padding) } else { (header.len() + padding, 0) };
+        Writing { head, len, done: 0, is_record, padding }
+    }
+
+    /// So many zeros.
+    fn padding(zeros: usize) -> Writing {
+        Writing { head: [0; RECORD_HEADER + MAX_LEAD], len: zeros, done: 0, is_record: false, padding: 0 }
+    }
 }
 
 /// One direction, from here to a peer.
@@ -84,7 +56,7 @@ pub(super) struct Outgoing {
     writing: Option<Writing>,
     /// Up to where it was ever written: the peer may have so much, whatever it said before.
     written: Point,
-    copied: usize,
+    copies: Copies,
     /// Records of which the sender waits for a copy, or the peer's word.
     lent: usize,
     ask: bool,
@@ -93,7 +65,6 @@ pub(super) struct Outgoing {
     asked: u64,
     /// Number behind the newest record that the peer needs: all but hints.
     needed: u64,
-    spares: Vec<Vec<u8>>,
     stage: Vec<u8>,
     /// Tokens of messages that are gone.
     pub(super) gone: Vec<u64>,
@@ -101,7 +72,7 @@ pub(super) struct Outgoing {
 
 /// What is to be written next.
 #[derive(Debug)]
-pub struct Pieces<'a>([Bytes<'a>; 3]);
+pub struct Pieces<'a>([Bytes<'a>; 4]);
 
 impl<'a> Pieces<'a> {
     /// The pieces, some of which may be empty.
@@ -126,20 +97,12 @@ impl Outgoing {
         self.writing.is_none()
             && self.current == self.kept.len()
             && self.kept.len() < MAX_RECORDS
-            && self.may_copy(len)
+            && self.copies.may_take(len)
     }
 
     /// Takes a message and copies its body. Once it is written the token is among those gone.
     pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
-        let mut data = self.spares.pop().unwrap_or_default();
-        match body {
-            Body::Bytes(bytes) => bytes.append_to(&mut data),
-            Body::Packed { len, .. } => {
-                data.resize(*len, 0);
-                body.fill(0, BytesMut::from(&mut data[..]));
-            }
-        }
-        self.copied += data.len();
+        let data = self.copies.take(body);
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
@@ -156,31 +119,13 @@ impl Outgoing {
 
     /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is told when
     /// it is gone. Before it [`Outgoing::is_free`] was true.
-    pub(super) fn keep_written(
-        &mut self,
-        header: [u8; RECORD_HEADER],
-        frame: &[u8],
-        body: Bytes<'_>,
-        written: usize,
-    ) {
-        let mut kept = Kept {
-            frame: [0; MAX_FRAME_LEN],
-            frame_len: frame.len(),
-            data: Data::Copied(self.copy_of(body)),
-            notice: Notice::Never,
-        };
-        kept.frame[..frame.len()].copy_from_slice(frame);
-        self.kept.push_back(kept);
-        self.needed = self.first + self.kept.len() as u64;
-        self.writing = Some(Writing { header, done: 0, is_record: true });
+    pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
+        let mut bytes = [0; MAX_FRAME_LEN];
+        bytes[..frame.len()].copy_from_slice(frame);
+        let data = Data::Copied(self.copies.take(&Body::Bytes(body)));
+        self.append(Kept { frame: bytes, frame_len: frame.len(), data, notice: Notice::Never }, true);
+        self.writing = Some(Writing::of(header));
         self.wrote(written);
-    }
-
-    fn copy_of(&mut self, body: Bytes<'_>) -> Vec<u8> {
-        let mut data = self.spares.pop().unwrap_or_default();
-        body.append_to(&mut data);
-        self.copied += data.len();
-        data
     }
 
     /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
@@ -213,7 +158,7 @@ impl Outgoing {
     }
 
     /// The oldest of these if it is written and may be copied: its place, and its token.
-    pub(super) fn oldest_to_copy(&self) -> Option<(usize, u64)> {
+    fn oldest_to_copy(&self) -> Option<(usize, u64)> {
         if self.lent == 0 {
             return None;
         }
@@ -222,7 +167,7 @@ impl Outgoing {
                 Notice::Copied(token) => Some((at, token)),
                 _ => None,
             });
-        found.filter(|(at, _)| self.may_copy(self.kept[*at].data.len()))
+        found.filter(|(at, _)| self.copies.may_take(self.kept[*at].data.len()))
     }
 
     /// Copies that one. Returns whether there is one.
@@ -233,35 +178,27 @@ impl Outgoing {
         true
     }
 
-    /// Whether so many bytes more may be kept as a copy.
-    fn may_copy(&self, len: usize) -> bool {
-        self.copied == 0 || self.copied + len <= MAX_COPIED
-    }
-
     /// Makes the data of a lent record our own. Nobody is told.
     fn copy(&mut self, at: usize) {
         let kept = &mut self.kept[at];
         let Data::Lent { buffer, offset, len } = &kept.data else { return };
-        let mut bytes = self.spares.pop().unwrap_or_default();
-        match buffer.as_contiguous() {
-            Some(all) => all.slice(*offset, *len).append_to(&mut bytes),
-            None => {
-                bytes.resize(*len, 0);
-                buffer.pack(*offset, BytesMut::from(&mut bytes[..]));
-            }
-        }
-        self.copied += bytes.len();
+        let data = Data::Copied(self.copies.take(&Body::of(buffer, *offset, *len)));
         self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        kept.data = Data::Copied(bytes);
-        kept.notice = Notice::Never;
+        (kept.data, kept.notice) = (data, Notice::Never);
     }
 
     fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
-        self.kept.push_back(Kept { frame: bytes, frame_len, data, notice });
-        if !matches!(frame, Frame::Learn { .. }) {
-            self.needed = self.first + self.kept.len() as u64;
+        let is_needed = !matches!(frame, Frame::Learn { .. });
+        self.append(Kept { frame: bytes, frame_len, data, notice }, is_needed);
+    }
+
+    /// Keeps a record; hints are not needed.
+    fn append(&mut self, kept: Kept, is_needed: bool) {
+        self.kept.push_back(kept);
+        if is_needed {
+            self.needed = self.next_number();
         }
     }
 
@@ -301,8 +238,9 @@ impl Outgoing {
     /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
     /// many records of the other direction have come, for a header that is made now.
     pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
-        if self.writing.is_none() {
-            let record = self.kept.get(self.current);
+        let Outgoing { writing, kept, current, at, stage, .. } = self;
+        let record = kept.get(*current).map(|kept| (kept, kept.rest(*at, stage)));
+        if writing.is_none() {
             let kind = match record {
                 Some(_) => Kind::Frame,
                 None if self.bye => Kind::Bye,
@@ -315,63 +253,56 @@ impl Outgoing {
                 Kind::Ask => self.ask = false,
                 Kind::Frame | Kind::Ack => {}
             }
-            let header = Header {
+            let kept = record.as_ref().map(|(kept, _)| *kept);
+            *writing = Some(Writing::of(&Header {
                 kind,
-                wanted: record.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
-                number: record.map_or(0, |_| self.first + self.current as u64),
+                wanted: kept.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
+                number: kept.map_or(0, |_| self.first + *current as u64),
                 acknowledged: say(),
-                length: record.map_or(0, |kept| kept.len() as u32),
-                start: record.map_or(0, |_| self.at as u32),
-            };
-            self.writing = Some(Writing { header: header.encode(), done: 0, is_record: record.is_some() });
+                length: kept.map_or(0, |kept| kept.len() as u32),
+                start: kept.map_or(0, |_| *at as u32),
+                lead: record.as_ref().map_or(0, |(_, (frame, data))| lead(frame, data)),
+            }));
         }
-        let Outgoing { writing: Some(writing), kept, current, at, stage, .. } = self else { return None };
-        let header = Bytes::from(&writing.header[writing.done..]);
-        let Some(kept) = kept.get(*current).filter(|_| writing.is_record) else {
-            return Some(Pieces([header, Bytes::empty(), Bytes::empty()]));
+        let writing = writing.as_ref()?;
+        let head = Bytes::from(&writing.head[writing.done..writing.len]);
+        let Some((kept, (frame, data))) = record.filter(|_| writing.is_record) else {
+            return Some(Pieces([head, Bytes::empty(), Bytes::empty(), Bytes::empty()]));
         };
-        let frame = Bytes::from(&kept.frame[kept.frame_len.min(*at)..kept.frame_len]);
-        let from = at.saturating_sub(kept.frame_len);
-        let data = match &kept.data {
-            Data::Copied(bytes) => Bytes::from(&bytes[from..]),
-            Data::Lent { buffer, offset, len } => match buffer.as_contiguous() {
-                Some(bytes) => bytes.slice(offset + from, len - from),
-                None => {
-                    stage.resize(STAGE, 0);
-                    let now = STAGE.min(len - from);
-                    buffer.pack(offset + from, BytesMut::from(&mut stage[..now]));
-                    Bytes::from(&stage[..now])
-                }
-            },
-        };
-        Some(Pieces([header, frame, data]))
+        let is_all = *at + frame.len() + data.len() == kept.len();
+        let padding = Bytes::from(&ZEROS[..if is_all { writing.padding } else { 0 }]);
+        Some(Pieces([head, frame, data, padding]))
     }
 
     /// So many bytes of what [`Outgoing::pending`] said are written.
     pub(super) fn wrote(&mut self, mut bytes: usize) {
         let Some(writing) = &mut self.writing else { return };
-        let head = bytes.min(RECORD_HEADER - writing.done);
+        let head = bytes.min(writing.len - writing.done);
         writing.done += head;
         bytes -= head;
+        let is_head_done = writing.done == writing.len;
         if !writing.is_record {
-            if writing.done == RECORD_HEADER {
+            if is_head_done {
                 self.writing = None;
             }
             return;
         }
-        self.at += bytes;
-        self.written =
-            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
         let Some(kept) = self.kept.get_mut(self.current) else { return };
-        if writing.done == RECORD_HEADER && self.at == kept.len() {
+        let now = bytes.min(kept.len() - self.at);
+        self.at += now;
+        if is_head_done && self.at == kept.len() {
             if let Notice::Written(token) = kept.notice {
                 kept.notice = Notice::Never;
                 self.gone.push(token);
             }
-            (self.writing, self.at) = (None, 0);
+            // The peer has the record without the zeros behind it.
+            let zeros = writing.padding;
+            (self.writing, self.at) = ((zeros > 0).then(|| Writing::padding(zeros)), 0);
             self.current += 1;
-            self.written = self.written.max(Point { records: self.first + self.current as u64, bytes: 0 });
+            self.wrote(bytes - now);
         }
+        self.written =
+            self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
     }
 
     /// The peer has so many records whole.
@@ -446,14 +377,18 @@ impl Outgoing {
             self.gone.push(token);
         }
         self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        if let Data::Copied(mut bytes) = kept.data {
-            self.copied -= bytes.len();
-            if self.spares.len() < SPARES && bytes.capacity() <= SPARE_BYTES {
-                bytes.clear();
-                self.spares.push(bytes);
-            }
+        if let Data::Copied(bytes) = kept.data {
+            self.copies.give_back(bytes);
         }
     }
+}
+
+/// How many zeros there are before the rest of a record, so that its data lie to a line of the stream as in memory.
+fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
+    if data.len() < ALIGN_FROM {
+        return 0;
+    }
+    (data.as_ptr().addr().wrapping_sub(RECORD_HEADER + frame.len()) % ALIGNMENT) as u8
 }
 
 #[cfg(test)]
@@ -508,7 +443,7 @@ mod tests {
         let (mut out, _buffer) = lent();
         out.acknowledge(1).unwrap();
         assert_eq!(out.gone, [5]);
-        assert!(out.lent() == 0 && out.copied == 0 && !out.copy_oldest() && out.is_acknowledged());
+        assert!(out.lent() == 0 && out.copies.is_empty() && !out.copy_oldest() && out.is_acknowledged());
         let (mut out, _buffer) = lent();
         out.clear(true);
         assert!(out.lent() == 0 && out.gone.is_empty());

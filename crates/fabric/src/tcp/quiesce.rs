@@ -1,7 +1,7 @@
 //! How all connections are given up and made again (rule 8 of the module).
 
+use super::Tcp;
 use super::peer::Way;
-use super::{LISTENER, Tcp};
 use crate::{Fabric, Sink};
 use oxmpi_os::net::Listener;
 use std::io;
@@ -17,13 +17,7 @@ impl Tcp {
     /// Ends all connections, and listens no more: nothing of it is left with the kernel. All who have a connection with this
     /// process have been quiet before.
     pub fn give_up_connections<S: Sink>(&mut self, sink: &mut S) {
-        if let Some(listener) = self.listener.take() {
-            self.poller.remove(&listener);
-        }
-        for socket in self.greetings.end() {
-            self.poller.remove(&socket);
-        }
-        self.deaf_until = None;
+        self.stop_listening();
         let now = self.now();
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
@@ -43,8 +37,7 @@ impl Tcp {
     /// # Errors
     /// If the listener cannot be added to the poller.
     pub fn listen_anew(&mut self, listener: Listener) -> io::Result<()> {
-        self.poller.add(&listener, LISTENER, false)?;
-        self.listener = Some(listener);
+        self.listen_also(listener)?;
         self.is_quiet = false;
         Ok(())
     }

@@ -10,7 +10,7 @@
 use super::Tcp;
 use super::peer::Way;
 use super::reading::DIRECT;
-use super::record::RECORD_HEADER;
+use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
 use crate::Taken;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
@@ -20,8 +20,10 @@ use std::io::ErrorKind;
 const SHORT: usize = 2 << 10;
 /// Memory of the kernel's that a connection needs for such a message until it has come, bytes, at most.
 const KERNEL_MEMORY: usize = 4 << 10;
-/// Bytes before the body of an eager message whose context is named by the receiver's index.
-const HEAD: usize = RECORD_HEADER + HEADER_LEN;
+/// Bytes of the longest record that is read at once: its body is shorter than those stored where they belong, and has no lead.
+const AT_ONCE: usize = (RECORD_HEADER + HEADER_LEN + DIRECT).next_multiple_of(ALIGNMENT);
+/// Bytes before the body of an eager message whose context is named by the receiver's index, at most.
+const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
 
 /// Bytes that have come from one peer and were not taken in.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn new() -> Ahead {
-        Ahead { of: 0, bytes: vec![0; HEAD + DIRECT].into_boxed_slice(), from: 0, to: 0 }
+        Ahead { of: 0, bytes: vec![0; AT_ONCE].into_boxed_slice(), from: 0, to: 0 }
     }
 
     /// From whom there are any.
@@ -81,12 +83,13 @@ impl Tcp {
         let envelope = Envelope { context: Context::Local(context), tag };
         let frame_len = Frame::Eager { envelope }.encode(sequence, peer.source(self.own.rank), &mut frame);
         self.record.clear();
-        self.record.extend_from_slice(&header);
+        self.record.extend_from_slice(&header.encode());
         self.record.extend_from_slice(&frame[..frame_len]);
         body.append_to(&mut self.record);
+        self.record.resize(self.record.len() + header.padding(), 0);
         // What is wrong, if anything, is found by the usual way.
         let Ok(written) = socket.send_bytes(&self.record) else { return false };
-        peer.link.keep_written(header, &frame[..frame_len], body, written);
+        peer.link.keep_written(&header, &frame[..frame_len], body, written);
         if written < self.record.len() {
             // The kernel has less room than it should have. The rest is written as soon as it has more.
             peer.is_blocked = true;
@@ -113,7 +116,9 @@ impl Tcp {
             return Taken::Other;
         }
         if ahead.of().is_none() {
-            let room = if peer.sends_long { HEAD } else { ahead.bytes.len() };
+            // The next long message will lie as the last one did, in most programs.
+            let head = peer.link.head().clamp(RECORD_HEADER + HEADER_LEN, LONGEST_HEAD);
+            let room = if peer.sends_long { head } else { ahead.bytes.len() };
             match socket.receive(&mut ahead.bytes[..room]) {
                 // The end comes again when the usual way asks.
                 Ok(0) => return Taken::Other,
@@ -135,23 +140,43 @@ impl Tcp {
         if !is_wanted || peer.link.heed(&header).is_err() {
             return Taken::Other;
         }
-        let body = &ahead.rest()[HEAD..];
+        let head = header.len() + HEADER_LEN;
+        let body = &ahead.rest()[head..];
         let mut stored = body.len().min(total);
         Bytes::from(&body[..stored]).copy_to(into.slice(0, stored));
-        ahead.from += HEAD + stored;
+        ahead.from += head + stored;
+        // What fills the record up comes with the end of the body.
+        let (mut padding, mut padded) = ([0; ALIGNMENT], 0);
         while stored < total {
-            match socket.receive_into(&mut into.slice(stored, total - stored)) {
-                Ok(came) if came > 0 => stored += came,
+            let mut rest = into.slice(stored, total - stored);
+            let zeros = &mut padding[..header.padding()];
+            let result = match zeros.len() {
+                0 => socket.receive_into(&mut rest),
+                _ => socket.receive_two(&mut rest, zeros),
+            };
+            match result {
+                Ok(came) if came > 0 => {
+                    let now = came.min(total - stored);
+                    (stored, padded) = (stored + now, came - now);
+                }
                 // Whatever it is, it is found again by the usual way.
                 _ => break,
             }
         }
         peer.sends_long = total >= DIRECT;
         peer.link.take_peeked(&header, stored);
-        if peer.link.has_gone() {
+        let (has_gone, owes) = (peer.link.has_gone(), peer.link.owes());
+        let is_ahead = ahead.of().is_some();
+        match peer.link.take_padding(if is_ahead { ahead.rest() } else { &padding[..padded] }) {
+            Ok(taken) if is_ahead => ahead.from += taken,
+            Ok(_) => {}
+            // The message is good, and the last one of this connection.
+            Err(error) => self.cut(from, &error.into()),
+        }
+        if has_gone {
             self.news.push(from);
         }
-        if peer.link.owes() {
+        if owes {
             self.write(from);
         }
         if stored < total { Taken::Begun { tag, total, stored } } else { Taken::Message { tag, len: total } }

@@ -93,18 +93,16 @@ impl Tcp {
     /// Has all sockets in the set.
     pub(super) fn watch_all(&mut self) {
         self.watched.in_a_row = 0;
-        if let Some(at) = self.watched.out()
+        let out = self.watched.out();
+        self.watched.is_out = false;
+        if let Some(at) = out
             && let Some(Some(peer)) = self.peers.get(at as usize)
             && let Way::Up(socket) = &peer.way
+            && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
-            let added = self.poller.add(socket, PEER | u64::from(at), peer.wants_room);
-            self.watched.is_out = false;
-            if let Err(error) = added {
-                // Nobody would see what comes.
-                self.cut(at, &error.into());
-            }
+            // Nobody would see what comes.
+            self.cut(at, &error.into());
         }
-        self.watched.is_out = false;
     }
 
     /// The connection with a peer is over: its socket is closed.

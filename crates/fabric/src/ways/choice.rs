@@ -179,8 +179,4 @@ impl Fabric for Far {
     fn announce_waiting(&mut self, peer: u32) -> bool {
         whichever!(self, way => way.announce_waiting(peer))
     }
-
-    fn sleeps_lightly(&self) -> bool {
-        whichever!(self, way => way.sleeps_lightly())
-    }
 }

@@ -204,13 +204,11 @@ impl Sockets {
         is_due
     }
 
-    /// As [`Fabric::before_sleep`]: if the process must not sleep, the next look is at these, too.
+    /// As [`Fabric::before_sleep`]. The next look is at these, too: if the process must not sleep they have something, and what wakes
+    /// it may be one of them.
     pub(super) fn before_sleep(&mut self) -> bool {
-        let may_sleep = self.far.before_sleep();
-        if !may_sleep {
-            self.looks = LOOKS;
-        }
-        may_sleep
+        self.looks = LOOKS;
+        self.far.before_sleep()
     }
 
     pub(super) fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
@@ -336,5 +334,36 @@ impl<S: Sink> Sink for Counting<'_, S> {
 
     fn lost(&mut self, peer: u32) {
         self.sink.lost(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{Identity, Secret, Settings, Tcp, Whereabouts};
+    use oxmpi_os::net::Listener;
+    use oxmpi_os::poller::Poller;
+    use std::sync::Arc;
+
+    #[test]
+    fn who_wakes_looks_at_the_sockets_first() {
+        let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
+        let own = Identity { job: 1, rank: 0, size: 1, incarnation: 1 };
+        let poller = Arc::new(Poller::new().unwrap());
+        let find = Box::new(|_| Ok(Whereabouts::Left));
+        let tcp = Tcp::new(
+            own,
+            Secret([0; 32]),
+            Settings::default(),
+            (listener, poller),
+            find,
+            Box::new(|text| panic!("{text}")),
+        );
+        let mut sockets = Sockets::new(tcp.unwrap().into(), None);
+        for _ in 0..3 {
+            assert!(!sockets.is_look_due(true), "other things come, and looks at sockets are rare");
+            assert!(sockets.before_sleep());
+            assert!(sockets.is_look_due(false));
+        }
     }
 }

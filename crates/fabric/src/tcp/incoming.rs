@@ -1,0 +1,403 @@
+//! What comes from one peer: takes bytes as they come, in any pieces, and hands up what they say.
+
+use super::RecordError;
+use super::record::{Header, Kind, Point, RECORD_HEADER};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
+
+/// Who is told what came.
+pub trait Upper {
+    /// A record's frame, and the part of its body that is here; `total` is the length of the whole body.
+    ///
+    /// # Errors
+    /// If the frame makes no sense here.
+    fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
+    /// The next part of the body, which begins at `offset`.
+    fn more(&mut self, offset: usize, part: Bytes<'_>);
+    /// So many bytes of the body, from `offset` on, lie where they belong.
+    fn placed(&mut self, offset: usize, bytes: usize);
+    /// So many records of ours have come whole.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
+    /// The peer leaves.
+    fn bye(&mut self);
+}
+
+/// A record whose frame was handed up and whose body has not come whole.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    frame: u32,
+    length: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The header, of which so many bytes are here.
+    Header(usize),
+    /// The frame, of which so many bytes are here; its record is so long.
+    Frame(usize, u32),
+    /// The body.
+    Body,
+}
+
+/// What has come of one direction.
+#[derive(Debug)]
+pub struct Incoming {
+    point: Point,
+    begun: Option<Begun>,
+    /// Length of the newest one that has come whole.
+    newest: u32,
+    stage: Stage,
+    /// Zeros that come before that.
+    zeros: usize,
+    /// After them it is known that the peer leaves.
+    is_goodbye: bool,
+    /// Zeros behind the record that is coming.
+    padding: usize,
+    /// Bytes before the body of the newest record.
+    head: usize,
+    header: [u8; RECORD_HEADER],
+    frame: [u8; MAX_FRAME_LEN],
+    /// Bytes that have come since somebody said so to the peer.
+    unsaid_bytes: usize,
+    /// Records likewise.
+    unsaid_records: u32,
+    wanted: bool,
+    /// The sender waits for the acknowledgement of the record that is coming.
+    wanted_when_whole: bool,
+}
+
+/// After so many bytes an acknowledgement is due.
+const ACK_BYTES: usize = 256 << 10;
+/// After so many records an acknowledgement is due.
+const ACK_RECORDS: u32 = 256;
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Incoming {
+            point: Point::default(),
+            begun: None,
+            newest: 0,
+            stage: Stage::Header(0),
+            zeros: 0,
+            is_goodbye: false,
+            padding: 0,
+            head: 0,
+            header: [0; RECORD_HEADER],
+            frame: [0; MAX_FRAME_LEN],
+            unsaid_bytes: 0,
+            unsaid_records: 0,
+            wanted: false,
+            wanted_when_whole: false,
+        }
+    }
+}
+
+impl Incoming {
+    /// Up to where the direction has come.
+    pub fn point(&self) -> Point {
+        self.point
+    }
+
+    /// Whether an acknowledgement should be sent even if nothing else is.
+    pub fn owes(&self) -> bool {
+        self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
+    }
+
+    /// From now on an acknowledgement of what has come and was not acknowledged should be sent.
+    pub fn owe(&mut self) {
+        self.wanted |= self.unsaid_records > 0;
+    }
+
+    /// The peer is told how many records have come: that many.
+    pub fn say(&mut self) -> u64 {
+        (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
+        self.point.records
+    }
+
+    /// A new connection begins: what is not handed up of the old one is forgotten.
+    pub fn restart(&mut self) {
+        (self.stage, self.zeros, self.is_goodbye) = (Stage::Header(0), 0, false);
+    }
+
+    /// The part of a begun body that has not come: where it begins in the body, and its length.
+    pub fn missing(&self) -> Option<(usize, usize)> {
+        let begun = self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body) && self.zeros == 0)?;
+        Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
+    }
+
+    /// The next bytes of the connection were stored where they belong: they are no more than [`Incoming::missing`] says.
+    pub fn placed(&mut self, bytes: usize, upper: &mut impl Upper) {
+        let Some((offset, left)) = self.missing() else { return };
+        debug_assert!(bytes <= left, "{bytes} of {left}");
+        upper.placed(offset, bytes);
+        self.count(bytes);
+    }
+
+    /// Length of the newest record that has come whole, bytes; 0 if there is none.
+    pub fn newest(&self) -> usize {
+        self.newest as usize
+    }
+
+    /// Bytes of the newest record up to its body, as far as they were seen: header, lead and frame.
+    pub(super) fn head(&self) -> usize {
+        self.head
+    }
+
+    /// Whether no record has come in part.
+    pub fn is_between(&self) -> bool {
+        matches!(self.stage, Stage::Header(0)) && self.zeros == 0 && self.begun.is_none()
+    }
+
+    /// What `bytes`, the next ones of the connection, begin with, if that is the header and the frame of an eager message that
+    /// names its context by the receiver's index, and all of its body is still to come.
+    pub fn peek(&self, bytes: &[u8]) -> Option<(Header, Received)> {
+        let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
+        let header = Header::decode(header).ok()?;
+        let is_next = self.is_between()
+            && (header.kind, header.number, header.start) == (Kind::Frame, self.point.records, 0);
+        let (lead, rest) = rest.split_at_checked(header.lead.into())?;
+        if !is_next || rest.len() < HEADER_LEN || lead.iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        let got = Frame::decode(&rest[..HEADER_LEN]).ok()?;
+        matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
+    }
+
+    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
+    pub fn take_peeked(&mut self, header: &Header, stored: usize) {
+        self.wanted_when_whole = header.wanted;
+        self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
+        self.stage = Stage::Body;
+        (self.padding, self.head) = (header.padding(), header.len() + HEADER_LEN);
+        self.point.bytes = HEADER_LEN as u32;
+        self.count(stored);
+    }
+
+    /// Takes the next bytes of the connection.
+    ///
+    /// # Errors
+    /// If they are no records, or not those that must come. Nothing can be made of the connection then.
+    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+        while !bytes.is_empty() {
+            bytes = match self.stage {
+                _ if self.zeros > 0 => {
+                    let rest = self.take_zeros(bytes)?;
+                    if self.zeros == 0 && std::mem::take(&mut self.is_goodbye) {
+                        upper.bye();
+                    }
+                    rest
+                }
+                Stage::Header(have) => self.take_header(have, bytes, upper)?,
+                Stage::Frame(have, length) => self.take_frame(have, length, bytes, upper)?,
+                Stage::Body => self.take_body(bytes, upper),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes the zeros that come before anything else. Returns the bytes behind them.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub(super) fn take_zeros<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], RecordError> {
+        let (zeros, rest) = bytes.split_at(bytes.len().min(self.zeros));
+        if let Some(other) = zeros.iter().find(|byte| **byte != 0) {
+            return Err(RecordError::Padding(*other));
+        }
+        self.zeros -= zeros.len();
+        Ok(rest)
+    }
+
+    fn take_header<'b>(
+        &mut self,
+        have: usize,
+        bytes: &'b [u8],
+        upper: &mut impl Upper,
+    ) -> Result<&'b [u8], RecordError> {
+        let (now, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER - have));
+        self.header[have..have + now.len()].copy_from_slice(now);
+        if have + now.len() < RECORD_HEADER {
+            self.stage = Stage::Header(have + now.len());
+            return Ok(rest);
+        }
+        self.stage = Stage::Header(0);
+        let header = Header::decode(&self.header)?;
+        upper.acknowledged(header.acknowledged)?;
+        self.zeros = header.padding();
+        match header.kind {
+            Kind::Frame => {
+                (self.padding, self.zeros) = (self.zeros, header.lead.into());
+                self.head = header.len();
+                self.begin(&header)?;
+            }
+            Kind::Ack => {}
+            Kind::Ask => self.wanted = true,
+            // Then nothing is left of it that its sender's kernel would miss.
+            Kind::Bye => self.is_goodbye = true,
+        }
+        Ok(rest)
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<(), RecordError> {
+        let Point { records, bytes } = self.point;
+        let same = self.begun.is_none_or(|begun| begun.length == header.length);
+        if header.number != records || header.start != bytes || !same {
+            return Err(RecordError::Place { records, bytes, number: header.number, start: header.start });
+        }
+        self.wanted_when_whole = header.wanted;
+        self.stage = match self.begun {
+            Some(_) => Stage::Body,
+            None => Stage::Frame(0, header.length),
+        };
+        Ok(())
+    }
+
+    fn take_frame<'b>(
+        &mut self,
+        have: usize,
+        length: u32,
+        bytes: &'b [u8],
+        upper: &mut impl Upper,
+    ) -> Result<&'b [u8], RecordError> {
+        // First the fixed part, which says how long the rest is.
+        let needed = if have < HEADER_LEN {
+            HEADER_LEN
+        } else {
+            HEADER_LEN + usize::from(u16::from_le_bytes([self.frame[2], self.frame[3]]))
+        };
+        if needed > MAX_FRAME_LEN || needed > length as usize {
+            return Err(RecordError::Length { length, frame: needed });
+        }
+        let (now, rest) = bytes.split_at(bytes.len().min(needed - have));
+        self.frame[have..have + now.len()].copy_from_slice(now);
+        let have = have + now.len();
+        self.stage = Stage::Frame(have, length);
+        if have < HEADER_LEN {
+            return Ok(rest);
+        }
+        let needed = HEADER_LEN + usize::from(u16::from_le_bytes([self.frame[2], self.frame[3]]));
+        if have < needed {
+            return Ok(rest);
+        }
+        let got = Frame::decode(&self.frame[..have])?;
+        let total = length as usize - have;
+        let (first, rest) = rest.split_at(rest.len().min(total));
+        upper.frame(&got, total, Bytes::from(first))?;
+        self.begun = Some(Begun { frame: have as u32, length });
+        self.stage = Stage::Body;
+        self.head += have;
+        self.point.bytes = have as u32;
+        self.count(first.len());
+        Ok(rest)
+    }
+
+    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl Upper) -> &'b [u8] {
+        let Some(begun) = self.begun else { return &[] };
+        let left = (begun.length - self.point.bytes) as usize;
+        let (part, rest) = bytes.split_at(bytes.len().min(left));
+        upper.more((self.point.bytes - begun.frame) as usize, Bytes::from(part));
+        self.count(part.len());
+        rest
+    }
+
+    /// So many bytes of the begun record's body were handed up.
+    fn count(&mut self, bytes: usize) {
+        self.unsaid_bytes += bytes;
+        self.point.bytes += bytes as u32;
+        if self.begun.is_some_and(|begun| begun.length == self.point.bytes) {
+            self.point = Point { records: self.point.records + 1, bytes: 0 };
+            self.unsaid_records += 1;
+            self.wanted |= std::mem::take(&mut self.wanted_when_whole);
+            self.newest = self.begun.take().map_or(0, |begun| begun.length);
+            (self.stage, self.zeros) = (Stage::Header(0), self.padding);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::ALIGNMENT;
+    use super::*;
+    use oxmpi_wire::ContextId;
+
+    /// What came, and what was placed: from which byte of the body on, and how much.
+    #[derive(Default)]
+    struct Seen(Vec<(&'static str, usize, usize)>);
+
+    impl Upper for Seen {
+        fn frame(&mut self, _: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
+            self.0.push(("frame", total, first.len()));
+            Ok(())
+        }
+
+        fn more(&mut self, offset: usize, part: Bytes<'_>) {
+            self.0.push(("more", offset, part.len()));
+        }
+
+        fn placed(&mut self, offset: usize, bytes: usize) {
+            self.0.push(("placed", offset, bytes));
+        }
+
+        fn acknowledged(&mut self, _: u64) -> Result<(), RecordError> {
+            Ok(())
+        }
+
+        fn bye(&mut self) {}
+    }
+
+    #[test]
+    fn a_body_may_be_stored_past_this() {
+        let mut frame = [0; MAX_FRAME_LEN];
+        let len = Frame::Learn { id: ContextId::new(0, 0), index: 0 }.encode(0, 0, &mut frame);
+        let length = len as u32 + 100;
+        let header =
+            Header { kind: Kind::Frame, wanted: true, number: 0, acknowledged: 0, length, start: 0, lead: 5 };
+        let padding = header.padding();
+        assert_eq!((RECORD_HEADER + 5 + len + 100 + padding) % ALIGNMENT, 0);
+        let header = header.encode();
+        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        assert_eq!(came.missing(), None);
+        came.take(&header, &mut seen).unwrap();
+        came.take(&[0; 5], &mut seen).unwrap();
+        assert_eq!(came.missing(), None, "the frame is not here");
+        came.take(&frame[..len], &mut seen).unwrap();
+        assert_eq!(came.missing(), Some((0, 100)));
+        came.take(&[0; 30], &mut seen).unwrap();
+        came.placed(50, &mut seen);
+        assert_eq!(came.missing(), Some((80, 20)));
+        assert!(!came.owes());
+        came.placed(20, &mut seen);
+        assert_eq!((came.missing(), came.point()), (None, Point { records: 1, bytes: 0 }));
+        assert!(came.owes() && !came.is_between());
+        assert_eq!(came.take_zeros(&vec![0; padding + 2]).map(<[u8]>::len), Ok(2));
+        assert!(came.is_between());
+        assert_eq!(seen.0, [("frame", 100, 0), ("more", 0, 30), ("placed", 30, 50), ("placed", 80, 20)]);
+    }
+
+    #[test]
+    fn what_fills_records_up_is_zeros() {
+        let header = Header {
+            kind: Kind::Ack,
+            wanted: false,
+            number: 0,
+            acknowledged: 0,
+            length: 0,
+            start: 0,
+            lead: 0,
+        };
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(RECORD_HEADER + header.padding(), 0);
+        assert_eq!(bytes.len(), ALIGNMENT);
+        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        for _ in 0..3 {
+            came.take(&bytes, &mut seen).unwrap();
+        }
+        bytes[50] = 0x4f;
+        assert_eq!(came.take(&bytes, &mut seen), Err(RecordError::Padding(0x4f)));
+        let lead = Header { lead: ALIGNMENT as u8, length: 100, kind: Kind::Frame, ..header };
+        assert!(matches!(Header::decode(&lead.encode()), Err(RecordError::Header(_))));
+    }
+}

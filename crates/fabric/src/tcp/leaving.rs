@@ -1,0 +1,110 @@
+//! How a process rests, parts with others, and ends (rules 5 and 6 of the module).
+
+use super::Tcp;
+use super::peer::{Bond, Peer, Way};
+use std::time::Duration;
+
+/// How long a process that ends waits for its peers' kernels to take its goodbyes.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How often it looks.
+const GOODBYE_LOOK: Duration = Duration::from_millis(1);
+
+impl Tcp {
+    /// Has the peers say what they have and tells them what has come ([`Fabric::rest`](crate::Fabric::rest)). Returns whether all
+    /// that was sent and is needed has arrived, and everything is written.
+    pub(super) fn settle_all(&mut self) -> bool {
+        let mut all = true;
+        for at in 0..self.peers.len() as u32 {
+            let Some(peer) = self.known(at) else { continue };
+            // What it does not need it may never look at: it may rest as well.
+            if !peer.link.has_delivered() {
+                all = false;
+                peer.link.ask();
+            }
+            peer.link.owe();
+            self.write(at);
+            if let Some(Peer { way: Way::Up(_), link, is_broken: false, .. }) = self.known(at) {
+                all &= link.is_settled();
+            }
+        }
+        all
+    }
+
+    /// What [`Fabric::settle`](crate::Fabric::settle) says.
+    pub(super) fn settle_with(&mut self, at: u32) -> bool {
+        let Some(peer) = self.known(at) else { return true };
+        peer.bond = Bond::Ending;
+        if !peer.link.has_delivered() {
+            peer.link.ask();
+            self.write(at);
+        }
+        self.known(at)
+            .is_none_or(|peer| peer.link.has_delivered() || matches!(peer.way, Way::Left | Way::Lost(_)))
+    }
+
+    /// What [`Fabric::detach`](crate::Fabric::detach) says.
+    pub(super) fn detach_from(&mut self, at: u32) {
+        let Some(peer) = self.known(at) else { return };
+        peer.bond = Bond::None;
+        // The peer may wait for it, and nobody knows when this process looks at its sockets again.
+        peer.link.owe();
+        self.write(at);
+    }
+
+    /// Waits until everything is acknowledged, then says goodbye to all peers (rule 5). Returns whether their kernels have it.
+    pub(super) fn say_goodbye(&mut self) -> bool {
+        let now = self.now();
+        let Some(since) = self.leaving else {
+            let mut is_acknowledged = true;
+            for at in 0..self.peers.len() as u32 {
+                let Some(peer) = self.known(at) else { continue };
+                if peer.bond == Bond::None && peer.link.is_settled() {
+                    continue;
+                }
+                if !peer.link.is_acknowledged() {
+                    is_acknowledged = false;
+                    peer.link.ask();
+                    self.write(at);
+                }
+            }
+            if is_acknowledged {
+                self.leaving = Some(now);
+                self.stop_listening();
+                for at in 0..self.peers.len() as u32 {
+                    if let Some(Peer { way: Way::Up(_), link, .. }) = self.known(at) {
+                        link.say_bye();
+                        self.write(at);
+                    }
+                }
+                return self.say_goodbye();
+            }
+            return false;
+        };
+        let is_late = now.saturating_sub(since) > GOODBYE;
+        let mut all = true;
+        for at in 0..self.peers.len() as u32 {
+            all &= self.has_parted(at, is_late);
+        }
+        if !all {
+            self.wake_at(now + GOODBYE_LOOK);
+        }
+        all
+    }
+
+    /// Whether a peer's kernel has our goodbye, or needs none.
+    fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
+        let Some(peer) = self.known(at) else { return true };
+        let Way::Up(socket) = &peer.way else {
+            // Nobody there who waits; who comes later finds nobody.
+            self.part(at, Way::Left);
+            return true;
+        };
+        let has_it = peer.link.is_written() && socket.unsent().is_ok_and(|bytes| bytes == 0);
+        if has_it || is_late || peer.is_broken {
+            socket.finish();
+            self.part(at, Way::Left);
+            return true;
+        }
+        false
+    }
+}

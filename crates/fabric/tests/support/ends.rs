@@ -1,0 +1,124 @@
+//! Two processes over real sockets on the loopback.
+#![allow(dead_code)] // not every test uses all
+
+use crate::support::{Recorder, planned, with_message};
+use oxmpi_fabric::tcp::{Address, Identity, Secret, Settings, Tcp, Whereabouts};
+use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_os::net::Listener;
+use oxmpi_os::poller::Poller;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) const JOB: u64 = 0x5eed;
+/// What no test takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// What a process of a test is made with.
+pub(crate) struct Plan {
+    pub(crate) incarnation: u64,
+    pub(crate) secret: [u8; 32],
+    pub(crate) settings: Settings,
+    /// Where the peer is found.
+    pub(crate) peer: Arc<Mutex<Result<Whereabouts, String>>>,
+    pub(crate) told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Plan {
+    pub(crate) fn new() -> Plan {
+        Plan {
+            incarnation: 1,
+            secret: [7; 32],
+            settings: Settings { patience: Duration::from_millis(300), ..Settings::default() },
+            peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
+            told: Arc::default(),
+        }
+    }
+
+    pub(crate) fn at(&self, address: SocketAddr) {
+        let address = Address { socket: address, interface: "lo".into() };
+        *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
+    }
+}
+
+/// One process of two.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) tcp: Tcp,
+    pub(crate) poller: Arc<Poller>,
+    pub(crate) address: SocketAddr,
+    pub(crate) recorder: Recorder,
+    pub(crate) me: u32,
+    pub(crate) pushed: u32,
+}
+
+impl End {
+    pub(crate) fn new(me: u32, plan: &Plan) -> End {
+        let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), plan.settings.buffers).unwrap();
+        End::on(listener, me, plan)
+    }
+
+    pub(crate) fn on(listener: Listener, me: u32, plan: &Plan) -> End {
+        let address = listener.address().unwrap();
+        let poller = Arc::new(Poller::new().unwrap());
+        let own = Identity { job: JOB, rank: me, size: 2, incarnation: plan.incarnation };
+        let (peer, told) = (plan.peer.clone(), plan.told.clone());
+        let tcp = Tcp::new(
+            own,
+            Secret(plan.secret),
+            plan.settings.clone(),
+            (listener, poller.clone()),
+            Box::new(move |_| peer.lock().unwrap().clone()),
+            Box::new(move |text| told.lock().unwrap().push(text.into())),
+        )
+        .unwrap();
+        End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
+    }
+
+    /// Offers the next message.
+    pub(crate) fn send(&mut self) -> Sent {
+        let (_, len) = planned(self.me, self.pushed);
+        let (to, tcp) = (1 - self.me, &mut self.tcp);
+        let sent = with_message(self.me, self.pushed, |message, buffer| match buffer {
+            Some(buffer) => {
+                assert_eq!(message.body.len(), len);
+                tcp.send_piece(to, message, buffer, 0)
+            }
+            None => tcp.send(to, message),
+        });
+        let sent = sent.unwrap();
+        self.pushed += u32::from(sent != Sent::Full);
+        sent
+    }
+
+    pub(crate) fn poll(&mut self) -> bool {
+        self.tcp.poll(&mut self.recorder)
+    }
+
+    /// Looks, and sleeps a little if there was nothing.
+    pub(crate) fn rest(&mut self) {
+        if !self.poll() {
+            self.poller.wait(Some(Duration::from_millis(5)));
+        }
+    }
+}
+
+/// Two processes that can find each other.
+pub(crate) fn pair(plans: &[Plan; 2]) -> [End; 2] {
+    let ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+    plans[0].at(ends[1].address);
+    plans[1].at(ends[0].address);
+    ends
+}
+
+/// Lets both go on until `done`.
+pub(crate) fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
+    let start = Instant::now();
+    while !done(ends) {
+        let came = ends[0].poll() | ends[1].poll();
+        if !came {
+            ends[0].poller.wait(Some(Duration::from_millis(1)));
+        }
+        assert!(start.elapsed() < LIMIT, "it does not end: {ends:?}");
+    }
+}

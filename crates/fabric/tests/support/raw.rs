@@ -1,0 +1,123 @@
+//! A peer of which a test says each byte that it sends.
+
+use crate::ends::{End, JOB, LIMIT};
+use oxmpi_fabric::tcp::{ALIGNMENT, Header, Identity, Initiator, Kind, Point, RECORD_HEADER, Secret};
+use oxmpi_fabric::{Fabric, Sink};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::{Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+/// The context of all messages here.
+pub(crate) const CONTEXT: u32 = 7;
+
+/// What was handed up: eager messages with their tags, in order, and parts of the body of one that was not.
+#[derive(Debug, Default)]
+pub(crate) struct Came {
+    pub(crate) messages: Vec<(u32, i32, Vec<u8>)>,
+    pub(crate) parts: Vec<(usize, Vec<u8>)>,
+    /// How much of the last message is to come.
+    left: usize,
+}
+
+impl Came {
+    /// How many messages came whole.
+    pub(crate) fn whole(&self) -> usize {
+        self.messages.len() - usize::from(self.left > 0)
+    }
+}
+
+impl Sink for Came {
+    fn eager(&mut self, from: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
+        self.left = total - first.len();
+        self.messages.push((from, envelope.tag, first.to_vec()));
+    }
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {}
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, offset: usize, part: Bytes<'_>) {
+        if self.left == 0 {
+            return self.parts.push((offset, part.to_vec()));
+        }
+        self.left -= part.len();
+        self.messages.last_mut().unwrap().2.extend(part.to_vec());
+    }
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, peer: u32) {
+        panic!("process {peer} is lost");
+    }
+}
+
+/// The bytes of message number `number` from process `from`, without the first `start` bytes of frame and body, and with `lead`
+/// zeros before the rest.
+pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead): (usize, u8)) -> Vec<u8> {
+    let mut frame = [0; MAX_FRAME_LEN];
+    let envelope = Envelope { context: Context::Local(CONTEXT), tag };
+    let frame_len = Frame::Eager { envelope }.encode(number as u8, from, &mut frame);
+    let length = (frame_len + body.len()) as u32;
+    let header = Header {
+        kind: Kind::Frame,
+        wanted: false,
+        number,
+        acknowledged: 0,
+        length,
+        start: start as u32,
+        lead,
+    };
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(RECORD_HEADER + usize::from(lead), 0);
+    bytes.extend_from_slice(&[&frame[..frame_len], body].concat()[start..]);
+    bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+    bytes
+}
+
+/// Lets a process look until `done`.
+pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -> bool) {
+    let start = Instant::now();
+    while !done(came) {
+        end.tcp.poll(came);
+        assert!(start.elapsed() < LIMIT, "it does not end: {came:?}");
+    }
+}
+
+/// Connects to a process as process `from` of `size`, looking with `poll` there. Returns the connection, and what the process
+/// says that it has received.
+pub(crate) fn connect(
+    end: &mut End,
+    from: u32,
+    size: u32,
+    mut poll: impl FnMut(&mut End),
+) -> (TcpStream, Point) {
+    let own = Identity { job: JOB, rank: from, size, incarnation: 1 };
+    let mut stream = TcpStream::connect(end.address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (mut initiator, hello) = Initiator::new(own, end.me, &Secret([7; 32]), &[9; 32]);
+    stream.write_all(&hello).unwrap();
+    let welcome = answer(end, &mut stream, &mut poll);
+    let (_, proof) = initiator.welcomed(&welcome, Point::default()).unwrap();
+    stream.write_all(&proof).unwrap();
+    let verdict = answer(end, &mut stream, &mut poll);
+    (stream, initiator.judged(&verdict).unwrap())
+}
+
+/// Reads the next `N` bytes that a process says.
+fn answer<const N: usize>(end: &mut End, stream: &mut TcpStream, poll: &mut impl FnMut(&mut End)) -> [u8; N] {
+    stream.set_nonblocking(true).unwrap();
+    let (mut bytes, mut have, start) = ([0; N], 0, Instant::now());
+    while have < N {
+        poll(end);
+        match stream.read(&mut bytes[have..]) {
+            Ok(0) => panic!("it has closed the connection"),
+            Ok(came) => have += came,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        assert!(start.elapsed() < LIMIT, "it says nothing");
+    }
+    stream.set_nonblocking(false).unwrap();
+    bytes
+}

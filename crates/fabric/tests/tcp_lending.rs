@@ -1,0 +1,37 @@
+//! Longer eager messages over real sockets, which are lent until the peer has them or they are copied.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "support/ends.rs"]
+mod ends;
+mod support;
+
+use ends::{Plan, pair, until};
+use oxmpi_fabric::{Body, Fabric, Message, Sent};
+use oxmpi_wire::{Context, Envelope, Frame};
+use support::{buffer_of, content};
+
+#[test]
+fn nobody_sleeps_while_a_message_is_lent_that_could_be_copied() {
+    let mut ends = pair(&[Plan::new(), Plan::new()]);
+    until(&mut ends, |ends| ends[0].pushed > 0 || ends[0].send() != Sent::Full);
+    until(&mut ends, |ends| ends[1].recorder.next == 1);
+    // From now on the peer does not look, so nothing is acknowledged.
+    let end = &mut ends[0];
+    let tokens = [41, 42, 43];
+    for token in tokens {
+        let buffer = buffer_of(&content(token, 10_000), false);
+        let envelope = Envelope { context: Context::Local(7), tag: 0 };
+        let body = Body::of(&buffer, 0, 10_000);
+        let message = Message { sequence: 0, frame: Frame::Eager { envelope }, body, token: token.into() };
+        assert_eq!(end.tcp.send_whole(1, &message, &buffer).unwrap(), Sent::Later);
+    }
+    let mut looks = 0;
+    while !end.tcp.before_sleep() {
+        end.poll();
+        looks += 1;
+        assert!(looks < 10, "it never sleeps");
+    }
+    let gone = end.recorder.sent.iter().filter(|token| **token > 40).count();
+    assert_eq!(gone, tokens.len(), "{:?}", end.recorder.sent);
+    assert!(!end.tcp.sleeps_lightly(), "and then sleeps until something comes");
+}
