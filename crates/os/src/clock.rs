@@ -33,6 +33,15 @@ pub fn ticks() -> u64 {
     now_ns()
 }
 
+/// Lets a few ticks pass between two looks at a word that another processor is about to write. Looks that follow each other
+/// faster take the line away from its writer, and with a pause instruction in between they find the word later
+/// (`docs/adr/0004-short-collectives-on-distant-cores.md`).
+#[inline(always)]
+pub fn pass_ticks(count: u64) {
+    let start = ticks();
+    while ticks().wrapping_sub(start) < count {}
+}
+
 /// How many ticks pass in `ns` nanoseconds, within about a percent. The first call takes 10 us to measure.
 pub fn ticks_of_ns(ns: u64) -> u64 {
     ((ns as u128 * ticks_per_2_20_ns() as u128) >> 20) as u64

@@ -29,7 +29,7 @@
 //! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to its word of steps done
 //!    (release), whether it had a part in them or not. Who wants to write loads it (acquire).
 //! 5. *Seen.* A rank begins a blocking collective when it is done with all steps before. So who has seen that it published
-//!    its first step of this one knows the same as from its word of steps done.
+//!    its first step of this one knows the same as from its word of steps done; of two ranks, who only reads, too.
 //! 6. *Sleep.* A rank that is about to sleep until another one publishes or is done sets its bit in that one's word of
 //!    sleepers (relaxed), then heavy barrier, then looks once more. The other one stores its word, then light barrier, then
 //!    loads the word of sleepers; if it is not 0 it takes all bits and has the doors of those rung. So one of them sees the

@@ -100,6 +100,7 @@ impl<F: Fabric> Steps<'_, F> {
             self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
             self.finish(piece.step);
         }
+        self.one_seen(pieces.first);
         Ok(())
     }
 
@@ -136,8 +137,8 @@ impl<F: Fabric> Steps<'_, F> {
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
-        for piece in self.pieces(block, self.most()).all() {
-            let Piece { step, at, len } = piece;
+        let pieces = self.pieces(block, self.most());
+        for Piece { step, at, len } in pieces.all() {
             if self.me != root {
                 self.see(root, step)?;
                 if in_line {
@@ -164,7 +165,9 @@ impl<F: Fabric> Steps<'_, F> {
             }
             self.publish_last(step);
         }
-        if self.me == root && !in_place {
+        if self.me != root {
+            self.one_seen(pieces.first);
+        } else if !in_place {
             output.copy_from(0, input, root as usize * block, block);
         }
         Ok(())

@@ -174,7 +174,7 @@ impl<F: Fabric> Reduction<'_, F> {
             self.combine(needed.clone(), &written, own, output.slice(at, len));
             Ok(())
         })?;
-        if needed.len() == steps.ranks as usize {
+        if needed.len() == steps.ranks as usize || steps.me == steps.ranks - 1 {
             steps.all_seen(first);
         }
         Ok(())

@@ -116,6 +116,7 @@ impl<F: Fabric> ShortWay<'_, F> {
             s.see(root, step)?;
             s.read(root, step, len, |from| from.copy_to(data));
             s.finish(step);
+            s.one_seen(step);
         }
         self.end()
     }
@@ -190,6 +191,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         s.see(root, step)?;
         self.read_part(root, step, len, |from| from.copy_to(block));
         s.finish(step);
+        s.one_seen(step);
         self.end()
     }
 
@@ -287,9 +289,10 @@ impl<F: Fabric> ShortWay<'_, F> {
             return self.end();
         }
         s.publish(step);
+        let sees_all = prefix == Prefix::All || s.me == s.ranks - 1;
         self.combine_whole(step, kernel, needed, given, result)?;
         s.finish(step);
-        if prefix == Prefix::All {
+        if sees_all {
             s.all_seen(step);
         }
         self.end()
