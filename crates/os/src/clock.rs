@@ -38,7 +38,12 @@ pub fn ticks() -> u64 {
 /// (`docs/adr/0004-short-collectives-on-distant-cores.md`).
 #[inline(always)]
 pub fn pass_ticks(count: u64) {
-    let start = ticks();
+    pass_ticks_from(ticks(), count);
+}
+
+/// As [`pass_ticks`], for the ticks that follow upon `start`.
+#[inline(always)]
+pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 

@@ -323,9 +323,7 @@ impl Wait<'_> {
         if self.phase != Phase::Spin || !self.is_spinning(now, started) {
             return false;
         }
-        while clock::ticks().wrapping_sub(now) < self.door.gap {
-            std::hint::spin_loop();
-        }
+        clock::pass_ticks_from(now, self.door.gap);
         true
     }
 
@@ -371,9 +369,7 @@ impl Wait<'_> {
         let started = *self.started.get_or_insert(now);
         if self.phase == Phase::Spin {
             if self.is_spinning(now, started) {
-                while clock::ticks().wrapping_sub(now) < door.gap {
-                    std::hint::spin_loop();
-                }
+                clock::pass_ticks_from(now, door.gap);
                 return Next::Look;
             }
             self.phase = if door.strangers.shall_sleep() { Phase::Sleep } else { Phase::Yield };
