@@ -54,7 +54,7 @@ fn head(report: &mut String, results: &Results) {
         "{}, {} cores, Linux {}. Rounds: {}; load average at the beginning of each: {}.\n\n\
          A figure is the median over the rounds of the program's medians. In the columns with `/`, 1 is equal, below 1 \
          OxMPI is better and 2 is twice the time or memory, or half the rate: the median of OxMPI divided by that of the \
-         other. The limit is what two processes reach without MPI. {}\n\n\
+         other. The limit is what two processes reach without MPI.{}\n\n\
          | name | library | settings |\n|---|---|---|\n",
         machine.processor,
         machine.cores,
@@ -68,19 +68,29 @@ fn head(report: &mut String, results: &Results) {
     }
 }
 
-/// How many samples were taken where, if cores were moved.
+/// Where the cores of 2 ranks were.
 fn distances(results: &Results) -> String {
     let count = |wanted| results.distances().filter(|&distance| distance == wanted).count();
-    if !GROUPS.iter().any(|group| parts(results, group).len() > 1) {
-        return String::new();
+    let (near, far, between) = (count(Distance::Near), count(Distance::Far), count(Distance::Between));
+    if GROUPS.iter().any(|group| parts(results, group).len() > 1) {
+        let part = |distance| results.line(Some(distance)).map_or(NONE.to_owned(), text);
+        format!(
+            "\n\nThe two cores of 2 ranks were near each other in {near} samples (a line of the cache went from one to the \
+             other in {} us) and far in {far} ({} us), which are told apart; in {between} they were moved meanwhile, and \
+             these are left out.",
+            part(Distance::Near),
+            part(Distance::Far)
+        )
+    } else {
+        results.line(None).map_or(String::new(), |value| {
+            format!(
+                "\n\nA line of the cache went from one core of 2 ranks to the other in {} us; of {} samples {near} were \
+                 near and {far} far, and all are counted together.",
+                text(value),
+                near + far + between
+            )
+        })
     }
-    format!(
-        "The two cores of 2 ranks were near each other in {} samples and far in {}, which are told apart; in {} they were \
-         moved meanwhile, and these are left out.",
-        count(Distance::Near),
-        count(Distance::Far),
-        count(Distance::Between)
-    )
 }
 
 /// In how many rows we are ahead, and where we are behind most.
@@ -251,7 +261,7 @@ mod tests {
             "Of 4 rows near OxMPI is ahead",
             "Of 4 rows far",
             "Of 1 other rows",
-            "near each other in 32 samples and far in 32",
+            "near each other in 32 samples (a line of the cache went from one to the other in 0.0650 us) and far in 32 (0.230",
             "\n## Start-up\n",
             "| bandwidth | bandwidth, 8 B, 2 ranks, far | 4.00 |",
         ] {
@@ -263,7 +273,7 @@ mod tests {
     fn a_machine_of_one_distance_has_one_set_of_tables() {
         for lines in [[None], [Some(FAR)], [Some([0.13, 0.14])]] {
             let report = report(&sample_at(&lines));
-            assert!(report.contains("\n## Latency\n") && !report.contains("near"), "{report}");
+            assert!(report.contains("\n## Latency\n") && !report.contains(", near\n"), "{report}");
         }
     }
 

@@ -103,8 +103,19 @@ impl Results {
 
     /// The distances of the cores of all samples of which they are known.
     pub(crate) fn distances(&self) -> impl Iterator<Item = Distance> {
+        self.all_samples().filter_map(|sample| sample.distance)
+    }
+
+    /// The median of the us that a line took in the part `at`.
+    pub(crate) fn line(&self, at: At) -> Option<f64> {
+        median(
+            self.all_samples().filter(|sample| sample.is_in(at)).filter_map(|sample| sample.line).flatten(),
+        )
+    }
+
+    fn all_samples(&self) -> impl Iterator<Item = &Sample> {
         let rows = self.rows.iter().chain(&self.limits);
-        rows.flat_map(|row| row.figures.values().flatten()).filter_map(|sample| sample.distance)
+        rows.flat_map(|row| row.figures.values().flatten())
     }
 
     /// The parts into which the samples of `rows` fall, each of which has a table of its own.

@@ -102,7 +102,6 @@ impl<'a> Measurement<'a> {
     pub(crate) fn run_all(&mut self, save: impl Fn(&Results) -> Result<(), Failure>) -> Result<(), Failure> {
         let end = Instant::now() + self.options.time;
         for round in 0.. {
-            self.results.machine.note_load();
             let mut nothing_to_do = true;
             for group in &self.options.groups {
                 for launch in group.launches {
@@ -118,7 +117,9 @@ impl<'a> Measurement<'a> {
                         );
                         return save(&self.results);
                     }
-                    nothing_to_do = false;
+                    if std::mem::replace(&mut nothing_to_do, false) {
+                        self.results.machine.note_load();
+                    }
                     println!("round {}: {}", round + 1, name_of(group, launch));
                     self.results.rounds = round + 1;
                     for at in order(wanted.len(), round) {
