@@ -132,20 +132,22 @@ static struct lines *map_lines(int file)
 }
 
 /* Rank 0 makes a file that has no name, and rank 1 opens it by its number in rank 0's process. On another machine that
- * number is nothing or something else: then the mark is not there, and there are no lines. */
+ * number is nothing or something else: then the mark is not there, and there are no lines. Nor are there any on one core,
+ * where the ranks would wait for each other's turn. */
 static void share_lines(void)
 {
     struct {
         uint64_t mark;
         long process;
-        int file;
-    } place = {0, 0, -1};
+        int file, core;
+    } place = {0, 0, -1, -1};
     int there;
     if (rank == 0) {
         place.file = memfd_create("lines", MFD_CLOEXEC);
         if (place.file >= 0 && !ftruncate(place.file, sizeof(struct lines)))
             lines = map_lines(place.file);
         place.process = getpid();
+        place.core = sched_getcpu();
         place.mark = (uint64_t)(now() * 1e9) + (uint64_t)place.process;
         if (lines)
             set(&lines->there, place.mark);
@@ -159,7 +161,7 @@ static void share_lines(void)
         if (file >= 0)
             close(file);
     }
-    int mine = lines && atomic_load(&lines->there) == place.mark;
+    int mine = lines && atomic_load(&lines->there) == place.mark && (rank == 0 || sched_getcpu() != place.core);
     MPI_Allreduce(&mine, &there, 1, MPI_INT, MPI_MIN, WORLD);
     if (place.file >= 0 && rank == 0)
         close(place.file);
@@ -435,8 +437,7 @@ int main(int argc, char **argv)
     is_first = rank < ranks / 2;
     if (rank < ranks / 2 * 2)
         partner = is_first ? rank + ranks / 2 : rank - ranks / 2;
-    /* Two ranks of one core would wait for each other's turn. */
-    if (pinned && pin(rank) > 1 && ranks == 2)
+    if (pinned && pin(rank) > 0 && ranks == 2)
         share_lines();
     if (meeting_file)
         open_meeting(meeting_file);
