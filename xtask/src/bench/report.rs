@@ -24,6 +24,7 @@ pub(crate) fn report(results: &Results) -> String {
         report +=
             "\n**Other programs were running: these figures say little.** Measure on an idle machine.\n";
     }
+    without_distance(&mut report, results);
     summary(&mut report, results);
     for group in &GROUPS {
         for at in parts(results, group) {
@@ -90,6 +91,24 @@ fn distances(results: &Results) -> String {
                 near + far + between
             )
         })
+    }
+}
+
+/// Names libraries whose samples are in no table because nothing is known of the cores, while it is known of others'.
+fn without_distance(report: &mut String, results: &Results) {
+    let apart = GROUPS.iter().filter(|group| parts(results, group).len() > 1);
+    let rows: Vec<&Row> = apart.flat_map(|group| results.rows_of(group.name, None)).collect();
+    for library in &results.libraries {
+        let samples = rows.iter().filter_map(|row| row.figures.get(&library.name)).flatten();
+        let unknown = samples.filter(|sample| sample.distance.is_none()).count();
+        if unknown > 0 {
+            let _ = writeln!(
+                report,
+                "\n**{}: in {unknown} samples its ranks could not measure the line between their cores; these are in no \
+                 table.**",
+                title(&library.name)
+            );
+        }
     }
 }
 
@@ -267,6 +286,16 @@ mod tests {
         ] {
             assert!(report.contains(text), "{text}: {report}");
         }
+    }
+
+    #[test]
+    fn samples_of_unknown_distance_are_pointed_out() {
+        let mut results = sample_at(&[Some(NEAR), Some(FAR)]);
+        assert!(!report(&results).contains("could not measure"));
+        for sample in results.rows[0].figures.get_mut("mpich").unwrap() {
+            (sample.line, sample.distance) = (None, None);
+        }
+        assert!(report(&results).contains("**MPICH: in 4 samples its ranks could not measure"));
     }
 
     #[test]
