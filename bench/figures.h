@@ -4,9 +4,10 @@
  * also warms everything up; then as many batches run as fit into the time of a point. The figure is the median over
  * the batches. Its line is
  *
- *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42
+ *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42 line=0.061,0.063
  *
- * least and most are over the batches, in the order of the unit. Units: us (microseconds), MB/s (10^6 bytes a second),
+ * least and most are over the batches, in the order of the unit. line: the us that a line of the cache took to the other
+ * core before and after the figure, where two processes are bound to two cores (line.h). Units: us (microseconds), MB/s (10^6 bytes a second),
  * M/s (10^6 messages a second), MiB. */
 #ifndef FIGURES_H
 #define FIGURES_H
@@ -80,15 +81,20 @@ static inline double figure_of(const struct measure *what, double seconds)
     return what->amount > 0 ? what->amount / seconds * 1e-6 : seconds / what->parts * 1e6;
 }
 
-/* Prints a point; `by` names the way it was reached, or is NULL. Sorts `seconds`, those of one repeat in each batch. */
-static inline void print_point(const struct measure *what, int ranks, const char *by, double *seconds, int batches)
+/* Prints a point. `by` names the way it was reached, `lines` are the seconds of a line before and after; either may be
+ * NULL. Sorts `seconds`, those of one repeat in each batch. */
+static inline void print_point(const struct measure *what, int ranks, const char *by, const double *lines,
+                               double *seconds, int batches)
 {
     qsort(seconds, (size_t)batches, sizeof *seconds, ascending);
     double middle = (seconds[batches / 2] + seconds[(batches - 1) / 2]) / 2;
     double shortest = figure_of(what, seconds[0]), longest = figure_of(what, seconds[batches - 1]);
-    printf("point test=%s ranks=%d bytes=%zu unit=%s median=%.6g least=%.6g most=%.6g%s%s\n", what->test, ranks,
+    printf("point test=%s ranks=%d bytes=%zu unit=%s median=%.6g least=%.6g most=%.6g%s%s", what->test, ranks,
            what->bytes, what->unit, figure_of(what, middle), shortest < longest ? shortest : longest,
            shortest < longest ? longest : shortest, by ? " by=" : "", by ? by : "");
+    if (lines)
+        printf(" line=%.4g,%.4g", lines[0] * 1e6, lines[1] * 1e6);
+    printf("\n");
     fflush(stdout);
 }
 

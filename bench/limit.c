@@ -1,6 +1,8 @@
 /* What two processes of this machine reach without MPI: the limit beside which the figures of p2p.c stand.
  *
- *     limit [-t MS] [-s BYTES,BYTES...] [-a SECONDS]
+ *     limit [-t MS] [-s BYTES,BYTES...] [-a SECONDS] [TEST]
+ *
+ * TEST: latency, bandwidth, bidirectional or rate; without it all of them.
  *
  * by=line   ping-pong of two cache lines, one for each direction
  * by=copy   through a ring of cells in shared memory: the writer copies into a cell and sets its flag, the reader
@@ -13,8 +15,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "figures.h"
+#include "line.h"
 
 #define LINE 64
 #define INLINE 56 /* bytes beside the flag in its line */
@@ -41,7 +42,7 @@ struct cell {
     char data[];
 };
 
-enum kind { LINES, PING_PONG, ONE_WAY, BOTH_WAYS, IN_TURNS, PULL_PING_PONG, PULL_ONE_WAY, PULL_BOTH_WAYS, STOP };
+enum kind { DISTANCE, LINES, PING_PONG, ONE_WAY, BOTH_WAYS, IN_TURNS, PULL_PING_PONG, PULL_ONE_WAY, PULL_BOTH_WAYS, STOP };
 
 struct job {
     enum kind kind;
@@ -54,8 +55,7 @@ static struct {
     _Alignas(128) _Atomic uint64_t ordered; /* jobs */
     struct job job;
     _Alignas(128) _Atomic uint64_t done;
-    _Alignas(128) _Atomic uint64_t there;
-    _Alignas(128) _Atomic uint64_t back;
+    struct lines lines;
     struct ring ring_there, ring_back;
 } *shared;
 
@@ -69,27 +69,9 @@ struct end {
 static struct end sending, receiving;
 static char *out, *in; /* private memory, at the same addresses in both processes */
 static pid_t other;
+static int can_pull; /* whether the other's memory may be read */
 static double point_seconds = 30e-3;
-
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static void await(_Atomic uint64_t *flag, uint64_t value)
-{
-    while (atomic_load_explicit(flag, memory_order_acquire) != value)
-        relax();
-}
-
-static void set(_Atomic uint64_t *flag, uint64_t value)
-{
-    atomic_store_explicit(flag, value, memory_order_release);
-}
+static double distance_seconds; /* what a job of kind DISTANCE found */
 
 static void open_end(struct end *end, struct ring *ring, size_t cell)
 {
@@ -188,17 +170,15 @@ static void pull(char *to, char *from, size_t bytes)
 /* One side of a job; `first` begins. */
 static void work(const struct job *job, int first)
 {
-    static uint64_t turn; /* both sides count alike */
+    uint64_t turn;
     size_t window = job->bytes ? window_of(job->bytes) : 1;
     for (long i = 0; i < job->repeats; i++)
         switch (job->kind) {
+        case DISTANCE:
+            distance_seconds = line_seconds(&shared->lines, first);
+            break;
         case LINES:
-            turn++;
-            if (first)
-                set(&shared->there, turn);
-            await(first ? &shared->back : &shared->there, turn);
-            if (!first)
-                set(&shared->back, turn);
+            line_trip(&shared->lines, first);
             break;
         case PING_PONG:
             if (first)
@@ -229,13 +209,13 @@ static void work(const struct job *job, int first)
                     receive_message(job, in + k % window * job->bytes);
             break;
         case PULL_PING_PONG:
-            turn++;
+            turn = next_turn();
             if (first)
-                set(&shared->there, turn);
-            await(first ? &shared->back : &shared->there, turn);
+                set(&shared->lines.there, turn);
+            await(first ? &shared->lines.back : &shared->lines.there, turn);
             pull(in, out, job->bytes);
             if (!first)
-                set(&shared->back, turn);
+                set(&shared->lines.back, turn);
             break;
         case PULL_ONE_WAY:
             for (size_t k = 0; first && k < window; k++)
@@ -315,17 +295,39 @@ static int measure(struct job job, double *seconds)
     return batches;
 }
 
+/* Seconds of a line on its way to the other core, now. */
+static double distance(void)
+{
+    batch(&(struct job){DISTANCE, 0, LINE, 1});
+    return distance_seconds;
+}
+
+/* One line to and fro. */
+static void by_line(const struct measure *what)
+{
+    static double seconds[MOST_BATCHES];
+    double lines[2] = {distance()};
+    int batches = measure((struct job){LINES, 0, LINE, 1}, seconds);
+    lines[1] = distance();
+    print_point(what, 2, "line", lines, seconds, batches);
+}
+
 static void by_pull(enum kind kind, const struct measure *what)
 {
     static double seconds[MOST_BATCHES];
+    if (!can_pull || what->bytes < 1024) /* below, a system call is no way to the limit */
+        return;
+    double lines[2] = {distance()};
     int batches = measure((struct job){kind, what->bytes, LINE, 1}, seconds);
-    print_point(what, 2, "pull", seconds, batches);
+    lines[1] = distance();
+    print_point(what, 2, "pull", lines, seconds, batches);
 }
 
 /* Through the ring, with the length of a cell that has the best median. */
 static void by_copy(enum kind kind, const struct measure *what)
 {
     static double seconds[MOST_BATCHES], best[MOST_BATCHES];
+    double lines[2] = {distance()};
     int best_batches = 0;
     for (size_t cell = 4096; cell <= LONGEST_CELL; cell *= 4) {
         size_t one = what->bytes < cell ? what->bytes : cell;
@@ -338,39 +340,48 @@ static void by_copy(enum kind kind, const struct measure *what)
         if (what->bytes <= cell)
             break; /* a longer cell changes nothing */
     }
-    print_point(what, 2, "copy", best, best_batches);
+    lines[1] = distance();
+    print_point(what, 2, "copy", lines, best, best_batches);
 }
 
 /* The limits of p2p.c's tests at one size. */
-static void limits(size_t bytes, int can_pull)
+
+static void latency(size_t bytes)
 {
-    static double seconds[MOST_BATCHES];
-    double window = bytes ? (double)window_of(bytes) : 0;
-    struct measure latency = {"latency", "us", bytes, 2, 0};
-    struct measure bandwidth = {"bandwidth", "MB/s", bytes, 0, (double)bytes * window};
-    struct measure both = {"bidirectional", "MB/s", bytes, 0, 2 * (double)bytes * window};
-    if (bytes <= 8) {
-        int batches = measure((struct job){LINES, 0, LINE, 1}, seconds);
-        print_point(&latency, 2, "line", seconds, batches);
-    }
-    by_copy(PING_PONG, &latency);
-    if (bytes > 0) {
-        by_copy(ONE_WAY, &bandwidth);
-        /* Two writers that read each other's lines disturb each other: short messages go faster one way after the other. */
-        by_copy(bytes <= 1024 ? IN_TURNS : BOTH_WAYS, &both);
-    }
-    if (can_pull && bytes >= 1024) { /* below, a system call is no way to the limit */
-        by_pull(PULL_PING_PONG, &latency);
-        by_pull(PULL_ONE_WAY, &bandwidth);
-        by_pull(PULL_BOTH_WAYS, &both);
-    }
-    if (bytes == 8)
-        by_copy(ONE_WAY, &(struct measure){"rate", "M/s", 8, 0, WINDOW});
+    struct measure what = {"latency", "us", bytes, 2, 0};
+    if (bytes <= 8)
+        by_line(&what);
+    by_copy(PING_PONG, &what);
+    by_pull(PULL_PING_PONG, &what);
+}
+
+static void bandwidth(size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    struct measure what = {"bandwidth", "MB/s", bytes, 0, (double)bytes * (double)window_of(bytes)};
+    by_copy(ONE_WAY, &what);
+    by_pull(PULL_ONE_WAY, &what);
+}
+
+static void bidirectional(size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    struct measure what = {"bidirectional", "MB/s", bytes, 0, 2 * (double)bytes * (double)window_of(bytes)};
+    /* Two writers that read each other's lines disturb each other: short messages go faster one way after the other. */
+    by_copy(bytes <= 1024 ? IN_TURNS : BOTH_WAYS, &what);
+    by_pull(PULL_BOTH_WAYS, &what);
+}
+
+static void rate(void)
+{
+    by_copy(ONE_WAY, &(struct measure){"rate", "M/s", 8, 0, WINDOW});
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: limit [-t MS] [-s BYTES,...] [-a SECONDS]\n");
+    fprintf(stderr, "usage: limit [-t MS] [-s BYTES,...] [-a SECONDS] [latency|bandwidth|bidirectional|rate]\n");
     return 2;
 }
 
@@ -389,7 +400,12 @@ int main(int argc, char **argv)
         case 'a': end_after = (unsigned)atoi(optarg); break;
         default: return usage();
         }
-    if (optind != argc)
+    if (optind + 1 < argc)
+        return usage();
+    const char *test = optind < argc ? argv[optind] : "";
+    int all = !*test, has_latency = all || !strcmp(test, "latency"), has_bandwidth = all || !strcmp(test, "bandwidth");
+    int has_bidirectional = all || !strcmp(test, "bidirectional"), has_rate = all || !strcmp(test, "rate");
+    if (!has_latency && !has_bandwidth && !has_bidirectional && !has_rate)
         return usage();
     if (count == 0)
         count = all_sizes(sizes);
@@ -426,11 +442,17 @@ int main(int argc, char **argv)
 
     char probe;
     struct iovec local = {&probe, 1}, remote = {out, 1};
-    int can_pull = process_vm_readv(other, &local, 1, &remote, 1, 0) == 1;
+    can_pull = process_vm_readv(other, &local, 1, &remote, 1, 0) == 1;
     if (!can_pull)
         fprintf(stderr, "limit: without by=pull: %s\n", strerror(errno));
-    for (int i = 0; i < count; i++)
-        limits(sizes[i], can_pull);
+    for (int i = 0; has_latency && i < count; i++)
+        latency(sizes[i]);
+    for (int i = 0; has_bandwidth && i < count; i++)
+        bandwidth(sizes[i]);
+    for (int i = 0; has_bidirectional && i < count; i++)
+        bidirectional(sizes[i]);
+    if (has_rate)
+        rate();
     batch(&(struct job){.kind = STOP});
     waitpid(child, NULL, 0);
     return 0;

@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: OxMPI beside other MPI libraries and beside what the machine allows.
 //!
 //! The programs are in `bench/`: `p2p.c` is compiled with each library's mpicc, `limit.c` needs no MPI. A launch of the
-//! table in [`groups`] goes through all libraries in turn ([`rounds`]), everything as often as there are rounds. What comes
-//! out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures ([`picture`]).
+//! table in [`groups`] goes through all libraries in turn ([`rounds`]), until each figure has its samples, of near cores and
+//! of far ones ([`distance`]). What comes out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures
+//! ([`picture`]).
 
+mod distance;
 mod figures;
 mod groups;
 mod launch;
@@ -23,11 +25,15 @@ use std::time::Duration;
 use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
+use distance::Distance;
 use machine::Machine;
 use mpi::{Mpi, OURS, PEERS};
 use options::{Asked, HELP, Options};
 use results::Results;
 use rounds::Measurement;
+
+/// The file of all figures.
+const RESULTS: &str = "results.json";
 
 /// The tests that are drawn: group, test, heading, vertical axis.
 const PICTURES: [(&str, &str, &str, &str); 3] = [
@@ -88,7 +94,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
 
     let results = Results { machine: Machine::here(), ..Results::default() };
     let limit = options.out.join("limit");
-    let mut measurement = Measurement::new(&options, Some(&limit), results);
+    let mut measurement = Measurement::new(&options, &limit, results);
     let mut compile = Command::new("cc");
     compile.args(["-O2", "-o"]).arg(&limit).arg(source("limit"));
     if let Err(failed) = launch::launch(compile, Duration::from_secs(120), &options.out) {
@@ -102,6 +108,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
         return Err(Failure::new(format!("OxMPI does not run the benchmark program: {why}")));
     }
     measurement.run_all(|results| save(results, &options.out))?;
+    println!("wrote {}", options.out.join(RESULTS).display());
     present(&measurement.results, &options.out)
 }
 
@@ -133,21 +140,42 @@ fn find_peers(options: &Options) -> Result<Vec<Mpi>, Failure> {
 fn save(results: &Results, out: &Path) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results)
         .map_err(|error| Failure::new(format!("cannot write the results: {error}")))?;
-    write(&out.join("results.json"), &text)
+    let path = out.join(RESULTS);
+    fs::write(&path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
 /// Writes report and pictures.
 fn present(results: &Results, out: &Path) -> Result<(), Failure> {
     write(&out.join("report.md"), &report::report(results))?;
     for (group, test, heading, vertical) in PICTURES {
-        let drawn = picture::draw(heading, vertical, &picture::curves(results, group, test));
-        let drawn =
-            drawn.map_err(|error| Failure::new(format!("cannot draw the curves of {test}: {error}")))?;
-        if let Some(svg) = drawn {
-            write(&out.join(test).with_extension("svg"), &svg)?;
+        let parts = results.parts(results.rows_of(group, None));
+        for at in [None, Some(Distance::Near), Some(Distance::Far)] {
+            let name = at.map_or(test.to_owned(), |distance| format!("{test}-{}", distance.text()));
+            let path = out.join(name).with_extension("svg");
+            let curves =
+                if parts.contains(&at) { picture::curves(results, group, test, at) } else { Vec::new() };
+            let heading =
+                at.map_or(heading.to_owned(), |distance| format!("{heading}, cores {}", distance.text()));
+            let drawn = picture::draw(&heading, vertical, &curves);
+            let drawn =
+                drawn.map_err(|error| Failure::new(format!("cannot draw the curves of {test}: {error}")))?;
+            match drawn {
+                Some(svg) => write(&path, &svg)?,
+                None => remove(&path)?,
+            }
         }
     }
     Ok(())
+}
+
+/// Removes a picture of an earlier run that is not of this one.
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::io(format!("cannot remove {}", path.display()))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -71,10 +71,11 @@ pub(crate) struct Point {
     pub(crate) subject: Subject,
     /// The median over the run's batches.
     pub(crate) median: f64,
+    /// The way to a limit.
+    pub(crate) by: Option<String>,
+    /// How long a line of the cache took between the cores before and after, where that was measured.
+    pub(crate) line: Option<[f64; 2]>,
 }
-
-/// The figures of one library by the number of the round.
-pub(crate) type Rounds = BTreeMap<u32, f64>;
 
 /// The figures in a program's output; all other lines are passed over. An error names the line that is broken.
 pub(crate) fn points(output: &str) -> Result<Vec<Point>, String> {
@@ -94,8 +95,24 @@ fn point(line: &str) -> Option<Point> {
         bytes: words.get("bytes")?.parse().ok()?,
         unit,
     };
+    let by = words.get("by").map(|&by| by.to_owned());
+    let line = match words.get("line") {
+        Some(times) => Some(line_times(times)?),
+        None => None,
+    };
     // A figure of nothing would be divided by later.
-    (median.is_finite() && median > 0.0).then_some(Point { subject, median })
+    is_positive(median).then_some(Point { subject, median, by, line })
+}
+
+/// `0.061,0.063`: us before and after.
+fn line_times(text: &str) -> Option<[f64; 2]> {
+    let (before, after) = text.split_once(',')?;
+    let times: [f64; 2] = [before.parse().ok()?, after.parse().ok()?];
+    times.into_iter().all(is_positive).then_some(times)
+}
+
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
 }
 
 /// The value in the middle, or the mean of the two there. None of no values.
@@ -104,12 +121,6 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
-}
-
-/// The median over the rounds that both have of how much more `ours` costs than `theirs`. The two figures of a round were
-/// taken one after the other, so that what else the machine did in that round touches both.
-pub(crate) fn ratio(unit: Unit, ours: &Rounds, theirs: &Rounds) -> Option<f64> {
-    median(ours.iter().filter_map(|(round, &ours)| Some(unit.cost(ours, *theirs.get(round)?))))
 }
 
 /// Three significant digits.
@@ -142,13 +153,15 @@ mod tests {
     #[test]
     fn a_line_of_a_program_is_a_figure() {
         let output = "a warning of the library\n\
-            point test=latency ranks=2 bytes=8 unit=us median=0.344 least=0.31 most=0.42 by=line\n\
+            point test=latency ranks=2 bytes=8 unit=us median=0.344 least=0.31 most=0.42 by=copy line=0.06,0.25\n\
             point test=bandwidth ranks=2 bytes=65536 unit=MB/s median=5638 least=1 most=2\n";
         let points = points(output).unwrap();
         assert_eq!(points.len(), 2);
         let subject = Subject { test: "latency".into(), ranks: 2, bytes: 8, unit: Unit::Microseconds };
-        assert_eq!(points[0], Point { subject, median: 0.344 });
+        let point = Point { subject, median: 0.344, by: Some("copy".into()), line: Some([0.06, 0.25]) };
+        assert_eq!(points[0], point);
         assert_eq!(points[1].subject.unit, Unit::MegabytesPerSecond);
+        assert_eq!((&points[1].by, points[1].line), (&None, None));
     }
 
     #[test]
@@ -159,6 +172,8 @@ mod tests {
             "point test=latency ranks=2 unit=us median=1",
             "point test=latency ranks=2 bytes=8 unit=us median=0",
             "point test=latency ranks=2 bytes=8 unit=us median=inf",
+            "point test=latency ranks=2 bytes=8 unit=us median=1 line=0.1",
+            "point test=latency ranks=2 bytes=8 unit=us median=1 line=0.1,0",
             "point latency",
         ] {
             let error = points(line).unwrap_err();
@@ -175,20 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_above_one_is_worse_in_any_unit() {
-        let rounds = |values: &[f64]| (0..).zip(values.iter().copied()).collect::<Rounds>();
-        let (one, two) = (rounds(&[1.0, 10.0, 1.0]), rounds(&[2.0, 20.0, 2.0]));
-        assert_eq!(ratio(Unit::Microseconds, &two, &one), Some(2.0));
-        assert_eq!(ratio(Unit::MegabytesPerSecond, &two, &one), Some(0.5));
+    fn a_cost_above_one_is_worse_in_any_unit() {
+        assert_eq!(Unit::Microseconds.cost(2.0, 1.0), 2.0);
+        assert_eq!(Unit::MegabytesPerSecond.cost(2.0, 1.0), 0.5);
         assert!(Unit::Mebibytes.better(1.0, 2.0) && Unit::MillionsPerSecond.better(2.0, 1.0));
-    }
-
-    #[test]
-    fn a_ratio_is_of_rounds_that_both_have() {
-        let ours = Rounds::from([(0, 1.0), (1, 4.0)]);
-        let theirs = Rounds::from([(1, 2.0), (2, 100.0)]);
-        assert_eq!(ratio(Unit::Seconds, &ours, &theirs), Some(2.0));
-        assert_eq!(ratio(Unit::Seconds, &ours, &Rounds::from([(7, 1.0)])), None);
     }
 
     #[test]

@@ -7,7 +7,10 @@ use std::time::Duration;
 pub(crate) struct Group {
     /// As in `--groups`.
     pub(crate) name: &'static str,
+    /// The heading of its table.
     pub(crate) title: &'static str,
+    /// What the figures are of.
+    pub(crate) subject: &'static str,
     pub(crate) launches: &'static [Launch],
     /// Whether the machine's limit, that of two processes, stands beside it.
     pub(crate) has_limit: bool,
@@ -47,60 +50,68 @@ const fn launch(ranks: u32, args: &'static [&'static str], gives: Gives, seconds
 pub(crate) const GROUPS: [Group; 9] = [
     Group {
         name: "latency",
-        title: "Latency: ping-pong of 2 ranks, half a round trip",
-        launches: &[launch(2, &["-p", "latency"], Gives::Points, 90)],
+        title: "Latency",
+        subject: "ping-pong of 2 ranks, half a round trip",
+        launches: &[launch(2, &["-p", "-t", "10", "latency"], Gives::Points, 90)],
         has_limit: true,
     },
     Group {
         name: "bandwidth",
-        title: "Bandwidth: windows of 64 messages between 2 ranks, each from and to its own buffer",
+        title: "Bandwidth",
+        subject: "windows of 64 messages between 2 ranks, each from and to its own buffer",
         launches: &[
-            launch(2, &["-p", "bandwidth"], Gives::Points, 90),
-            launch(2, &["-p", "bidirectional"], Gives::Points, 90),
+            launch(2, &["-p", "-t", "10", "bandwidth"], Gives::Points, 90),
+            launch(2, &["-p", "-t", "10", "bidirectional"], Gives::Points, 90),
         ],
         has_limit: true,
     },
     Group {
         name: "rate",
-        title: "Message rate: 8-byte messages from one rank to another, 64 at a time",
-        launches: &[launch(2, &["-p", "-t", "100", "rate"], Gives::Points, 60)],
+        title: "Message rate",
+        subject: "8-byte messages from one rank to another, 64 at a time",
+        launches: &[launch(2, &["-p", "-t", "50", "rate"], Gives::Points, 60)],
         has_limit: true,
     },
     Group {
         name: "derived",
-        title: "Derived datatypes: ping-pong of an MPI_Type_vector with blocks of 8 or 512 bytes, gaps as long",
-        launches: &[launch(2, &["-p", "strided"], Gives::Points, 90)],
+        title: "Derived datatypes",
+        subject: "ping-pong of an MPI_Type_vector with blocks of 8 or 512 bytes, gaps as long",
+        launches: &[launch(2, &["-p", "-t", "10", "strided"], Gives::Points, 90)],
         has_limit: false,
     },
     Group {
         name: "collectives",
-        title: "Collectives of 2 ranks: a call back to back with the next, other roots in turn",
-        launches: &[launch(2, &["-p", "-t", "20", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
+        title: "Collectives of 2 ranks",
+        subject: "a call back to back with the next, other roots in turn",
+        launches: &[launch(2, &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
         has_limit: false,
     },
     Group {
         name: "over4",
-        title: "4 ranks: two pairs at once, or a collective of all, not bound to cores",
+        title: "4 ranks",
+        subject: "two pairs at once, or a collective of all, not bound to cores",
         launches: &[
             launch(4, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
             launch(4, &["rate"], Gives::Points, 60),
-            launch(4, &["-t", "20", "-s", "8,65536", "collectives"], Gives::Points, 90),
+            launch(4, &["-t", "10", "-s", "8,65536", "collectives"], Gives::Points, 90),
         ],
         has_limit: false,
     },
     Group {
         name: "over8",
-        title: "8 ranks: four pairs at once, or a collective of all, not bound to cores",
+        title: "8 ranks",
+        subject: "four pairs at once, or a collective of all, not bound to cores",
         launches: &[
             launch(8, &["-s", FEW_SIZES, "latency"], Gives::Points, 90),
             launch(8, &["rate"], Gives::Points, 60),
-            launch(8, &["-t", "20", "-s", "8,65536", "collectives"], Gives::Points, 90),
+            launch(8, &["-t", "10", "-s", "8,65536", "collectives"], Gives::Points, 90),
         ],
         has_limit: false,
     },
     Group {
         name: "start",
-        title: "Start-up: mpirun of a program that calls MPI_Init and MPI_Finalize, from its start to its end",
+        title: "Start-up",
+        subject: "mpirun of a program that calls MPI_Init and MPI_Finalize, from its start to its end",
         launches: &[
             launch(2, &["nothing"], Gives::WallTime, 60),
             launch(64, &["nothing"], Gives::WallTime, 90),
@@ -109,7 +120,8 @@ pub(crate) const GROUPS: [Group; 9] = [
     },
     Group {
         name: "memory",
-        title: "Memory: proportional set size per rank after MPI_Init, and after all have talked to all",
+        title: "Memory",
+        subject: "proportional set size per rank after MPI_Init, and after all have talked to all",
         launches: &[
             launch(2, &["memory"], Gives::PointsOfMeeting, 60),
             launch(8, &["memory"], Gives::PointsOfMeeting, 90),

@@ -23,8 +23,14 @@ pub(crate) struct Kind {
 }
 
 /// Our own.
-pub(crate) const OURS: Kind =
-    Kind { name: "oxmpi", title: "OxMPI", packages: &[], environment: &[], flags: &[], oversubscribed: &[] };
+pub(crate) const OURS: Kind = Kind {
+    name: "oxmpi",
+    title: "OxMPI",
+    packages: &[],
+    environment: &[],
+    flags: &["--bind-to", "none"],
+    oversubscribed: &[],
+};
 
 /// The others.
 pub(crate) const PEERS: [Kind; 3] = [

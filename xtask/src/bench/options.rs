@@ -1,6 +1,7 @@
 //! The options of `cargo xtask bench`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::groups::{GROUPS, Group};
 use crate::root;
@@ -10,7 +11,9 @@ pub(crate) const HELP: &str = "\
 cargo xtask bench [options]        measure OxMPI beside other MPI libraries and beside the machine's own limit
 
   --peers DIR           the other libraries: prefixes DIR/openmpi, DIR/mpich, DIR/impi, as far as they are there
-  --rounds N            how often everything is measured, 5 if not given; figures are medians over the rounds
+  --rounds N            how often everything is measured, 5 if not given, with near cores and with far ones where the
+                        machine has both; figures are medians
+  --minutes M           measure no longer than about so many minutes, 15 if not given
   --groups A,B          what is measured, everything if not given:
                         latency bandwidth rate derived collectives over4 over8 start memory
   --out DIR             where report.md, results.json and the pictures go, target/bench if not given
@@ -32,7 +35,10 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) peers: Option<PathBuf>,
+    /// How many samples each figure is to have, of each distance of the cores that there is.
     pub(crate) rounds: u32,
+    /// After this time nothing more is launched.
+    pub(crate) time: Duration,
     pub(crate) groups: Vec<&'static Group>,
     pub(crate) out: PathBuf,
 }
@@ -40,6 +46,7 @@ pub(crate) struct Options {
 /// Reads the words after `bench`. An error names the word.
 pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
     let (mut peers, mut rounds, mut out) = (None, 5, root().join("target/bench"));
+    let mut time = minutes("15")?;
     let (mut results, mut groups) = (None, GROUPS.iter().collect());
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
@@ -59,6 +66,7 @@ pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
             "--peers" => peers = Some(PathBuf::from(value()?)),
             "--out" => out = PathBuf::from(value()?),
             "--rounds" => rounds = count(value()?)?,
+            "--minutes" => time = minutes(value()?)?,
             "--groups" => groups = value()?.split(',').map(group).collect::<Result<_, _>>()?,
             "--install-peers" => return Ok(Asked::InstallPeers(PathBuf::from(value()?))),
             "--report" => results = Some(PathBuf::from(value()?)),
@@ -67,13 +75,21 @@ pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
     }
     Ok(match results {
         Some(results) => Asked::Report { results, out },
-        None => Asked::Measure(Options { peers, rounds, groups, out }),
+        None => Asked::Measure(Options { peers, rounds, time, groups, out }),
     })
 }
 
 fn count(text: &str) -> Result<u32, Failure> {
     let count = text.parse().ok().filter(|&count| count > 0);
     count.ok_or_else(|| Failure::new(format!("--rounds '{text}' is not a number of rounds from 1 on")))
+}
+
+/// Parts of a minute too: `0.5`.
+fn minutes(text: &str) -> Result<Duration, Failure> {
+    let seconds = text.parse().ok().map(|minutes: f64| minutes * 60.0);
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = time.filter(|time| !time.is_zero());
+    time.ok_or_else(|| Failure::new(format!("--minutes '{text}' is not a number of minutes above 0")))
 }
 
 fn group(name: &str) -> Result<&'static Group, Failure> {
@@ -94,10 +110,12 @@ mod tests {
 
     #[test]
     fn options_are_read_in_both_forms() {
-        let words = ["--rounds=2", "--groups", "latency,start", "--peers", "p", "--out=o"];
+        let words =
+            ["--rounds=2", "--minutes", "0.5", "--groups", "latency,start", "--peers", "p", "--out=o"];
         let Ok(Asked::Measure(options)) = read(&words) else { panic!() };
         let names: Vec<_> = options.groups.iter().map(|group| group.name).collect();
         assert_eq!((options.rounds, names), (2, vec!["latency", "start"]));
+        assert_eq!(options.time, Duration::from_secs(30));
         assert_eq!((options.peers, options.out), (Some("p".into()), "o".into()));
     }
 
@@ -107,6 +125,9 @@ mod tests {
             (&["--round", "2"][..], "--round"),
             (&["--rounds", "0"], "'0'"),
             (&["--rounds"], "--rounds needs"),
+            (&["--minutes", "0"], "'0'"),
+            (&["--minutes", "-1"], "'-1'"),
+            (&["--minutes", "soon"], "'soon'"),
             (&["--groups", "latency,speed"], "'speed'"),
         ] {
             let error = read(words).unwrap_err().to_string();

@@ -2,9 +2,9 @@
 
 use plotters::prelude::*;
 
-use super::figures::{bytes_text, median};
+use super::figures::bytes_text;
 use super::mpi::title;
-use super::results::{LIMIT, Results};
+use super::results::{At, LIMIT, Results};
 
 const SIZE: (u32, u32) = (900, 560);
 
@@ -30,14 +30,13 @@ pub(crate) struct Curve<'a> {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// The curves of a test in its group, the limit last. Size 0 has no place on a logarithmic axis.
-pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str) -> Vec<Curve<'a>> {
+/// The curves of a test in its group, of the samples of one part, the limit last. Size 0 has no place on a logarithmic axis.
+pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) -> Vec<Curve<'a>> {
     let rows = || results.rows.iter().filter(move |row| row.group == group && row.subject.test == test);
     let names = results.libraries.iter().map(|library| library.name.as_str()).chain([LIMIT]);
     let curve = |name| {
         let points = rows().filter(|row| row.subject.bytes > 0).filter_map(|row| {
-            let value =
-                if name == LIMIT { median(results.limit(row)?.values().copied()) } else { row.median(name) };
+            let value = if name == LIMIT { results.limit(row, at) } else { row.median(name, at) };
             Some((row.subject.bytes as f64, value?))
         });
         Curve { name, points: points.collect() }
@@ -161,12 +160,13 @@ fn with_dark_style(svg: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::sample;
+    use super::super::distance::Distance;
+    use super::super::results::tests::{FAR, NEAR, sample, sample_at};
     use super::*;
 
     fn picture() -> String {
         let results = sample();
-        draw("Latency", "microseconds", &curves(&results, "latency", "latency")).unwrap().unwrap()
+        draw("Latency", "microseconds", &curves(&results, "latency", "latency", None)).unwrap().unwrap()
     }
 
     #[test]
@@ -201,10 +201,19 @@ mod tests {
     #[test]
     fn curves_have_positive_sizes_and_the_limit_is_the_last() {
         let results = sample();
-        let curves = curves(&results, "bandwidth", "bandwidth");
+        let curves = curves(&results, "bandwidth", "bandwidth", None);
         let names: Vec<&str> = curves.iter().map(|curve| curve.name).collect();
         assert_eq!(names, ["oxmpi", "openmpi", "mpich", LIMIT]);
         assert_eq!(curves[0].points, [(8.0, 2.0), (65536.0, 2.0)]);
+    }
+
+    #[test]
+    fn near_and_far_have_curves_of_their_own() {
+        let results = sample_at(&[Some(NEAR), Some(FAR)]);
+        let ours = |distance| curves(&results, "latency", "latency", Some(distance))[0].points.clone();
+        assert_eq!(ours(Distance::Near), [(8.0, 2.0), (65536.0, 2.0)]);
+        assert_eq!(ours(Distance::Far), [(8.0, 20.0), (65536.0, 20.0)]);
+        assert!(curves(&results, "latency", "latency", Some(Distance::Between)).is_empty());
     }
 
     #[test]

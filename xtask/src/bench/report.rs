@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::distance::Distance;
 use super::figures::{bytes_text, text};
 use super::groups::{GROUPS, Group};
 use super::mpi::title;
-use super::results::{Results, Row};
+use super::results::{At, Results, Row};
 
 /// Of the rows in which others are ahead, how many are named at the top.
 const MOST_BEHIND: usize = 12;
@@ -23,12 +24,25 @@ pub(crate) fn report(results: &Results) -> String {
         report +=
             "\n**Other programs were running: these figures say little.** Measure on an idle machine.\n";
     }
+    without_distance(&mut report, results);
     summary(&mut report, results);
     for group in &GROUPS {
-        table(&mut report, results, group);
+        for at in parts(results, group) {
+            table(&mut report, results, group, at);
+        }
     }
     failures(&mut report, results);
     report
+}
+
+/// The parts of a group's samples.
+fn parts(results: &Results, group: &Group) -> Vec<At> {
+    results.parts(results.rows_of(group.name, None))
+}
+
+/// `, near`
+fn suffix(at: At) -> String {
+    at.map_or(String::new(), |distance| format!(", {}", distance.text()))
 }
 
 // Writing to a String cannot fail; hence `let _` in all of these.
@@ -40,48 +54,121 @@ fn head(report: &mut String, results: &Results) {
         report,
         "{}, {} cores, Linux {}. Rounds: {}; load average at the beginning of each: {}.\n\n\
          A figure is the median over the rounds of the program's medians. In the columns with `/`, 1 is equal, below 1 \
-         OxMPI is better and 2 is twice the time or memory, or half the rate: the median over the rounds of OxMPI \
-         divided by the other in the same round. The limit is what two processes reach without MPI.\n\n\
+         OxMPI is better and 2 is twice the time or memory, or half the rate: the median of OxMPI divided by that of the \
+         other. The limit is what two processes reach without MPI.{}\n\n\
          | name | library | settings |\n|---|---|---|\n",
         machine.processor,
         machine.cores,
         machine.kernel,
         results.rounds,
-        loads.join(", ")
+        loads.join(", "),
+        distances(results)
     );
     for library in &results.libraries {
         let _ = writeln!(report, "| {} | {} | {} |", title(&library.name), library.version, library.settings);
     }
 }
 
+/// Where the cores of 2 ranks were.
+fn distances(results: &Results) -> String {
+    let count = |wanted| results.distances().filter(|&distance| distance == wanted).count();
+    let (near, far, between) = (count(Distance::Near), count(Distance::Far), count(Distance::Between));
+    if GROUPS.iter().any(|group| parts(results, group).len() > 1) {
+        let part = |distance| results.line(Some(distance)).map_or(NONE.to_owned(), text);
+        format!(
+            "\n\nThe two cores of 2 ranks were near each other in {near} samples (a line of the cache went from one to the \
+             other in {} us) and far in {far} ({} us), which are told apart; in {between} they were moved meanwhile, and \
+             these are left out.",
+            part(Distance::Near),
+            part(Distance::Far)
+        )
+    } else {
+        results.line(None).map_or(String::new(), |value| {
+            format!(
+                "\n\nA line of the cache went from one core of 2 ranks to the other in {} us; of {} samples {near} were \
+                 near and {far} far, and all are counted together.",
+                text(value),
+                near + far + between
+            )
+        })
+    }
+}
+
+/// Names libraries whose samples are in no table because nothing is known of the cores, while it is known of others'.
+fn without_distance(report: &mut String, results: &Results) {
+    let apart = GROUPS.iter().filter(|group| parts(results, group).len() > 1);
+    let rows: Vec<&Row> = apart.flat_map(|group| results.rows_of(group.name, None)).collect();
+    for library in &results.libraries {
+        let samples = rows.iter().filter_map(|row| row.figures.get(&library.name)).flatten();
+        let unknown = samples.filter(|sample| sample.distance.is_none()).count();
+        if unknown > 0 {
+            let _ = writeln!(
+                report,
+                "\n**{}: in {unknown} samples its ranks could not measure the line between their cores; these are in no \
+                 table.**",
+                title(&library.name)
+            );
+        }
+    }
+}
+
 /// In how many rows we are ahead, and where we are behind most.
 fn summary(report: &mut String, results: &Results) {
-    let rows = results.rows.iter();
-    let mut rows: Vec<(f64, &Row)> =
-        rows.filter_map(|row| Some((results.best_other(row)?.ratio?, row))).collect();
+    let mut rows: Vec<(f64, &Row, At)> = Vec::new();
+    for group in &GROUPS {
+        for at in parts(results, group) {
+            let of_part = results.rows_of(group.name, at);
+            rows.extend(of_part.filter_map(|row| Some((results.best_other(row, at)?.ratio?, row, at))));
+        }
+    }
     if rows.is_empty() {
         return;
     }
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let behind = rows.iter().filter(|row| row.0 > TIE).count();
-    let ahead = rows.iter().filter(|row| row.0 < 1.0 / TIE).count();
-    let _ = write!(
-        report,
-        "\n## Summary\n\nOf {} rows OxMPI is ahead of the best other in {ahead}, behind in {behind}; the rest is within \
-         {:.0} %, a tie.\n",
-        rows.len(),
-        (TIE - 1.0) * 100.0
-    );
-    if behind > 0 {
-        let _ = writeln!(report, "Furthest behind:\n\n| group | what | OxMPI / best other |\n|---|---|---|");
+    let _ = write!(report, "\n## Summary\n\n");
+    let is_apart = rows.iter().any(|row| row.2.is_some());
+    for (at, of) in [
+        (Some(Distance::Near), "rows near"),
+        (Some(Distance::Far), "rows far"),
+        (None, if is_apart { "other rows" } else { "rows" }),
+    ] {
+        let ratios = || rows.iter().filter(|row| row.2 == at).map(|row| row.0);
+        let behind = ratios().filter(|&ratio| ratio > TIE).count();
+        let ahead = ratios().filter(|&ratio| ratio < 1.0 / TIE).count();
+        if ratios().next().is_some() {
+            let _ = writeln!(
+                report,
+                "Of {} {of} OxMPI is ahead of the best other in {ahead}, behind in {behind}; the rest is within {:.0} %, a \
+                 tie.",
+                ratios().count(),
+                (TIE - 1.0) * 100.0
+            );
+        }
     }
-    for (ratio, row) in rows.iter().take(behind.min(MOST_BEHIND)) {
-        let _ = writeln!(report, "| {} | {} | {} |", row.group, what(row), text(*ratio));
+    let behind = rows.iter().filter(|row| row.0 > TIE).count();
+    if behind > 0 {
+        let _ =
+            writeln!(report, "\nFurthest behind:\n\n| group | what | OxMPI / best other |\n|---|---|---|");
+    }
+    for (ratio, row, at) in rows.iter().take(behind.min(MOST_BEHIND)) {
+        let _ = writeln!(report, "| {} | {}{} | {} |", row.group, what(row), suffix(*at), text(*ratio));
     }
 }
 
-fn table(report: &mut String, results: &Results, group: &Group) {
-    let rows: Vec<&Row> = results.rows.iter().filter(|row| row.group == group.name).collect();
+/// How many samples figures of a table are of: `3`, or `3 to 5`.
+fn samples(rows: &[&Row], at: At) -> String {
+    let of_figures = rows.iter().flat_map(|row| row.figures.values());
+    let counts = of_figures.map(|samples| samples.iter().filter(|sample| sample.is_in(at)).count());
+    let counts: Vec<usize> = counts.filter(|&count| count > 0).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (Some(least), _) => least.to_string(),
+        _ => "0".into(),
+    }
+}
+
+fn table(report: &mut String, results: &Results, group: &Group, at: At) {
+    let rows: Vec<&Row> = results.rows_of(group.name, at).collect();
     if rows.is_empty() {
         return;
     }
@@ -92,18 +179,25 @@ fn table(report: &mut String, results: &Results, group: &Group) {
     if group.has_limit {
         columns.extend(["limit", "OxMPI / limit"]);
     }
-    let _ = write!(report, "\n## {}: {}\n\n", group.name, group.title);
+    let _ = write!(
+        report,
+        "\n## {}{}\n\n`{}`: {}. Samples of a figure: {}.\n\n",
+        group.title,
+        suffix(at),
+        group.name,
+        group.subject,
+        samples(&rows, at)
+    );
     line(report, columns.iter().map(|&column| column.to_owned()));
     line(report, columns.iter().map(|_| "---".to_owned()));
     for row in rows {
         let mut cells = vec![what(row), row.subject.unit.text().to_owned()];
-        cells.extend(names.iter().map(|name| cell(results, row, name)));
-        let best = results.best_other(row);
+        cells.extend(names.iter().map(|name| cell(results, row, name, at)));
+        let best = results.best_other(row, at);
         cells.push(best.as_ref().map_or(NONE, |best| title(best.name)).to_owned());
         cells.push(number(best.and_then(|best| best.ratio)));
         if group.has_limit {
-            let limit = results.limit(row).and_then(|limit| super::figures::median(limit.values().copied()));
-            cells.extend([number(limit), number(results.to_limit(row))]);
+            cells.extend([number(results.limit(row, at)), number(results.to_limit(row, at))]);
         }
         line(report, cells);
     }
@@ -121,9 +215,9 @@ fn what(row: &Row) -> String {
 }
 
 /// The figure of one library. One that has failed in this group says so.
-fn cell(results: &Results, row: &Row, name: &str) -> String {
+fn cell(results: &Results, row: &Row, name: &str, at: At) -> String {
     let of_group = |launch: &str| launch.split(':').next() == Some(&row.group);
-    match row.median(name) {
+    match row.median(name, at) {
         Some(median) => text(median),
         None if results.failures.iter().any(|f| f.library == name && of_group(&f.launch)) => "failed".into(),
         None => NONE.into(),
@@ -151,7 +245,7 @@ fn failures(report: &mut String, results: &Results) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::sample;
+    use super::super::results::tests::{FAR, NEAR, sample, sample_at};
     use super::*;
 
     #[test]
@@ -167,6 +261,49 @@ mod tests {
         let report = report(&sample());
         assert!(report.contains("Of 4 rows OxMPI is ahead of the best other in 2, behind in 2"), "{report}");
         assert!(report.contains("| bandwidth | bandwidth, 8 B, 2 ranks | 4.00 |"), "{report}");
+    }
+
+    #[test]
+    fn near_and_far_have_tables_and_counts_of_their_own() {
+        let mut results = sample_at(&[Some(NEAR), Some(FAR), Some([0.06, 0.24])]);
+        let start = sample().rows.remove(0);
+        results.rows.push(Row { group: "start".into(), ..start });
+        let report = report(&results);
+        let table = |from: &str, to: &str| report.split(from).nth(1).unwrap().split(to).next().unwrap();
+        let near = table("## Latency, near\n", "\n## Latency, far\n");
+        assert!(near.contains("Samples of a figure: 2."), "{report}");
+        assert!(near.contains("| latency, 8 B, 2 ranks | us | 2.00 | 4.00 |"), "{report}");
+        let far = table("\n## Latency, far\n", "\n## Bandwidth, near\n");
+        let row = "| latency, 8 B, 2 ranks | us | 20.0 | 40.0 | 80.0 | Open MPI | 0.500 | 1.00 | 20.0 |";
+        assert!(far.contains(row), "{report}");
+        for text in [
+            "Of 4 rows near OxMPI is ahead",
+            "Of 4 rows far",
+            "Of 1 other rows",
+            "near each other in 32 samples (a line of the cache went from one to the other in 0.0650 us) and far in 32 (0.230",
+            "\n## Start-up\n",
+            "| bandwidth | bandwidth, 8 B, 2 ranks, far | 4.00 |",
+        ] {
+            assert!(report.contains(text), "{text}: {report}");
+        }
+    }
+
+    #[test]
+    fn samples_of_unknown_distance_are_pointed_out() {
+        let mut results = sample_at(&[Some(NEAR), Some(FAR)]);
+        assert!(!report(&results).contains("could not measure"));
+        for sample in results.rows[0].figures.get_mut("mpich").unwrap() {
+            (sample.line, sample.distance) = (None, None);
+        }
+        assert!(report(&results).contains("**MPICH: in 4 samples its ranks could not measure"));
+    }
+
+    #[test]
+    fn a_machine_of_one_distance_has_one_set_of_tables() {
+        for lines in [[None], [Some(FAR)], [Some([0.13, 0.14])]] {
+            let report = report(&sample_at(&lines));
+            assert!(report.contains("\n## Latency\n") && !report.contains(", near\n"), "{report}");
+        }
     }
 
     #[test]

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, Point, Rounds, Subject, ratio};
+use super::distance::{Distance, told_apart};
+use super::figures::{Point, Subject, Unit, median};
 use super::machine::Machine;
 
 /// A run of the verb.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// Rounds that are complete.
+    /// Rounds that were begun.
     pub(crate) rounds: u32,
     /// In the order of the tables: ours is the first.
     pub(crate) libraries: Vec<Library>,
     pub(crate) rows: Vec<Row>,
-    /// What processes reach without MPI.
+    /// What processes reach without MPI, by the way to it.
     pub(crate) limits: Vec<Row>,
     pub(crate) failures: Vec<Failure>,
 }
@@ -31,13 +32,25 @@ pub(crate) struct Library {
     pub(crate) settings: String,
 }
 
-/// The figures of one subject, by library and round.
+/// The figures of one subject, by library.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) group: String,
     #[serde(flatten)]
     pub(crate) subject: Subject,
-    pub(crate) figures: BTreeMap<String, Rounds>,
+    pub(crate) figures: BTreeMap<String, Vec<Sample>>,
+}
+
+/// The figure of one run of a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) round: u32,
+    pub(crate) value: f64,
+    /// Us of a line before and after, and what that makes of the cores, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<[f64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) distance: Option<Distance>,
 }
 
 /// A launch that gave no figures.
@@ -52,31 +65,26 @@ pub(crate) struct Failure {
 /// The name under which limits are kept.
 pub(crate) const LIMIT: &str = "limit";
 
+/// Which samples a figure is of: those of one distance of the cores, or all.
+pub(crate) type At = Option<Distance>;
+
 /// The best of the others in a row.
 pub(crate) struct Best<'a> {
     pub(crate) name: &'a str,
-    /// How much more ours costs, if we have a figure in the same rounds.
+    /// How much more ours costs, if we have a figure.
     pub(crate) ratio: Option<f64>,
 }
 
 impl Results {
     /// Adds a figure of a library to its row.
     pub(crate) fn add(&mut self, group: &str, library: &str, round: u32, point: Point) {
-        row(&mut self.rows, group, point.subject)
-            .figures
-            .entry(library.into())
-            .or_default()
-            .insert(round, point.median);
+        row(&mut self.rows, group, &point.subject).add(library, round, &point);
     }
 
-    /// Adds a limit, of which the best of a round counts: there are several ways to the same end.
+    /// Adds a limit. The ways to it are kept apart, since cores may be near for one and far for the next.
     pub(crate) fn add_limit(&mut self, round: u32, point: Point) {
-        let unit = point.subject.unit;
-        let rounds = row(&mut self.limits, LIMIT, point.subject).figures.entry(LIMIT.into()).or_default();
-        let best = rounds.entry(round).or_insert(point.median);
-        if unit.better(point.median, *best) {
-            *best = point.median;
-        }
+        let way = point.by.as_deref().unwrap_or(LIMIT);
+        row(&mut self.limits, LIMIT, &point.subject).add(way, round, &point);
     }
 
     /// Notes a failure, once however often it happens.
@@ -93,40 +101,111 @@ impl Results {
         self.libraries.first().map_or("", |library| &library.name)
     }
 
-    /// The limit of a row's subject.
-    pub(crate) fn limit(&self, row: &Row) -> Option<&Rounds> {
-        self.limits.iter().find(|limit| limit.subject == row.subject)?.figures.get(LIMIT)
+    /// The distances of the cores of all samples of which they are known.
+    pub(crate) fn distances(&self) -> impl Iterator<Item = Distance> {
+        self.all_samples().filter_map(|sample| sample.distance)
+    }
+
+    /// The median of the us that a line took in the part `at`.
+    pub(crate) fn line(&self, at: At) -> Option<f64> {
+        median(
+            self.all_samples().filter(|sample| sample.is_in(at)).filter_map(|sample| sample.line).flatten(),
+        )
+    }
+
+    fn all_samples(&self) -> impl Iterator<Item = &Sample> {
+        let rows = self.rows.iter().chain(&self.limits);
+        rows.flat_map(|row| row.figures.values().flatten())
+    }
+
+    /// The parts into which the samples of `rows` fall, each of which has a table of its own.
+    pub(crate) fn parts<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> Vec<At> {
+        let known = rows.any(|row| row.figures.values().flatten().any(|sample| sample.distance.is_some()));
+        match told_apart(self.distances()) {
+            distances if known && !distances.is_empty() => distances.iter().copied().map(Some).collect(),
+            _ => vec![None],
+        }
+    }
+
+    /// The rows of a group that have a figure in the part `at`.
+    pub(crate) fn rows_of(&self, group: &str, at: At) -> impl Iterator<Item = &Row> {
+        let rows = self.rows.iter().filter(move |row| row.group == group);
+        rows.filter(move |row| row.figures.keys().any(|name| row.median(name, at).is_some()))
+    }
+
+    /// The samples of a library, or of the limit by any way, that `subject` has in a group; by way.
+    pub(crate) fn samples(&self, group: &str, library: &str, subject: &Subject) -> Vec<&[Sample]> {
+        let (rows, group) = if library == LIMIT { (&self.limits, LIMIT) } else { (&self.rows, group) };
+        let row = rows.iter().find(|row| row.group == group && row.subject == *subject);
+        let figures = row.into_iter().flat_map(|row| &row.figures);
+        let mine = figures.filter(|(name, _)| library == LIMIT || *name == library);
+        mine.map(|(_, samples)| samples.as_slice()).collect()
+    }
+
+    /// The limit of a row's subject: that of the best way.
+    pub(crate) fn limit(&self, row: &Row, at: At) -> Option<f64> {
+        let limit = self.limits.iter().find(|limit| limit.subject == row.subject)?;
+        limit.best(limit.figures.keys(), at).map(|(_, value)| value)
     }
 
     /// The library with the best median in `row` but for ours.
-    pub(crate) fn best_other<'a>(&self, row: &'a Row) -> Option<Best<'a>> {
-        let unit = row.subject.unit;
+    pub(crate) fn best_other<'a>(&self, row: &'a Row, at: At) -> Option<Best<'a>> {
         let others = row.figures.keys().filter(|name| *name != self.ours());
-        let best = others
-            .filter_map(|name| Some((name, row.median(name)?)))
-            .reduce(|best, other| if unit.better(other.1, best.1) { other } else { best });
-        let (name, _) = best?;
-        let ratio = row.figures.get(self.ours()).and_then(|ours| ratio(unit, ours, row.figures.get(name)?));
+        let (name, theirs) = row.best(others, at)?;
+        let ratio = row.median(self.ours(), at).map(|ours| row.unit().cost(ours, theirs));
         Some(Best { name, ratio })
     }
 
     /// How much more ours costs than the limit.
-    pub(crate) fn to_limit(&self, row: &Row) -> Option<f64> {
-        ratio(row.subject.unit, row.figures.get(self.ours())?, self.limit(row)?)
+    pub(crate) fn to_limit(&self, row: &Row, at: At) -> Option<f64> {
+        Some(row.unit().cost(row.median(self.ours(), at)?, self.limit(row, at)?))
     }
 }
 
 impl Row {
-    /// The median over the rounds of the library `name`.
-    pub(crate) fn median(&self, name: &str) -> Option<f64> {
-        figures::median(self.figures.get(name)?.values().copied())
+    fn unit(&self) -> Unit {
+        self.subject.unit
+    }
+
+    fn add(&mut self, name: &str, round: u32, point: &Point) {
+        let distance = point.line.map(Distance::of);
+        let sample = Sample { round, value: point.median, line: point.line, distance };
+        self.figures.entry(name.into()).or_default().push(sample);
+    }
+
+    /// The median over the samples of `name` that are in the part `at`.
+    pub(crate) fn median(&self, name: &str, at: At) -> Option<f64> {
+        let samples = self.figures.get(name)?.iter().filter(|sample| sample.is_in(at));
+        median(samples.map(|sample| sample.value))
+    }
+
+    /// The best of the medians of `names`.
+    fn best<'a>(&self, names: impl Iterator<Item = &'a String>, at: At) -> Option<(&'a str, f64)> {
+        let medians = names.filter_map(|name| Some((name.as_str(), self.median(name, at)?)));
+        medians.reduce(|best, other| if self.unit().better(other.1, best.1) { other } else { best })
     }
 }
 
-fn row<'a>(rows: &'a mut Vec<Row>, group: &str, subject: Subject) -> &'a mut Row {
-    let at = rows.iter().position(|row| row.group == group && row.subject == subject);
+impl Sample {
+    /// Whether it is in the part `at`.
+    pub(crate) fn is_in(&self, at: At) -> bool {
+        at.is_none() || self.distance == at
+    }
+}
+
+/// Whether there are `wanted` samples of each of these distances; or of any, if no distance is known.
+pub(crate) fn are_enough(samples: &[Sample], distances: &[Distance], wanted: usize) -> bool {
+    if distances.is_empty() || samples.iter().all(|sample| sample.distance.is_none()) {
+        return samples.len() >= wanted;
+    }
+    let count = |at| samples.iter().filter(|sample| sample.is_in(Some(at))).count();
+    distances.iter().all(|&at| count(at) >= wanted)
+}
+
+fn row<'a>(rows: &'a mut Vec<Row>, group: &str, subject: &Subject) -> &'a mut Row {
+    let at = rows.iter().position(|row| row.group == group && row.subject == *subject);
     let at = at.unwrap_or_else(|| {
-        rows.push(Row { group: group.into(), subject, figures: BTreeMap::new() });
+        rows.push(Row { group: group.into(), subject: subject.clone(), figures: BTreeMap::new() });
         rows.len() - 1
     });
     &mut rows[at]
@@ -137,8 +216,16 @@ pub(crate) mod tests {
     use super::super::figures::Unit;
     use super::*;
 
+    pub(crate) const NEAR: [f64; 2] = [0.06, 0.07];
+    pub(crate) const FAR: [f64; 2] = [0.22, 0.24];
+
     /// Two libraries beside ours and a limit, two sizes of latency and of bandwidth, two rounds.
     pub(crate) fn sample() -> Results {
+        sample_at(&[None])
+    }
+
+    /// The same with each of these lines; what is far costs ten times as much, but for the limit.
+    pub(crate) fn sample_at(lines: &[Option<[f64; 2]>]) -> Results {
         let mut results = Results { rounds: 2, ..Results::default() };
         for name in ["oxmpi", "openmpi", "mpich"] {
             results.libraries.push(Library {
@@ -150,14 +237,19 @@ pub(crate) mod tests {
         for (test, unit) in [("latency", Unit::Microseconds), ("bandwidth", Unit::MegabytesPerSecond)] {
             for bytes in [8, 65536] {
                 for round in 0..2 {
-                    let point = |median| Point {
-                        subject: Subject { test: test.into(), ranks: 2, bytes, unit },
-                        median,
-                    };
-                    results.add(test, "oxmpi", round, point(2.0));
-                    results.add(test, "openmpi", round, point(4.0));
-                    results.add(test, "mpich", round, point(8.0));
-                    results.add_limit(round, point(1.0));
+                    for &line in lines {
+                        let point = |median| Point {
+                            subject: Subject { test: test.into(), ranks: 2, bytes, unit },
+                            median,
+                            by: None,
+                            line,
+                        };
+                        let cost = if line == Some(FAR) { 10.0 } else { 1.0 };
+                        results.add(test, "oxmpi", round, point(2.0 * cost));
+                        results.add(test, "openmpi", round, point(4.0 * cost));
+                        results.add(test, "mpich", round, point(8.0 * cost));
+                        results.add_limit(round, point(1.0));
+                    }
                 }
             }
         }
@@ -167,28 +259,74 @@ pub(crate) mod tests {
     #[test]
     fn the_best_other_is_the_best_by_its_unit() {
         let results = sample();
-        let best = |row: usize| results.best_other(&results.rows[row]).unwrap();
+        let best = |row: usize| results.best_other(&results.rows[row], None).unwrap();
         assert_eq!((best(0).name, best(0).ratio), ("openmpi", Some(0.5)));
         assert_eq!((best(2).name, best(2).ratio), ("mpich", Some(4.0)));
-        assert_eq!(results.to_limit(&results.rows[0]), Some(2.0));
-        assert_eq!(results.to_limit(&results.rows[2]), Some(0.5));
+        assert_eq!(results.to_limit(&results.rows[0], None), Some(2.0));
+        assert_eq!(results.to_limit(&results.rows[2], None), Some(0.5));
+    }
+
+    #[test]
+    fn near_and_far_have_medians_of_their_own() {
+        let results = sample_at(&[Some(NEAR), Some(FAR), Some([0.06, 0.24])]);
+        let row = &results.rows[0];
+        let [near, far] = [Some(Distance::Near), Some(Distance::Far)];
+        assert_eq!((row.median("oxmpi", near), row.median("oxmpi", far)), (Some(2.0), Some(20.0)));
+        assert_eq!(results.best_other(row, far).unwrap().ratio, Some(0.5));
+        assert_eq!((results.to_limit(row, near), results.to_limit(row, far)), (Some(2.0), Some(20.0)));
+        assert_eq!(results.parts(results.rows.iter()), [near, far]);
+        assert_eq!(results.rows_of("latency", far).count(), 2);
+    }
+
+    #[test]
+    fn cores_that_stay_where_they_are_make_one_part() {
+        for lines in [[None], [Some(NEAR)], [Some(FAR)], [Some([0.13, 0.14])]] {
+            let results = sample_at(&lines);
+            assert_eq!(results.parts(results.rows.iter()), [None]);
+            assert!(results.rows[0].median("oxmpi", None).is_some());
+        }
+    }
+
+    #[test]
+    fn figures_without_a_line_are_one_part_among_others_with_one() {
+        let mut results = sample_at(&[Some(NEAR), Some(FAR)]);
+        let subject = Subject { test: "start".into(), ranks: 2, bytes: 0, unit: Unit::Seconds };
+        results.add("start", "oxmpi", 0, Point { subject, median: 1.0, by: None, line: None });
+        assert_eq!(results.parts(results.rows_of("start", None)), [None]);
+    }
+
+    #[test]
+    fn samples_are_enough_when_each_distance_has_as_many_as_are_wanted() {
+        let samples = |lines: &[Option<[f64; 2]>]| sample_at(lines).rows[0].figures["oxmpi"].clone();
+        let both = [Distance::Near, Distance::Far];
+        assert!(are_enough(&samples(&[Some(NEAR), Some(FAR)]), &both, 2));
+        assert!(!are_enough(&samples(&[Some(NEAR), Some(FAR)]), &both, 3));
+        assert!(!are_enough(&samples(&[Some(NEAR), Some([0.06, 0.24])]), &both, 1));
+        assert!(are_enough(&samples(&[Some(NEAR)]), &[], 2));
+        // Nothing more will be known of these.
+        assert!(are_enough(&samples(&[None]), &both, 2));
     }
 
     #[test]
     fn the_best_way_to_a_limit_counts() {
         let mut results = sample();
-        let latency = results.rows[0].subject.clone();
-        results.add_limit(0, Point { subject: latency.clone(), median: 0.5 });
-        results.add_limit(1, Point { subject: latency, median: 3.0 });
-        assert_eq!(results.limit(&results.rows[0]), Some(&Rounds::from([(0, 0.5), (1, 1.0)])));
+        let subject = results.rows[0].subject.clone();
+        for (way, median) in [("copy", 0.5), ("pull", 3.0), ("copy", 0.7)] {
+            let (subject, by) = (subject.clone(), Some(way.to_owned()));
+            results.add_limit(0, Point { subject, median, by, line: None });
+        }
+        assert_eq!(results.limit(&results.rows[0], None), Some(0.6));
+        let ways: Vec<usize> =
+            results.samples("latency", LIMIT, &subject).iter().map(|samples| samples.len()).collect();
+        assert_eq!(ways, [2, 2, 1]);
     }
 
     #[test]
     fn without_ours_there_is_no_ratio() {
         let mut results = sample();
         results.rows[0].figures.remove("oxmpi");
-        assert_eq!(results.best_other(&results.rows[0]).unwrap().ratio, None);
-        assert_eq!(results.to_limit(&results.rows[0]), None);
+        assert_eq!(results.best_other(&results.rows[0], None).unwrap().ratio, None);
+        assert_eq!(results.to_limit(&results.rows[0], None), None);
     }
 
     #[test]
@@ -201,9 +339,11 @@ pub(crate) mod tests {
 
     #[test]
     fn results_survive_a_file() {
-        let text = serde_json::to_string(&sample()).unwrap();
+        let results = sample_at(&[Some(NEAR), Some(FAR)]);
+        let text = serde_json::to_string(&results).unwrap();
+        assert!(text.contains(r#""distance":"far""#), "{text}");
         let back: Results = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.rows[0].figures, sample().rows[0].figures);
-        assert_eq!(back.rows[0].subject, sample().rows[0].subject);
+        assert_eq!(back.rows[0].figures, results.rows[0].figures);
+        assert_eq!(back.rows[0].subject, results.rows[0].subject);
     }
 }

@@ -1,37 +1,76 @@
 //! Measuring: rounds in which every launch goes through all libraries, each round beginning with another one, so that
-//! what else the machine does meets all alike.
+//! what else the machine does meets all alike. A round measures what has not yet all its samples, of near cores and of far
+//! ones where the machine has both.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::distance::{Distance, told_apart};
 use super::figures::{Point, Subject, Unit, points};
 use super::groups::{Gives, Group, Launch};
 use super::launch::{Ended, Failed, launch};
 use super::mpi::Mpi;
 use super::options::Options;
-use super::results::{LIMIT, Library, Results};
+use super::results::{LIMIT, Library, Results, are_enough};
 use crate::run::Failure;
 
-/// The longest time of `bench/limit.c` at its default time of a point: the better part of a minute.
-const LIMIT_OF_LIMIT: Duration = Duration::from_secs(240);
+/// The time of a point in `bench/limit.c`, in ms: it tries several ways to each.
+const LIMIT_POINT: &str = "5";
 
 pub(crate) struct Measurement<'a> {
     pub(crate) options: &'a Options,
     /// Those whose program is compiled; ours is the first.
     pub(crate) mpis: Vec<Mpi>,
-    /// The compiled `bench/limit.c`, if there is one.
-    pub(crate) limit: Option<&'a Path>,
+    /// The compiled `bench/limit.c`.
+    pub(crate) limit: &'a Path,
     pub(crate) results: Results,
-    /// Launches that did not end, which are not tried again.
-    hanging: BTreeSet<(&'static str, String)>,
+    /// By the name of the launch and of the library.
+    courses: BTreeMap<(String, &'static str), Course>,
+}
+
+/// What has become so far of one launch with one library.
+#[derive(Default)]
+struct Course {
+    runs: u32,
+    failures: u32,
+    /// It did not end, and is not tried again.
+    hangs: bool,
+    /// What it gives figures of.
+    subjects: Vec<Subject>,
+}
+
+/// What is to be measured of a launch.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    All,
+    Sizes(BTreeSet<u64>),
+}
+
+impl Course {
+    /// `is_enough` says whether a subject has all its samples; `rounds` is how many that are.
+    fn wanted(&self, rounds: u32, is_enough: impl Fn(&Subject) -> bool) -> Wanted {
+        if self.hangs || self.failures >= rounds {
+            return Wanted::Nothing;
+        }
+        if self.subjects.is_empty() {
+            return if self.runs < rounds { Wanted::All } else { Wanted::Nothing };
+        }
+        let lacking: Vec<&Subject> = self.subjects.iter().filter(|subject| !is_enough(subject)).collect();
+        match lacking.len() {
+            0 => Wanted::Nothing,
+            count if count == self.subjects.len() => Wanted::All,
+            _ => Wanted::Sizes(lacking.iter().map(|subject| subject.bytes).collect()),
+        }
+    }
 }
 
 impl<'a> Measurement<'a> {
-    pub(crate) fn new(options: &'a Options, limit: Option<&'a Path>, results: Results) -> Measurement<'a> {
-        Measurement { options, mpis: Vec::new(), limit, results, hanging: BTreeSet::new() }
+    pub(crate) fn new(options: &'a Options, limit: &'a Path, results: Results) -> Measurement<'a> {
+        Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
     /// Takes in a library if messages arrive whole with it; otherwise says why not.
@@ -58,55 +97,102 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// Runs all rounds; calls `save` after each, so that one who interrupts the run loses little.
+    /// Runs rounds until each figure has its samples or the time is over. Calls `save` after each, so that one who
+    /// interrupts the run loses little.
     pub(crate) fn run_all(&mut self, save: impl Fn(&Results) -> Result<(), Failure>) -> Result<(), Failure> {
-        for round in 0..self.options.rounds {
-            self.results.machine.note_load();
-            if self.options.groups.iter().any(|group| group.has_limit) {
-                println!("round {} of {}: limit", round + 1, self.options.rounds);
-                self.measure_limit(round);
-            }
+        let end = Instant::now() + self.options.time;
+        for round in 0.. {
+            let mut nothing_to_do = true;
             for group in &self.options.groups {
-                println!("round {} of {}: {}", round + 1, self.options.rounds, group.name);
                 for launch in group.launches {
-                    self.measure(group, launch, round);
+                    let distances = told_apart(self.results.distances());
+                    let wanted = self.wanted(group, launch, distances);
+                    if wanted.iter().all(|(_, wanted)| *wanted == Wanted::Nothing) {
+                        continue;
+                    }
+                    if Instant::now() >= end {
+                        println!(
+                            "the time is over: some figures have fewer than {} samples",
+                            self.options.rounds
+                        );
+                        return save(&self.results);
+                    }
+                    if std::mem::replace(&mut nothing_to_do, false) {
+                        self.results.machine.note_load();
+                    }
+                    println!("round {}: {}", round + 1, name_of(group, launch));
+                    self.results.rounds = round + 1;
+                    for at in order(wanted.len(), round) {
+                        let (library, wanted) = &wanted[at];
+                        self.measure(group, launch, library, wanted, round);
+                    }
                 }
             }
-            self.results.rounds = round + 1;
+            if nothing_to_do {
+                break;
+            }
             save(&self.results)?;
         }
-        Ok(())
+        save(&self.results)
     }
 
-    fn measure_limit(&mut self, round: u32) {
-        let Some(limit) = self.limit else { return };
-        let ended = launch(Command::new(limit), LIMIT_OF_LIMIT, &self.options.out);
-        match ended.and_then(|ended| points(&ended.output).map_err(Failed::new)) {
-            Ok(points) => points.into_iter().for_each(|point| self.results.add_limit(round, point)),
-            Err(failed) => self.failed(LIMIT, "limit", &failed.why),
-        }
+    /// What is to be measured of a launch with each library, and of the limit if it has one.
+    fn wanted(&self, group: &Group, launch: &Launch, distances: &[Distance]) -> Vec<(&'static str, Wanted)> {
+        let libraries = self.mpis.iter().map(|mpi| mpi.kind.name).chain(group.has_limit.then_some(LIMIT));
+        let rounds = self.options.rounds;
+        let wanted = |library| {
+            let is_enough = |subject: &Subject| {
+                let ways = self.results.samples(group.name, library, subject);
+                ways.iter().all(|samples| are_enough(samples, distances, rounds as usize))
+            };
+            let course = self.courses.get(&(name_of(group, launch), library));
+            course.map_or(Wanted::All, |course| course.wanted(rounds, is_enough))
+        };
+        libraries.map(|library| (library, wanted(library))).collect()
     }
 
-    /// One launch of all libraries.
-    fn measure(&mut self, group: &Group, launch: &Launch, round: u32) {
-        let name = format!("{}: {} ranks, {}", group.name, launch.ranks, launch.args.join(" "));
-        for at in order(self.mpis.len(), round) {
-            let library = self.mpis[at].kind.name;
-            if self.hanging.contains(&(library, name.clone())) {
-                continue;
+    /// One launch of one library, or of the limit.
+    fn measure(
+        &mut self,
+        group: &Group,
+        launch: &Launch,
+        library: &'static str,
+        wanted: &Wanted,
+        round: u32,
+    ) {
+        let mut args: Vec<String> = launch.args.iter().map(|&arg| arg.to_owned()).collect();
+        match wanted {
+            Wanted::Nothing => return,
+            Wanted::All => {}
+            Wanted::Sizes(sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+                let before_test = args.len().saturating_sub(1);
+                args.splice(before_test..before_test, ["-s".into(), sizes.join(",")]);
             }
-            match self.figures(&self.mpis[at], launch) {
-                Ok(points) => {
-                    for point in points {
+        }
+        let found = match self.mpis.iter().find(|mpi| mpi.kind.name == library) {
+            Some(mpi) => self.figures(mpi, launch, args),
+            None => self.limits(launch, &args),
+        };
+        let course = self.courses.entry((name_of(group, launch), library)).or_default();
+        course.runs += 1;
+        match found {
+            Ok(points) => {
+                for point in points {
+                    if !course.subjects.contains(&point.subject) {
+                        course.subjects.push(point.subject.clone());
+                    }
+                    if library == LIMIT {
+                        self.results.add_limit(round, point);
+                    } else {
                         self.results.add(group.name, library, round, point);
                     }
                 }
-                Err(failed) => {
-                    self.failed(library, &name, &failed.why);
-                    if failed.timed_out {
-                        self.hanging.insert((library, name.clone()));
-                    }
-                }
+            }
+            Err(failed) => {
+                course.failures += 1;
+                course.hangs = failed.timed_out;
+                self.failed(library, &name_of(group, launch), &failed.why);
             }
         }
     }
@@ -117,8 +203,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// The figures of one launch of one library.
-    fn figures(&self, mpi: &Mpi, launch: &Launch) -> Result<Vec<Point>, Failed> {
-        let mut args: Vec<String> = launch.args.iter().map(|&arg| arg.to_owned()).collect();
+    fn figures(&self, mpi: &Mpi, launch: &Launch, mut args: Vec<String>) -> Result<Vec<Point>, Failed> {
         if launch.gives == Gives::PointsOfMeeting {
             let meeting = self.options.out.join("meeting");
             // A new file: the counter of an earlier launch must not be found.
@@ -131,7 +216,7 @@ impl<'a> Measurement<'a> {
         if launch.gives == Gives::WallTime {
             let subject =
                 Subject { test: "start".into(), ranks: launch.ranks, bytes: 0, unit: Unit::Seconds };
-            return Ok(vec![Point { subject, median: ended.seconds }]);
+            return Ok(vec![Point { subject, median: ended.seconds, by: None, line: None }]);
         }
         let points = points(&ended.output).map_err(Failed::new)?;
         if points.is_empty() {
@@ -140,9 +225,24 @@ impl<'a> Measurement<'a> {
         Ok(points)
     }
 
+    /// The limits of a launch: of the same test and sizes. None where there is one core only.
+    fn limits(&self, of: &Launch, args: &[String]) -> Result<Vec<Point>, Failed> {
+        let mut command = Command::new(self.limit);
+        if let Some((test, options)) = args.split_last() {
+            command.args(options.iter().filter(|option| *option != "-p")).args(["-t", LIMIT_POINT]).arg(test);
+        }
+        let ended = launch(command, of.limit, &self.options.out)?;
+        points(&ended.output).map_err(Failed::new)
+    }
+
     fn run(&self, mpi: &Mpi, ranks: u32, args: &[String], limit: Duration) -> Result<Ended, Failed> {
         mpi.run(ranks, self.results.machine.cores, args, limit, &self.options.out)
     }
+}
+
+/// As failures name it.
+fn name_of(group: &Group, launch: &Launch) -> String {
+    format!("{}: {} ranks, {}", group.name, launch.ranks, launch.args.join(" "))
 }
 
 /// What a library says of itself up to the first detail: `Open MPI v5.0.11, package: ...`, `OxMPI 0.1.0 (MPI 5.0, ...)`.
@@ -159,7 +259,31 @@ fn order(count: usize, round: u32) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{order, shortened};
+    use super::super::figures::{Subject, Unit};
+    use super::{Course, Wanted, order, shortened};
+
+    fn subject(bytes: u64) -> Subject {
+        Subject { test: "latency".into(), ranks: 2, bytes, unit: Unit::Microseconds }
+    }
+
+    #[test]
+    fn what_lacks_samples_is_measured_again() {
+        let course =
+            Course { runs: 9, subjects: vec![subject(0), subject(8), subject(64)], ..Course::default() };
+        assert_eq!(course.wanted(5, |_| true), Wanted::Nothing);
+        assert_eq!(course.wanted(5, |_| false), Wanted::All);
+        assert_eq!(course.wanted(5, |subject| subject.bytes != 8), Wanted::Sizes([8].into()));
+    }
+
+    #[test]
+    fn what_fails_or_hangs_is_given_up() {
+        let course = |runs, failures, hangs| Course { runs, failures, hangs, subjects: Vec::new() };
+        assert_eq!(course(4, 4, false).wanted(5, |_| false), Wanted::All);
+        assert_eq!(course(5, 5, false).wanted(5, |_| false), Wanted::Nothing);
+        assert_eq!(course(1, 1, true).wanted(5, |_| false), Wanted::Nothing);
+        // It ends well and gives no figure.
+        assert_eq!(course(5, 0, false).wanted(5, |_| false), Wanted::Nothing);
+    }
 
     #[test]
     fn a_version_is_its_first_words() {

@@ -1,0 +1,77 @@
+/* How far two cores are from each other: the time that a line of the cache takes from one to the other.
+ *
+ * The host of a virtual machine may move its cores: sometimes they share a cache, sometimes they do not, and all that
+ * goes between them costs three times as much or more. A figure says little without it, so the line is sent to and fro
+ * before and after each one; see `line=` in figures.h. */
+#ifndef LINE_H
+#define LINE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "figures.h"
+
+/* The time is the median of so many parts: one that another process interrupts, and the first, which warms up, do not
+ * count. */
+#define LINE_PARTS 9
+#define LINE_TRIPS 40
+
+/* Memory of both processes, all zero at first. */
+struct lines {
+    _Alignas(128) _Atomic uint64_t there;
+    _Alignas(128) _Atomic uint64_t back;
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static inline void await(_Atomic uint64_t *flag, uint64_t value)
+{
+    while (atomic_load_explicit(flag, memory_order_acquire) != value)
+        relax();
+}
+
+static inline void set(_Atomic uint64_t *flag, uint64_t value)
+{
+    atomic_store_explicit(flag, value, memory_order_release);
+}
+
+/* The number of the next trip: both processes count alike. */
+static inline uint64_t next_turn(void)
+{
+    static uint64_t turn;
+    return ++turn;
+}
+
+/* One trip there and back. `first` begins. */
+static inline void line_trip(struct lines *lines, int first)
+{
+    uint64_t turn = next_turn();
+    if (first)
+        set(&lines->there, turn);
+    await(first ? &lines->back : &lines->there, turn);
+    if (!first)
+        set(&lines->back, turn);
+}
+
+/* Seconds of a line on its way to the other core. Both processes call it at the same time, each on a core of its own. */
+static inline double line_seconds(struct lines *lines, int first)
+{
+    double parts[LINE_PARTS];
+    for (int part = 0; part < LINE_PARTS; part++) {
+        double begin = now();
+        for (int trip = 0; trip < LINE_TRIPS; trip++)
+            line_trip(lines, first);
+        parts[part] = (now() - begin) / (2 * LINE_TRIPS);
+    }
+    qsort(parts, LINE_PARTS, sizeof *parts, ascending);
+    return parts[LINE_PARTS / 2];
+}
+
+#endif

@@ -1,0 +1,89 @@
+//! How far from each other the two cores of a figure were. Pure.
+//!
+//! The host of a virtual machine may move its cores every few seconds: now they share a cache, now they do not. What two
+//! ranks say to each other then costs three times as much or more, and a median over both says nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// Us that a line of the cache takes from one core to the other. Between cores that share a cache it was 0.03 to 0.08 on all
+/// machines that were measured, and 0.2 to 0.3 between others; the limits leave room on either side. What lies between
+/// them has been moved while the line was timed.
+const NEAR_BELOW: f64 = 0.12;
+const FAR_ABOVE: f64 = 0.15;
+/// Of the samples that are near or far, one in so many must be the one or the other before the machine counts as one that has
+/// both: fewer are disturbances.
+const FEWEST: usize = 20;
+
+/// Where the cores were while a figure was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Distance {
+    Near,
+    Far,
+    /// They were moved meanwhile, or are neither near nor far.
+    Between,
+}
+
+impl Distance {
+    /// By the us of a line before and after the figure.
+    pub(crate) fn of(line: [f64; 2]) -> Distance {
+        if line.iter().all(|&time| time < NEAR_BELOW) {
+            Distance::Near
+        } else if line.iter().all(|&time| time > FAR_ABOVE) {
+            Distance::Far
+        } else {
+            Distance::Between
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Distance::Near => "near",
+            Distance::Far => "far",
+            Distance::Between => "between",
+        }
+    }
+}
+
+/// By which distances samples are told apart: near and far if the machine has both, else none, for then all samples are alike.
+pub(crate) fn told_apart(samples: impl Iterator<Item = Distance>) -> &'static [Distance] {
+    let (mut near, mut far) = (0, 0);
+    for distance in samples {
+        match distance {
+            Distance::Near => near += 1,
+            Distance::Far => far += 1,
+            Distance::Between => {}
+        }
+    }
+    let least: usize = std::cmp::min(near, far);
+    if least > 0 && least * FEWEST >= near + far { &[Distance::Near, Distance::Far] } else { &[] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Distance::{Between, Far, Near};
+    use super::*;
+
+    #[test]
+    fn both_times_of_a_line_decide() {
+        for (line, distance) in [
+            ([0.06, 0.08], Near),
+            ([0.22, 0.25], Far),
+            ([0.06, 0.25], Between),
+            ([0.25, 0.06], Between),
+            ([0.13, 0.13], Between),
+        ] {
+            assert_eq!(Distance::of(line), distance, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_of_one_distance_tells_nothing_apart() {
+        assert!(told_apart([].into_iter()).is_empty());
+        assert!(told_apart([Far; 9].into_iter()).is_empty());
+        assert!(told_apart([Between; 9].into_iter()).is_empty());
+        // A disturbance.
+        assert!(told_apart([Near; 40].into_iter().chain([Far])).is_empty());
+        assert_eq!(told_apart([Near, Near, Between, Far].into_iter()), [Near, Far]);
+    }
+}
