@@ -278,7 +278,7 @@ static void in_place(MPI_Comm comm)
         for (int at = 0; at < OPEN; at++) {
             check_where("in place, way %d, number %d", n % 5, at);
             if (at % 8 == 0 && rank == 0) usleep(20000);
-            for (int to = 0; to < size; to++) data[at][to] = rank + at * 100;
+            for (int to = 0; to < size; to++) data[at][to] = rank + at * 100 + to * 10000;
             void *in = MPI_IN_PLACE;
             MPI_Request *request = &requests[at];
             switch (n % 5) {
@@ -293,12 +293,12 @@ static void in_place(MPI_Comm comm)
         for (int at = 0; at < OPEN; at++) {
             check_where("in place, way %d, number %d", n % 5, at);
             switch (n % 5) {
-            case 0:
-            case 3: CHECK_EQ(data[at][0], all + at * 100 * size); break;
+            case 0: CHECK_EQ(data[at][0], all + at * 100 * size); break;
+            case 3: CHECK_EQ(data[at][0], all + (at * 100 + rank * 10000) * size); break;
             case 1: CHECK_EQ(data[at][0], below + rank + at * 100 * (rank + 1)); break;
             case 2: CHECK_EQ(data[at][0], rank == 0 ? at * 100 : below + at * 100 * rank); break;
             default:
-                for (int of = 0; of < size; of++) CHECK_EQ(data[at][of], of + at * 100);
+                for (int of = 0; of < size; of++) CHECK_EQ(data[at][of], of + at * 100 + rank * 10000);
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use crate::{collectives, prefix};
-use oxmpi_core::shmem::limits::{serves, serves_later};
+use oxmpi_core::shmem::limits::{fits_later, has_room, serves, serves_later};
+use oxmpi_os::control_section::PoolSegments;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source, Transport};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
@@ -58,10 +59,10 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
     let asked = parse(&words);
     match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
-        Ok(((settings, associative, rpi), asked)) => {
+        Ok(((settings, of_job), asked)) => {
             settings.warnings.iter().for_each(|warning| eprintln!("oxmpi explain: warning: {warning}"));
             let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
-            let served = served(&asked, (&settings, associative, rpi), &decision);
+            let served = served(&asked, (&settings, &of_job), &decision);
             let told = if asked.json { in_json } else { in_text };
             crate::say(&told(&asked, &decision, &served));
             i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
@@ -73,8 +74,18 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// What parameters choose by, coll_base_associative, and the way of messages.
-fn settings(asked: &Asked) -> Result<(Settings, Option<bool>, Transport), String> {
+/// What parameters say of a job.
+struct OfJob {
+    /// coll_base_associative.
+    associative: Option<bool>,
+    /// The way of messages.
+    rpi: Transport,
+    /// The message pool of a control section.
+    pool: PoolSegments,
+}
+
+/// What parameters choose by, and what they say of a job.
+fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
     let mut set = |name: &str, value: &str, source: String| {
@@ -90,7 +101,11 @@ fn settings(asked: &Asked) -> Result<(Settings, Option<bool>, Transport), String
     }
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
     collectives::spread(&mut settings.components, &params);
-    Ok((settings, params.coll_base_associative(), params.rpi()))
+    let pool = PoolSegments::of_pool(
+        params.coll_base_shmem_message_pool_size() as u32,
+        params.coll_base_shmem_num_segments() as u32,
+    );
+    Ok((settings, OfJob { associative: params.coll_base_associative(), rpi: params.rpi(), pool }))
 }
 
 /// Which components serve the call.
@@ -99,16 +114,17 @@ struct Served {
     by: Vec<(Form, Result<Component, Unserved>)>,
     /// The algorithm of a blocking call that is not tuned's, and what chose it.
     other: Option<(&'static Algorithm, String)>,
-    /// The way of messages with which a job has no shared memory for collectives.
+    /// The way of messages with which a job has no shared memory for collectives, if the call were one for that.
     without_memory: Option<Transport>,
 }
 
 fn served(
     asked: &Asked,
-    (settings, associative, rpi): (&Settings, Option<bool>, Transport),
+    (settings, of_job): (&Settings, &OfJob),
     decision: &Result<Decision<'_>, IllegalForced>,
 ) -> Served {
     let (facts, components) = (&asked.facts, &settings.components);
+    let OfJob { associative, rpi, pool } = *of_job;
     let job = 0..facts.ranks;
     let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
     let comm = CommFacts {
@@ -122,7 +138,7 @@ fn served(
     let reduction = reduces.then_some(Reduction { is_exact: asked.is_exact, associative });
     let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
-        let is_small = is_small(facts, decision, form);
+        let is_small = is_small(facts, decision, form, &pool);
         let call = CallFacts { facts, form, is_small, is_named, reduction };
         (form, stack.pick(&call, nodes.as_ref()))
     };
@@ -137,7 +153,8 @@ fn served(
         }),
         _ => None,
     };
-    let without_memory = (!has_memory(rpi)).then_some(rpi);
+    let is_without = !has_memory(rpi) && is_small(facts, decision, Form::Blocking, &pool);
+    let without_memory = is_without.then_some(rpi);
     Served { by, other: other.map(|(id, why)| (id.algorithm(), why)), without_memory }
 }
 
@@ -280,9 +297,7 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
             "  Calls ({forms}) of so many bytes on one node, but with an operation of the user, go through shared memory (shmem) instead.\n"
         );
     }
-    if let Some(rpi) = served.without_memory
-        && is_small(facts, decision, Form::Blocking)
-    {
+    if let Some(rpi) = served.without_memory {
         out += &format!("  Over rpi {} a job has no shared memory for collectives (shmem).\n", rpi.name());
     }
     out
@@ -294,13 +309,25 @@ fn has_memory(rpi: Transport) -> bool {
 }
 
 /// Whether a call is one for shared memory.
-fn is_small(facts: &Facts, decision: &Result<Decision<'_>, IllegalForced>, form: Form) -> bool {
+fn is_small(
+    facts: &Facts,
+    decision: &Result<Decision<'_>, IllegalForced>,
+    form: Form,
+    pool: &PoolSegments,
+) -> bool {
+    let Facts { collective, ranks, bytes, .. } = *facts;
+    let segment_bytes = pool.bytes_for(ranks);
     let fits = match form {
-        Form::Blocking => serves(facts.collective, facts.ranks, facts.bytes),
-        Form::Nonblocking => serves_later(facts.collective, facts.ranks, facts.bytes),
+        Form::Blocking => serves(collective, ranks, bytes),
+        Form::Nonblocking => {
+            serves_later(collective, ranks, bytes)
+                && fits_later(collective, ranks, bytes, (segment_bytes, u64::from(pool.count)))
+        }
         Form::Persistent => false,
     };
-    fits && facts.commutative && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+    fits && has_room(segment_bytes, ranks)
+        && facts.commutative
+        && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
 }
 
 /// What is said to the algorithm, and whether it looks at it.

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
     use crate::world::world;
     use oxmpi_mem::memory::Owned;
-    use oxmpi_plan::Shared;
+    use oxmpi_plan::{Blocks, Paired};
     use std::sync::atomic::Ordering;
 
     /// Persistent collectives whose tags go round, started in another order on each rank. A tag that a request has which
@@ -420,7 +420,8 @@ mod tests {
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
                         // Not one for shared memory, where nothing has a tag.
-                        let what = Call::Alltoall { block: Shared(8), in_place: false };
+                        let blocks = || Paired(Blocks::new([8; 4]).unwrap());
+                        let what = Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)
                     })
                     .collect();

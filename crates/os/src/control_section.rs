@@ -97,7 +97,7 @@ impl PoolSegments {
     }
 
     /// Bytes of a segment of each rank in a team of some ranks; 0 if there are too many.
-    const fn bytes_for(&self, ranks: u32) -> usize {
+    pub const fn bytes_for(&self, ranks: u32) -> usize {
         if ranks as usize <= FULL_POOLS {
             return self.bytes as usize;
         }

@@ -224,7 +224,7 @@ impl Job {
         match &self.part.end {
             End::Nothing => {}
             End::Own { from, at, to } => result.copy_from(*to, from, *at, self.pieces.bytes),
-            End::Spread(output) => output.copy_from(0, result, 0, result.packed_len()),
+            End::Unpack(output) => output.copy_from(0, result, 0, result.packed_len()),
         }
         section.finish(self.team.rank, self.pieces.last());
         self.wake(section, lane);
@@ -311,21 +311,18 @@ impl<F: Fabric> Process<F> {
         if !limits::serves_later(collective, comm.team.size(), bytes) {
             return Ok(None);
         }
-        if self.is_choosy_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
-            return Ok(None);
-        }
         let Some(Place { section, .. }) = self.place_of(comm)? else { return Ok(None) };
-        let mut most = section.segment_bytes().min(limits::PIECE);
-        if part::spreads(collective) {
-            most = spread::longest(section.segment_bytes(), most, comm.team.size(), bytes);
-        }
-        // All of it may be under way at a time, and as much of another one.
-        if Pieces::how_many(bytes, most) > section.segments() / 2 {
+        let segment_bytes = section.segment_bytes();
+        if !limits::fits_later(collective, comm.team.size(), bytes, (segment_bytes, section.segments())) {
             return Ok(None);
         }
         let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
             return Ok(None);
         };
+        if self.is_choosy_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
+            return Ok(None);
+        }
+        let most = limits::longest_later(collective, comm.team.size(), bytes, segment_bytes);
         let mut domain = self.domain.lock();
         match check_alive(&domain.lane, &comm.team) {
             Ok(()) => {}

@@ -2,6 +2,8 @@
 //!
 //! All is by numbers that the ranks of a call know alike.
 
+use super::spread::{self, spreads};
+use super::steps::Pieces;
 use oxmpi_os::control_section::MAX_RANKS;
 use oxmpi_plan::Collective;
 
@@ -64,9 +66,29 @@ const SHORT: usize = 128 << 10;
 /// change of process.
 pub(super) const PIECE: usize = 32 << 10;
 
+/// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
+pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
+    let most = segment_bytes.min(PIECE);
+    if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
+}
+
+/// Whether so many segments of so many bytes have room for a nonblocking collective that [`serves_later`] says is one for them: all of it
+/// may be under way at a time, and as much of another one.
+#[must_use]
+pub fn fits_later(
+    collective: Collective,
+    ranks: u32,
+    bytes: usize,
+    (segment_bytes, segments): (usize, u64),
+) -> bool {
+    let most = longest_later(collective, ranks, bytes, segment_bytes);
+    most > 0 && Pieces::how_many(bytes, most) <= segments / 2
+}
+
 /// Whether the segments of a pool have room for a line for each rank.
+#[must_use]
 #[inline]
-pub(super) fn has_room(segment_bytes: usize, ranks: u32) -> bool {
+pub fn has_room(segment_bytes: usize, ranks: u32) -> bool {
     segment_bytes >= 64 * (ranks as usize - 1)
 }
 

@@ -1,5 +1,12 @@
 //! How the blocks that a rank has for all others lie in a segment of it.
 
+use oxmpi_plan::Collective;
+
+/// Whether those who write in a collective have a block for each other rank.
+pub(super) fn spreads(collective: Collective) -> bool {
+    matches!(collective, Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock)
+}
+
 /// The longest piece of blocks of `block` bytes, none longer than `most`, if a segment has one for each other rank.
 #[inline]
 pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> usize {

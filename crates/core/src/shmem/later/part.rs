@@ -1,11 +1,12 @@
 //! What one rank does of a nonblocking collective: what it gives, whose data it needs, and where they go.
 
+use crate::shmem::spread::spreads;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Team;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_plan::{Call, Collective};
+use oxmpi_plan::Call;
 
 /// A rank's part of a call.
 #[derive(Debug)]
@@ -46,12 +47,7 @@ pub(super) enum End {
         to: usize,
     },
     /// What was combined in one piece goes there.
-    Spread(UserBuf),
-}
-
-/// Whether those who write in a collective have a block for each other rank.
-pub(super) fn spreads(collective: Collective) -> bool {
-    matches!(collective, Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock)
+    Unpack(UserBuf),
 }
 
 /// What a rank does of a call whose buffers these are; its blocks, or vector, have so many bytes.
@@ -122,7 +118,7 @@ pub(super) fn of(
             let result = in_one_piece(output)?;
             let given = if in_place { result.clone() } else { in_one_piece(input)? };
             let is_copy = output.as_contiguous().is_none();
-            let end = if is_copy { End::Spread(output.clone()) } else { End::Nothing };
+            let end = if is_copy { End::Unpack(output.clone()) } else { End::Nothing };
             let part = Part { gives: (given, 0), output: result, in_place, end, ..part };
             combined(call, (me, ranks), bytes, part)
         }
