@@ -158,7 +158,7 @@ impl Side {
                     5,
                     1,
                     part.len(),
-                    Pooling { pool, to: 1, copies },
+                    Pooling { pool, to: 1, copies, is_part: false },
                     |at, to, kind| {
                         pieces[0] += 1;
                         pieces[1] += u64::from(kind == CopyKind::Streaming);

@@ -161,7 +161,7 @@ fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
 /// Sends `len` bytes with the value `tag` through the pool, streaming if the tag is odd.
 fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
-    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind) };
+    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind), is_part: false };
     sender.try_send_pooled(i32::from(tag), 0, len, pooling, |_, piece, kind| {
         Bytes::from(&vec![tag; piece.len()][..]).copy_by(kind, piece);
     })
@@ -269,7 +269,8 @@ fn ring_rule_10_a_body_follows_its_frame() {
             let mut pool = Pool::new(area);
             let mut copies = CopyChoice::always(CopyKind::Plain);
             for pooled in [true, false] {
-                let pooling = pooled.then_some(Pooling { pool: &mut pool, to: 1, copies: &mut copies });
+                let pooling =
+                    pooled.then_some(Pooling { pool: &mut pool, to: 1, copies: &mut copies, is_part: true });
                 let frame = Bytes::from(b"frame");
                 assert!(sender.try_send_frame_with_body(frame, 65, pooling, |offset, piece, kind| {
                     Bytes::from(&vec![offset as u8; piece.len()][..]).copy_by(kind, piece);

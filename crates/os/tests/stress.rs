@@ -270,7 +270,8 @@ fn a_pool_serves_two_receivers_in_all_ways() {
                         pooled += 1;
                         bytes.slice(at, piece.len()).copy_by(kind, piece);
                     };
-                    let pooling = Pooling { pool: &mut pool, to: to as u32, copies: &mut copies };
+                    let is_part = way == 0;
+                    let pooling = Pooling { pool: &mut pool, to: to as u32, copies: &mut copies, is_part };
                     let gone = if way == 0 || way == 2 {
                         sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
                     } else {
@@ -294,7 +295,8 @@ fn ring_with_pooled() -> RingReceiver {
     let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192 }));
     let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
     let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
-    let pooling = Pooling { pool: &mut pool, to: 1, copies: &mut CopyChoice::always(CopyKind::Plain) };
+    let pooling =
+        Pooling { pool: &mut pool, to: 1, copies: &mut CopyChoice::always(CopyKind::Plain), is_part: false };
     assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 8192, pooling, |_, _, _| ()));
     RingReceiver::new(area)
 }

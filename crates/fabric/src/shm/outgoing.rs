@@ -124,7 +124,7 @@ fn send_eager(
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies };
+        let pooling = Pooling { pool, to, copies, is_part: false };
         if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
             return true;
         }
@@ -156,7 +156,8 @@ fn send_framed(
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies };
+        let is_part = matches!(message.frame, Frame::Data { .. });
+        let pooling = Pooling { pool, to, copies, is_part };
         if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
             fill(body, at, piece, kind)
         }) {

@@ -14,8 +14,8 @@ use crate::{
 /// earned back by having the receiver begin earlier. All are powers of two and divide a block.
 const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10)];
 
-/// A body of so many blocks at least is a part of a long message: before it went another one, and behind it comes the next. So there
-/// is little to be gained by beginning earlier, and it goes by pieces of so many blocks.
+/// A part of a long message goes by pieces of so many blocks if it has so many: before it went another one, and behind it comes the
+/// next, so that there is little to be gained by having the receiver begin earlier.
 const PART_BLOCKS: u32 = 4;
 const PART_PIECE_BLOCKS: u32 = 2;
 
@@ -38,6 +38,8 @@ pub struct Pooling<'a> {
     /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
     /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
     pub copies: &'a mut CopyChoice,
+    /// Whether it is a part of a longer message, of which other parts come before or behind it.
+    pub is_part: bool,
 }
 
 impl RingSender {
@@ -48,8 +50,8 @@ impl RingSender {
         pool.max_message().min(by_slots)
     }
 
-    /// Whether a frame with a body of `len` bytes could be sent to process `to` through the pool now, however its pieces are
-    /// copied, without running far ahead of the receiver ([`Pool::room_beside`]).
+    /// Whether a frame with a part of `len` bytes of a longer message could be sent to process `to` through the pool now, however its
+    /// pieces are copied, without running far ahead of the receiver ([`Pool::room_beside`]).
     pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool, to: u32) -> bool {
         let shape = pool.shape();
         if len > self.max_pooled(&shape) {
@@ -57,7 +59,7 @@ impl RingSender {
         }
         let most = self.area.shape.slots / 2;
         let slots = [CopyKind::Plain, CopyKind::Streaming]
-            .map(|kind| Pieces::of_body(len as u32, &shape, kind, most).slots)
+            .map(|kind| Pieces::of_part(len as u32, &shape, kind, most).slots)
             .into_iter()
             .fold(1, u32::max)
             + 1;
@@ -80,9 +82,7 @@ impl RingSender {
         pooling: Pooling<'_>,
         mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) -> bool {
-        self.check_pooled(total, &pooling.pool.shape());
-        let (shape, most) = (pooling.pool.shape(), self.area.shape.slots / 2);
-        let pieces = Pieces::of_message(total as u32, &shape, pooling.copies.kind(), most);
+        let pieces = self.pieces(total, &pooling);
         let fits = self.has_room_for(pieces.slots, total, &mut *pooling.pool);
         if fits {
             self.send_pieces(tag, context, total, pieces.longest, pooling, &mut fill);
@@ -116,9 +116,7 @@ impl RingSender {
                 gone
             }
             Some(pooling) => {
-                self.check_pooled(body_len, &pooling.pool.shape());
-                let (shape, most) = (pooling.pool.shape(), self.area.shape.slots / 2);
-                let pieces = Pieces::of_body(body_len as u32, &shape, pooling.copies.kind(), most);
+                let pieces = self.pieces(body_len, &pooling);
                 let gone = self.has_room_for(pieces.slots + 1, body_len, &mut *pooling.pool)
                     && self.send_slot(tag, 0, form::FRAME, frame);
                 if gone {
@@ -140,7 +138,7 @@ impl RingSender {
         pooling: Pooling<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Pooling { pool, to, copies } = pooling;
+        let Pooling { pool, to, copies, .. } = pooling;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
         if std::mem::replace(&mut self.complaints, complaints) != complaints {
             copies.reader_was_slow();
@@ -154,7 +152,8 @@ impl RingSender {
             copy_piece(pool, position, len as usize, copies, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
-            // SAFETY: `slot` is inside the area, and free (`room_for_pooled`).
+            // SAFETY: `slot` is inside the area, and free: there was room for `Pieces::slots` of them, and no message has more
+            // pieces, as it comes to the end of its part of the pool at most once.
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
             let end = position.wrapping_add(len);
@@ -168,12 +167,17 @@ impl RingSender {
         }
     }
 
-    fn check_pooled(&self, total: usize, shape: &PoolShape) {
-        let most = self.max_pooled(shape);
+    /// The pieces of a message or part.
+    #[inline]
+    fn pieces(&self, total: usize, pooling: &Pooling<'_>) -> Pieces {
+        let shape = pooling.pool.shape();
+        let most = self.max_pooled(&shape);
         assert!(
             total <= most,
             "a message of {total} bytes does not fit this pool, which takes {most} at most"
         );
+        let of = if pooling.is_part { Pieces::of_part } else { Pieces::of_message };
+        of(total as u32, &shape, pooling.copies.kind(), self.area.shape.slots / 2)
     }
 
     /// Whether there is room for so many slots and for a message in the pool.
@@ -211,8 +215,8 @@ impl Pieces {
         Pieces { longest, slots: total.div_ceil(longest).max(1) }
     }
 
-    /// Those of a body behind its frame.
-    fn of_body(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
+    /// Those of a part of a longer message.
+    fn of_part(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
         if kind == CopyKind::Streaming || total < PART_BLOCKS * shape.block_bytes {
             return Pieces::of_message(total, shape, kind, most);
         }
