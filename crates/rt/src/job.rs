@@ -390,7 +390,9 @@ impl Job {
         self.left -= 1;
         self.has_finished |= (exit, seen.stage) == (Exit::Code(0), Stage::Finalized);
         if self.world(rank).is_some_and(|world| world.phase == Phase::Running) {
-            match (exit, seen.stage) {
+            // Who dies in MPI_Finalize has not come to its end.
+            let stage = if seen.stage.is_inside() { Stage::Initialized } else { seen.stage };
+            match (exit, stage) {
                 (Exit::Code(0) | Exit::Unknown, Stage::Finalized) => {}
                 (Exit::Code(0), Stage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);

@@ -22,8 +22,17 @@ pub enum Stage {
     Untouched,
     /// It is between MPI_Init and MPI_Finalize.
     Initialized,
+    /// It is in MPI_Finalize, or that of its last session.
+    Finalizing,
     /// It has called MPI_Finalize.
     Finalized,
+}
+
+impl Stage {
+    /// Whether it has called MPI_Init, and is not through MPI_Finalize.
+    pub fn is_inside(self) -> bool {
+        matches!(self, Stage::Initialized | Stage::Finalizing)
+    }
 }
 
 /// What can be read of a rank from the header page of its segment.

@@ -61,8 +61,7 @@ impl Job {
     fn look_for_absent(&mut self, world: u32, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
         let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref()) else { return };
         let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
-        let initialized =
-            |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
+        let initialized = |(rank, seen): &&(u32, Glimpse)| seen.stage.is_inside() && others.contains(rank);
         let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { return };
         let absent = self.worlds.get_mut(&world).and_then(|world| world.absent.take());
         if let Some((rank, seen)) = absent {
@@ -79,11 +78,8 @@ impl Job {
         let worlds = self.connected(rank);
         let others: HashSet<u32> = self.running_in(&worlds).into_iter().collect();
         // Who is in MPI_Finalize waits for nobody that has left it.
-        let counts_on_it = |(rank, seen): &&(u32, Glimpse)| {
-            seen.stage == Stage::Initialized
-                && seen.last_call != Some("MPI_Finalize")
-                && others.contains(rank)
-        };
+        let counts_on_it =
+            |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
         let waiting: Vec<u32> = seen.iter().filter(counts_on_it).map(|(rank, _)| *rank).collect();
         let looks = if waiting.is_empty() { 0 } else { looks + 1 };
         if let Some(leaver) = self.worlds.get_mut(&world).and_then(|world| world.leaver.as_mut()) {

@@ -116,7 +116,7 @@ fn rule_3_a_code_after_finalize_ends_those_that_go_on_before_it() {
         if fails && !survives {
             assert!(
                 printed(&actions)
-                    .contains("rank 0 exited with code 4 after MPI_Finalize, which rank 2 has not called")
+                    .contains("rank 0 exited with code 4 after it had finalized MPI (by MPI_Finalize, or that of its last session), which rank 2 has not begun to")
             );
             assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![1, 2]));
         } else {
@@ -131,11 +131,24 @@ fn rule_3_a_code_after_finalize_ends_those_that_go_on_before_it() {
 fn rule_3_who_is_in_finalize_is_let_out_of_it() {
     let mut job = Job::new(2, "h");
     job.on(exited(0, Exit::Code(4), Stage::Finalized));
-    let inside = Glimpse { pid: 77, stage: Stage::Initialized, last_call: Some("MPI_Finalize") };
+    // Callbacks that MPI_Finalize runs may call MPI.
+    let inside = Glimpse { pid: 77, stage: Stage::Finalizing, last_call: Some("MPI_File_close") };
     for _ in 0..20 {
         assert_eq!(job.on(Event::Seen(vec![(1, inside.clone())])), []);
     }
     assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Finalized)), [Action::Finish(4)]);
+}
+
+#[test]
+fn rules_1_and_2_hold_for_who_is_in_finalize() {
+    for (exit, code) in [(Exit::Code(0), 1), (Exit::Code(5), 5), (Exit::Signal(11), 139)] {
+        let mut job = Job::new(2, "h");
+        assert_eq!(signals(&job.on(exited(0, exit, Stage::Finalizing))), [15]);
+        assert_eq!(job.code, Some(code));
+    }
+    let mut job = Job::new(2, "h");
+    job.on(exited(0, Exit::Code(0), Stage::Untouched));
+    assert_eq!(signals(&job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Finalizing])))), [15]);
 }
 
 #[test]
