@@ -151,8 +151,13 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// A look at the header pages of all processes of this launcher, with their numbers, wanted while [`Job::watches`].
-    Seen(Vec<(u32, Glimpse)>),
+    /// A look at the header pages of all processes of this launcher, wanted while [`Job::watches`].
+    Seen {
+        /// The pages, with the processes' numbers.
+        all: Vec<(u32, Glimpse)>,
+        /// Whether all of them were read after the look before; else those of other hosts may be older.
+        is_new: bool,
+    },
     /// The job's time is over.
     TimedOut {
         /// The time that it had.
