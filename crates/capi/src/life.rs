@@ -27,14 +27,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The World Model and the sessions that are initialised and not finalised.
-static USERS: Mutex<Users> = Mutex::new(Users { library: None, count: 0, has_left: false });
+static USERS: Mutex<Users> = Mutex::new(Users { library: None, count: 0, ending: 0, has_left: false });
 
 struct Users {
     /// Made once.
     library: Option<&'static Running>,
     count: usize,
+    /// How many of them are being finalised.
+    ending: usize,
     /// The peers were told that the program ends.
     has_left: bool,
+}
+
+impl Users {
+    /// Lets those who watch the process know how far it is.
+    fn note_state(&self, library: &Running) {
+        let state = match (self.count, self.ending) {
+            (0, _) => RankState::Resting,
+            (count, ending) if ending == count => RankState::Finalizing,
+            _ => RankState::Initialized,
+        };
+        library.client.segment().status().set_state(state);
+    }
 }
 
 /// The process is a rank from now on, for one user more; with `threads` for calls from several threads, which it is also for a
@@ -60,34 +74,50 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if threads || std::thread::current().id() != library.first_thread {
         library.set_threaded()?;
     }
-    if users.count == 0 {
-        library.client.segment().status().set_state(RankState::Initialized);
+    users.count += 1;
+    users.note_state(library);
+    if users.count == 1 {
         library::open(library);
     }
-    users.count += 1;
     Ok(library)
 }
 
-/// One user less. The last one first waits until all that was sent is with its receivers.
-pub(crate) fn exit(library: &'static Running) {
+/// Finalises one user by `end`, which may run the program's callbacks; then there is one less. The last one first waits until all that
+/// was sent is with its receivers.
+///
+/// # Errors
+/// Those of `end`: the user stays.
+pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) -> Result<()> {
     if library::is_forked() {
-        return;
+        return end();
+    }
+    note_ending(library, |ending| ending + 1);
+    if let Err(error) = end() {
+        note_ending(library, |ending| ending.saturating_sub(1));
+        return Err(error);
     }
     let mut is_quiet = false;
     loop {
         let mut users = locked(&USERS);
         if users.count > 1 || is_quiet {
             users.count = users.count.saturating_sub(1);
+            users.ending = users.ending.saturating_sub(1);
             if users.count == 0 {
                 library::close();
-                library.client.segment().status().set_state(RankState::Resting);
             }
-            return;
+            users.note_state(library);
+            return Ok(());
         }
         drop(users);
         library.process.rest();
         is_quiet = true;
     }
+}
+
+fn note_ending(library: &Running, next: impl FnOnce(usize) -> usize) {
+    let mut users = locked(&USERS);
+    users.ending = next(users.ending);
+    users.note_state(library);
 }
 
 /// Whether somebody beside the caller needs the process to be a rank.
@@ -214,22 +244,23 @@ impl Running {
     /// "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits for nothing else of
     /// them, so that it ends whatever becomes of them.
     pub(crate) fn end_world(&'static self) -> Result<()> {
-        // First of all, while MPI is as usable as ever.
-        delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
-        // What lasts is done before the program is told that MPI is finalised.
-        let mut comms = self.communicators_of(Origin::WORLD);
-        if has_others() {
-            comms.extend([self.process.world().clone(), self.process.own().clone()]);
-            self.process.end_communicators(&comms);
-        } else {
-            self.process.rest();
-            comms.iter().for_each(|comm| self.process.close(comm));
-        }
-        // It fails if there is none.
-        let _ = self.process.detach(BufferOf::Process);
-        self.forget_handles_of(Origin::WORLD);
-        library::end_world(self);
-        exit(self);
-        Ok(())
+        exit(self, || {
+            // First of all, while MPI is as usable as ever.
+            delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
+            // What lasts is done before the program is told that MPI is finalised.
+            let mut comms = self.communicators_of(Origin::WORLD);
+            if has_others() {
+                comms.extend([self.process.world().clone(), self.process.own().clone()]);
+                self.process.end_communicators(&comms);
+            } else {
+                self.process.rest();
+                comms.iter().for_each(|comm| self.process.close(comm));
+            }
+            // It fails if there is none.
+            let _ = self.process.detach(BufferOf::Process);
+            self.forget_handles_of(Origin::WORLD);
+            library::end_world(self);
+            Ok(())
+        })
     }
 }

@@ -139,12 +139,15 @@ fn finalize(handle: SessionHandle) -> Result<()> {
         return Err(MpiError::new(abi::MPI_ERR_SESSION, text));
     }
     let comms = library.communicators_of(session.origin);
-    if let Err(error) = library.process.end_session(session.origin, &comms) {
+    let ended = life::exit(library, || {
+        library.process.end_session(session.origin, &comms)?;
+        library.forget_handles_of(session.origin);
+        Ok(())
+    });
+    if let Err(error) = ended {
         session.is_ending.store(false, Ordering::Release);
         return Err(error);
     }
-    library.forget_handles_of(session.origin);
-    life::exit(library);
     let freed = objects().sessions.free(Handle::from_raw(handle as u64));
     freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))
 }

@@ -56,7 +56,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 9;
+pub const LAYOUT_VERSION: u32 = 10;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.
@@ -246,6 +246,8 @@ pub enum RankState {
     Aborting = 4,
     /// MPI is finalised; a session may initialise it again.
     Resting = 5,
+    /// MPI is being finalised: by MPI_Finalize, or that of the last session. No user of it is left that could wait for a message.
+    Finalizing = 6,
 }
 
 /// The status line (rule 2).
@@ -289,6 +291,7 @@ impl Status {
             2 => RankState::Initialized,
             3 => RankState::Finalized,
             5 => RankState::Resting,
+            6 => RankState::Finalizing,
             _ => RankState::Aborting,
         }
     }

@@ -131,6 +131,7 @@ impl<L: Level> Drop for Universe<L> {
         if std::thread::panicking() {
             return;
         }
+        self.client.segment().status().set_state(RankState::Finalizing);
         self.process.drain();
         self.client.segment().status().set_state(RankState::Finalized);
     }

@@ -14,8 +14,12 @@
 //! 2. A rank that exits with 0 without MPI_Init fails its job as soon as another connected rank is seen to have called
 //!    it. Programs that never use MPI just run.
 //! 3. A rank that exits with a code other than 0 after MPI_Finalize is reported. Peers that have called it as well, or do so within
-//!    a second, run to their end; if others are seen that have not, they are ended, as they may wait for it in vain. Without
-//!    mpi_abort_on_non_zero_status they are not, and a rank that exits so without MPI_Init only fails its job by rule 2.
+//!    a second, run to their end; if others are seen that have not, they are ended, as they may wait for it in vain, also if the
+//!    rank's own job is over. Hosts that are silent for a time get that time in addition: only looks that all have answered count.
+//!    A process that has left the World Model and holds a session has not finalized MPI. Without
+//!    mpi_abort_on_non_zero_status they are not ended, and a rank that exits so without MPI_Init only fails its job by rule 2.
+//!    To other launchers such a rank has ended well, unless rule 8 holds: processes of theirs that wait for it wait on, if none of this
+//!    launcher's that are connected with them does.
 //! 4. MPI_Abort ends the job and those connected with it, with its code. The first failure counts; what follows from it
 //!    is not reported.
 //! 5. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, which are killed if they still run after a
@@ -298,6 +302,16 @@ impl Job {
         self.left > 0 && !self.in_phase(Phase::Running).is_empty()
     }
 
+    /// Whether other launchers need do nothing about a process of this one that ended so, how far it had come.
+    pub fn ends_well(&self, exit: Exit, stage: Stage) -> bool {
+        match stage {
+            // What they make of it if it is not survived they are told, too (rules 1 and 3).
+            Stage::Finalized => !self.survives || matches!(exit, Exit::Code(0) | Exit::Unknown),
+            Stage::Untouched => exit == Exit::Code(0),
+            Stage::Initialized | Stage::Finalizing => false,
+        }
+    }
+
     /// Takes note of an event and says what to do, in this order.
     pub fn on(&mut self, event: Event) -> Vec<Action> {
         let mut out = Vec::new();
@@ -326,7 +340,7 @@ impl Job {
                     out.push(Action::Print(format!("mpirun: {}\n", text.trim_end())));
                 }
             }
-            Event::Seen(seen) => self.look(&seen, &mut out),
+            Event::Seen { all, is_new } => self.look(&all, is_new, &mut out),
             Event::TimedOut { time, seen } => self.timed_out(time, seen, &mut out),
             Event::Hung { text } => self.hung(text, &mut out),
             Event::Signal(signal) => self.signalled(signal, &mut out),
@@ -390,7 +404,9 @@ impl Job {
         self.left -= 1;
         self.has_finished |= (exit, seen.stage) == (Exit::Code(0), Stage::Finalized);
         if self.world(rank).is_some_and(|world| world.phase == Phase::Running) {
-            match (exit, seen.stage) {
+            // Who dies in MPI_Finalize has not come to its end.
+            let stage = if seen.stage.is_inside() { Stage::Initialized } else { seen.stage };
+            match (exit, stage) {
                 (Exit::Code(0) | Exit::Unknown, Stage::Finalized) => {}
                 (Exit::Code(0), Stage::Initialized) if self.survives => {
                     self.survive(rank, &Fault::NoFinalize, 1, seen, out);
@@ -479,7 +495,7 @@ impl Job {
         out.push(Action::Announce(rank));
     }
 
-    /// Forgets jobs that are over and to which nobody is bound any more (rule 11), but for the first and those whose processes
+    /// Forgets jobs that are over and to which nobody is bound any more (rule 10), but for the first and those whose processes
     /// are missed.
     fn forget(&mut self, out: &mut Vec<Action>) {
         let bonds = &self.bonds;

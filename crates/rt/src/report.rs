@@ -75,8 +75,8 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     out
 }
 
-/// The report on a rank that exited with `code` after MPI_Finalize, while `waiting` (one by its name, and how many more) have not called
-/// that; `others` ranks that are connected with it run and are being ended.
+/// The report on a rank that exited with `code` when it had finalized MPI, while `waiting` (one by its name, and how many more) use that
+/// still, be it in sessions alone; `others` ranks that are connected with it run and are being ended.
 pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize) -> String {
     let (first, more) = waiting;
     let waiting = match more {
@@ -84,8 +84,8 @@ pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize)
         n => format!("{first} and {n} more have"),
     };
     format!(
-        "mpirun: {name} exited with code {code} after MPI_Finalize, which {waiting} not called\n  Meaning: ranks that go on may wait \
-         for one that has ended in vain, so {} still running will be ended.\n  Next:    read what the rank printed above; '--mca \
+        "mpirun: {name} exited with code {code} after it had finalized MPI (by MPI_Finalize, or that of its last session), which {waiting} \
+         not begun to\n  Meaning: ranks that go on may wait for one that has ended in vain, so {} still running will be ended.\n  Next:    read what the rank printed above; '--mca \
          mpi_abort_on_non_zero_status 0' lets the others go on.\n",
         ranks(others)
     )
@@ -140,6 +140,7 @@ pub(crate) fn timeout(time: Duration, host: Option<&str>, running: &[(String, Gl
         let stage = match seen.stage {
             Stage::Untouched => "has not called MPI_Init",
             Stage::Initialized => "is between MPI_Init and MPI_Finalize",
+            Stage::Finalizing => "is in MPI_Finalize",
             Stage::Finalized => "has called MPI_Finalize",
         };
         let _ = writeln!(out, "  {name}: {}{stage}{}", pid(seen), call(seen));

@@ -2,6 +2,7 @@
  *   connected     child 0 dies in the manner MANNER while it is connected with all others
  *   disconnected  child 0 dies so after it has disconnected; the parents see that it is gone, and end well
  *   outlives      the parents disconnect and end; the children see that, and end well
+ *   leaves        the children exit with the code MANNER after MPI_Finalize, and have not disconnected; the parents wait for them
  *   stuck         all wait for ever
  *   uninitialized the children are a program that does not use MPI */
 #include <mpi.h>
@@ -57,6 +58,10 @@ static int child(MPI_Comm parent, const char *mode, const char *manner)
     if (!strcmp(mode, "stuck")) stick(parent, "child");
     if (!strcmp(mode, "connected") && rank == 0) die(manner);
     if (!strcmp(mode, "connected")) MPI_Barrier(parent);
+    if (!strcmp(mode, "leaves")) {
+        MPI_Finalize();
+        exit(atoi(manner));
+    }
     MPI_Comm_disconnect(&parent);
     if (!strcmp(mode, "disconnected") && rank == 0) die(manner);
     if (!strcmp(mode, "disconnected")) MPI_Barrier(MPI_COMM_WORLD);
@@ -79,7 +84,7 @@ int main(int argc, char **argv)
     MPI_Comm_spawn(uses ? argv[0] : "true", argv + 1, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
     MPI_Bcast(&pid, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter);
     MPI_Recv(&other, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
-    if (!strcmp(mode, "stuck")) stick(inter, "parent");
+    if (!strcmp(mode, "stuck") || !strcmp(mode, "leaves")) stick(inter, "parent");
     if (!strcmp(mode, "connected")) MPI_Barrier(inter);
     MPI_Comm_disconnect(&inter);
     if (!strcmp(mode, "disconnected")) await_end(other);

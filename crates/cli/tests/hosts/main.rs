@@ -290,6 +290,19 @@ fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     bed.is_clean();
 }
 
+#[test]
+fn who_waits_for_a_rank_of_another_host_that_has_left_is_ended_with_its_code() {
+    let Some(bed) = testbed() else { return };
+    let late = bed.compile("jobs/late");
+    for order in ["nodea,nodeb", "nodeb,nodea"] {
+        let (code, out, err) = bed.run(&["-n", "2", "-H", order, &late, "wait"]);
+        assert_eq!((code, &*out), (Some(3), ""), "{err}");
+        assert!(err.contains("rank 1 exited with code 3 after it had finalized MPI"), "{err}");
+        assert!(err.contains("which rank 0 has not begun to"), "{err}");
+    }
+    bed.is_clean();
+}
+
 /// Barriers until somebody has died, then goes on with the others.
 const SHRINK: &str = r#"
 #include <mpi.h>

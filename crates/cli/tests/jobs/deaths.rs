@@ -52,17 +52,22 @@ fn after_finalize_while_others_go_on() {
     let p = compile(&["jobs/late"]);
     let run = |options: &[&str], mode: &str| p.run(3, options, "late", &[mode]);
     for way in ["shm", "tcp"] {
-        // Nobody else has called MPI_Finalize, and nobody will.
-        let ended = run(&["--mca", "rpi", way], "wait");
-        assert_eq!((ended.code, &*ended.out), (3, ""), "{ended:?}");
-        let lines: Vec<&str> = ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
-        assert!(lines[0].contains("rank 1 (pid ") && lines[0].contains("exited with code 3"), "{ended:?}");
-        let missed =
-            "mpirun: rank 1 exited with code 3 after MPI_Finalize, which rank 0 and 1 more have not called";
-        assert_eq!(lines[1..], [missed], "{ended:?}");
+        // Nobody else has finalized MPI, and nobody will.
+        for mode in ["wait", "session"] {
+            let ended = run(&["--mca", "rpi", way], mode);
+            assert_eq!((ended.code, &*ended.out), (3, ""), "{ended:?}");
+            let lines: Vec<&str> = ended.err.lines().filter(|line| line.starts_with("mpirun: ")).collect();
+            assert!(
+                lines[0].contains("rank 1 (pid ") && lines[0].contains("exited with code 3"),
+                "{ended:?}"
+            );
+            let missed = "mpirun: rank 1 exited with code 3 after it had finalized MPI (by MPI_Finalize, or that of its last \
+                          session), which rank 0 and 1 more have not begun to";
+            assert_eq!(lines[1..], [missed], "{ended:?}");
+        }
     }
-    // All have, and end in their own time, with one report and the first code.
-    for mode in ["own", "slow"] {
+    // All have, or are about it, and end in their own time, with one report and the first code.
+    for mode in ["own", "slow", "callback"] {
         let ended = run(&[], mode);
         ended.reports_once();
         assert_eq!((ended.code, ended.out.matches("is done").count()), (3, 2), "{ended:?}");

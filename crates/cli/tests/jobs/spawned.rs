@@ -73,6 +73,17 @@ fn children_outlive_parents_that_have_disconnected_and_are_waited_for() {
 }
 
 #[test]
+fn parents_that_wait_for_children_that_have_left_are_ended_with_their_code() {
+    let p = compile(&["jobs/spawner"]);
+    for way in WAYS {
+        let outcome = run(&p, way, "leaves", "3");
+        assert_eq!((outcome.code, outcome.out.contains("fine")), (3, false), "{way}: {outcome:?}");
+        let missed = "of spawned job 1 exited with code 3 after it had finalized MPI";
+        assert!(outcome.err.contains(missed), "{way}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_spawned_program_that_does_not_use_mpi_is_told() {
     let p = compile(&["jobs/spawner"]);
     let outcome = run(&p, "shm", "uninitialized", "-");

@@ -65,6 +65,8 @@ pub(crate) struct Far {
     pub(crate) looks: u32,
     /// Looks in all.
     asked: u64,
+    /// The number of the look that was asked for last to watch its processes.
+    watch: u64,
     /// Orders to kill processes that it may not have heeded.
     kills: Vec<Kill>,
     /// Room is awaited.
@@ -128,6 +130,7 @@ impl Far {
             owed: 0,
             asking: Vec::new(),
             looks: 0,
+            watch: 0,
             asked: 0,
             kills: Vec::new(),
             is_behind: false,
@@ -221,6 +224,17 @@ impl Far {
         self.looks += 1;
         self.asked += 1;
         self.post(&ToAgent::Look);
+    }
+
+    /// The same, and knows afterwards whether this is answered.
+    pub(crate) fn watch(&mut self) {
+        self.look();
+        self.watch = self.asked;
+    }
+
+    /// Whether the last [`Far::watch`] is answered.
+    pub(crate) fn has_answered_watch(&self) -> bool {
+        self.watch <= self.asked - u64::from(self.looks)
     }
 
     fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {

@@ -13,7 +13,7 @@ use crate::job::{Exit, Stage};
 use crate::launch::Bind;
 
 /// The version of this protocol. Both sides come from one installation; a difference means that they do not.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest message in bytes: a limit against senders that are wrong.
 pub const MAX_MESSAGE: usize = 128 << 20;
 /// How the line begins with which an agent says that it is there.
@@ -577,6 +577,7 @@ impl Seen {
             Stage::Untouched => 0,
             Stage::Initialized => 1,
             Stage::Finalized => 2,
+            Stage::Finalizing => 3,
         });
         out.number(self.last_call.into());
         out.number(self.rests.into());
@@ -588,6 +589,7 @@ impl Seen {
             0 => Stage::Untouched,
             1 => Stage::Initialized,
             2 => Stage::Finalized,
+            3 => Stage::Finalizing,
             _ => return None,
         };
         Some(Seen { pid, stage, last_call: from.number()?.try_into().ok()?, rests: from.bool()? })

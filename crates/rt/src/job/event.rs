@@ -22,8 +22,17 @@ pub enum Stage {
     Untouched,
     /// It is between MPI_Init and MPI_Finalize.
     Initialized,
+    /// It is in MPI_Finalize, or that of its last session.
+    Finalizing,
     /// It has called MPI_Finalize.
     Finalized,
+}
+
+impl Stage {
+    /// Whether it has called MPI_Init, and is not through MPI_Finalize.
+    pub fn is_inside(self) -> bool {
+        matches!(self, Stage::Initialized | Stage::Finalizing)
+    }
 }
 
 /// What can be read of a rank from the header page of its segment.
@@ -142,8 +151,13 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// A look at the header pages of all processes of this launcher, with their numbers, wanted while [`Job::watches`].
-    Seen(Vec<(u32, Glimpse)>),
+    /// A look at the header pages of all processes of this launcher, wanted while [`Job::watches`].
+    Seen {
+        /// The pages, with the processes' numbers.
+        all: Vec<(u32, Glimpse)>,
+        /// Whether all of them were read after the look before; else those of other hosts may be older.
+        is_new: bool,
+    },
     /// The job's time is over.
     TimedOut {
         /// The time that it had.

@@ -1,12 +1,14 @@
 //! Processes that ended well enough by themselves, and fail their job if others still count on them (rules 2 and 3).
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use super::{Action, FAILURE_GRACE, Glimpse, Job, Phase, SIGTERM, Stage};
+use super::{Action, FAILURE_GRACE, Glimpse, Job, Phase, SIGTERM, Stage, WATCH_INTERVAL, World};
 use crate::report::{self, Fault, Subject};
 
-/// In how many looks, one after the other, others have to be seen before MPI_Finalize: who is about to call it is not ended.
-const LOOKS: u32 = 5;
+/// In how many looks, one after the other, others have to be seen before MPI_Finalize: who calls it within a second is not ended. The
+/// first look comes at once.
+pub(super) const LOOKS: u32 = 1 + (Duration::from_secs(1).as_millis() / WATCH_INTERVAL.as_millis()) as u32;
 
 /// A process that exited with a code other than 0 after MPI_Finalize.
 #[derive(Debug)]
@@ -26,8 +28,9 @@ impl Job {
 
     /// Whether the job wants an [`super::Event::Seen`] every [`super::WATCH_INTERVAL`].
     pub fn watches(&self) -> bool {
-        let is_missed =
-            |world: &super::World| world.absent.is_some() || (world.leaver.is_some() && !world.is_over());
+        // Of a job that is over those may wait that are bound to it.
+        let may_wait = |world: &World| !world.is_over() || self.bonds.is_bound_to(world.processes.start);
+        let is_missed = |world: &World| world.absent.is_some() || (world.leaver.is_some() && may_wait(world));
         self.left > 0 && self.worlds.values().any(|w| w.phase == Phase::Running && is_missed(w))
     }
 
@@ -49,9 +52,12 @@ impl Job {
         }
     }
 
-    pub(super) fn look(&mut self, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
+    pub(super) fn look(&mut self, seen: &[(u32, Glimpse)], is_new: bool, out: &mut Vec<Action>) {
         for world in self.in_phase(Phase::Running) {
             self.look_for_absent(world, seen, out);
+        }
+        if !is_new {
+            return; // somebody may have come to MPI_Finalize since
         }
         for world in self.in_phase(Phase::Running) {
             self.look_for_leaver(world, seen, out);
@@ -61,8 +67,7 @@ impl Job {
     fn look_for_absent(&mut self, world: u32, seen: &[(u32, Glimpse)], out: &mut Vec<Action>) {
         let Some((rank, _)) = self.worlds.get(&world).and_then(|world| world.absent.as_ref()) else { return };
         let others: HashSet<u32> = self.running_in(&self.connected(*rank)).into_iter().collect();
-        let initialized =
-            |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
+        let initialized = |(rank, seen): &&(u32, Glimpse)| seen.stage.is_inside() && others.contains(rank);
         let Some(other) = seen.iter().find(initialized).map(|(rank, _)| *rank) else { return };
         let absent = self.worlds.get_mut(&world).and_then(|world| world.absent.take());
         if let Some((rank, seen)) = absent {
@@ -79,11 +84,8 @@ impl Job {
         let worlds = self.connected(rank);
         let others: HashSet<u32> = self.running_in(&worlds).into_iter().collect();
         // Who is in MPI_Finalize waits for nobody that has left it.
-        let counts_on_it = |(rank, seen): &&(u32, Glimpse)| {
-            seen.stage == Stage::Initialized
-                && seen.last_call != Some("MPI_Finalize")
-                && others.contains(rank)
-        };
+        let counts_on_it =
+            |(rank, seen): &&(u32, Glimpse)| seen.stage == Stage::Initialized && others.contains(rank);
         let waiting: Vec<u32> = seen.iter().filter(counts_on_it).map(|(rank, _)| *rank).collect();
         let looks = if waiting.is_empty() { 0 } else { looks + 1 };
         if let Some(leaver) = self.worlds.get_mut(&world).and_then(|world| world.leaver.as_mut()) {

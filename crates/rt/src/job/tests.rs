@@ -1,5 +1,6 @@
 //! Each rule of the page above, without a process.
 
+use super::missed::LOOKS;
 use super::*;
 use proptest::prelude::*;
 
@@ -37,6 +38,11 @@ fn struck(actions: &[Action]) -> Vec<u32> {
 /// Header pages of all processes, by number.
 fn all_seen(stages: &[Stage]) -> Vec<(u32, Glimpse)> {
     (0..).zip(stages.iter().copied().map(seen)).collect()
+}
+
+/// A look at them.
+fn look(stages: &[Stage]) -> Event {
+    Event::Seen { all: all_seen(stages), is_new: true }
 }
 
 #[test]
@@ -78,8 +84,8 @@ fn rule_2_a_rank_without_init_fails_the_job_once_another_has_it() {
     let mut job = Job::new(2, "h");
     assert_eq!(job.on(exited(0, Exit::Code(0), Stage::Untouched)), []);
     assert!(job.watches());
-    assert_eq!(job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Untouched]))), []);
-    let actions = job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Initialized])));
+    assert_eq!(job.on(look(&[Stage::Untouched, Stage::Untouched])), []);
+    let actions = job.on(look(&[Stage::Untouched, Stage::Initialized]));
     assert!(
         printed(&actions).contains("rank 0") && printed(&actions).contains("without ever calling MPI_Init")
     );
@@ -106,17 +112,17 @@ fn rule_3_a_code_after_finalize_ends_those_that_go_on_before_it() {
         assert_eq!(actions.contains(&Action::Announce(0)), survives);
         assert_eq!(job.watches(), fails && !survives);
         let mut looks = |stages: [Stage; 2], number| {
-            let all = all_seen(&[Stage::Finalized, stages[0], stages[1]]);
-            (0..number).flat_map(|_| job.on(Event::Seen(all.clone()))).collect::<Vec<_>>()
+            let look = look(&[Stage::Finalized, stages[0], stages[1]]);
+            (0..number).flat_map(|_| job.on(look.clone())).collect::<Vec<_>>()
         };
         // Somebody is late.
-        assert_eq!(looks([Stage::Untouched, Stage::Initialized], 4), []);
+        assert_eq!(looks([Stage::Untouched, Stage::Initialized], LOOKS - 1), []);
         assert_eq!(looks([Stage::Finalized, Stage::Finalized], 20), []);
         let actions = looks([Stage::Finalized, Stage::Initialized], 20);
         if fails && !survives {
             assert!(
                 printed(&actions)
-                    .contains("rank 0 exited with code 4 after MPI_Finalize, which rank 2 has not called")
+                    .contains("rank 0 exited with code 4 after it had finalized MPI (by MPI_Finalize, or that of its last session), which rank 2 has not begun to")
             );
             assert_eq!((signals(&actions), struck(&actions)), (vec![15], vec![1, 2]));
         } else {
@@ -131,11 +137,64 @@ fn rule_3_a_code_after_finalize_ends_those_that_go_on_before_it() {
 fn rule_3_who_is_in_finalize_is_let_out_of_it() {
     let mut job = Job::new(2, "h");
     job.on(exited(0, Exit::Code(4), Stage::Finalized));
-    let inside = Glimpse { pid: 77, stage: Stage::Initialized, last_call: Some("MPI_Finalize") };
+    // Callbacks that MPI_Finalize runs may call MPI.
+    let inside = Glimpse { pid: 77, stage: Stage::Finalizing, last_call: Some("MPI_File_close") };
     for _ in 0..20 {
-        assert_eq!(job.on(Event::Seen(vec![(1, inside.clone())])), []);
+        assert_eq!(job.on(Event::Seen { all: vec![(1, inside.clone())], is_new: true }), []);
     }
     assert_eq!(job.on(exited(1, Exit::Code(0), Stage::Finalized)), [Action::Finish(4)]);
+}
+
+#[test]
+fn rule_3_looks_of_which_a_host_knows_nothing_do_not_count() {
+    let mut job = Job::new(2, "h");
+    job.on(exited(0, Exit::Code(4), Stage::Finalized));
+    let stages = [Stage::Finalized, Stage::Initialized];
+    let (new, old) = (look(&stages), Event::Seen { all: all_seen(&stages), is_new: false });
+    for _ in 1..LOOKS {
+        assert_eq!(job.on(new.clone()), []);
+        (0..20).for_each(|_| assert_eq!(job.on(old.clone()), []));
+    }
+    assert!(job.watches());
+    assert_eq!(struck(&job.on(new)), [1]);
+    // The looks, of which the first comes at once, are those of a second.
+    assert_eq!(WATCH_INTERVAL * (LOOKS - 1), Duration::from_secs(1));
+}
+
+#[test]
+fn rule_3_who_waits_for_a_job_that_is_over_is_ended_if_a_code_of_it_was_not_0() {
+    let stages = [Stage::Initialized, Stage::Finalized, Stage::Finalized];
+    let start = || {
+        let mut job = Job::new(2, "h");
+        job.on(Event::Spawned { ranks: 1, parents: vec![0], bond: 9 });
+        let actions = job.on(exited(2, Exit::Code(3), Stage::Finalized));
+        assert!(printed(&actions).contains("rank 0 of spawned job 1"), "{actions:?}");
+        assert_eq!(actions.last(), Some(&Action::Over(2..3)));
+        assert!(job.watches());
+        (1..LOOKS).for_each(|_| assert_eq!(job.on(look(&stages)), []));
+        job
+    };
+    let mut job = start();
+    let actions = job.on(look(&stages));
+    assert!(printed(&actions).contains("rank 0 of spawned job 1 exited with code 3 after"), "{actions:?}");
+    assert_eq!(struck(&actions), [0, 1]);
+
+    let mut job = start();
+    assert_eq!(job.on(Event::Released { rank: 0, bond: 9 }), [Action::Forget(2..3)]);
+    assert!(!job.watches());
+    assert_eq!(job.on(look(&stages)), []);
+}
+
+#[test]
+fn rules_1_and_2_hold_for_who_is_in_finalize() {
+    for (exit, code) in [(Exit::Code(0), 1), (Exit::Code(5), 5), (Exit::Signal(11), 139)] {
+        let mut job = Job::new(2, "h");
+        assert_eq!(signals(&job.on(exited(0, exit, Stage::Finalizing))), [15]);
+        assert_eq!(job.code, Some(code));
+    }
+    let mut job = Job::new(2, "h");
+    job.on(exited(0, Exit::Code(0), Stage::Untouched));
+    assert_eq!(signals(&job.on(look(&[Stage::Untouched, Stage::Finalizing]))), [15]);
 }
 
 #[test]
@@ -145,7 +204,7 @@ fn rule_3_codes_of_programs_without_mpi_may_be_only_noted() {
     assert!(printed(&actions).contains("code 4") && signals(&actions).is_empty());
     assert_eq!(job.on(exited(1, Exit::Code(5), Stage::Untouched)), []);
     // But it is missed by who uses MPI.
-    let actions = job.on(Event::Seen(all_seen(&[Stage::Untouched, Stage::Untouched, Stage::Initialized])));
+    let actions = job.on(look(&[Stage::Untouched, Stage::Untouched, Stage::Initialized]));
     assert_eq!(signals(&actions), [15]);
     assert_eq!(job.on(exited(2, Exit::Signal(15), Stage::Initialized)), [Action::Finish(4)]);
 }
@@ -258,7 +317,7 @@ fn rule_2_a_spawned_process_without_init_fails_those_who_wait_for_it() {
     job.on(exited(2, Exit::Code(0), Stage::Untouched));
     assert_eq!(job.on(exited(3, Exit::Code(0), Stage::Untouched)), [Action::Over(2..4)]);
     assert!(job.watches());
-    let actions = job.on(Event::Seen(all_seen(&[Stage::Initialized; 4])));
+    let actions = job.on(look(&[Stage::Initialized; 4]));
     assert!(printed(&actions).contains("rank 0 of spawned job 1"), "{actions:?}");
     assert_eq!(struck(&actions), [0, 1]);
 }
@@ -432,6 +491,20 @@ fn rule_9_a_launcher_that_is_gone_has_taken_its_processes_with_it() {
 }
 
 #[test]
+fn rule_9_others_are_told_of_what_goes_wrong_after_finalize_if_it_is_survived() {
+    for survives in [false, true] {
+        let job = meeting().surviving(survives);
+        let well = |exit| job.ends_well(exit, Stage::Finalized);
+        assert!(well(Exit::Code(0)) && well(Exit::Unknown));
+        assert_eq!([well(Exit::Code(3)), well(Exit::Signal(11))], [!survives; 2]);
+        assert!(job.ends_well(Exit::Code(0), Stage::Untouched));
+        for stage in [Stage::Initialized, Stage::Finalizing] {
+            assert!(!job.ends_well(Exit::Code(0), stage));
+        }
+    }
+}
+
+#[test]
 fn rule_9_a_death_elsewhere_that_is_survived_there_is_a_failure_here() {
     let actions = meeting().on(Event::OtherExited { rank: 3, is_well: false });
     assert!(printed(&actions).contains("rank 1 of the job of mpirun 77"), "{actions:?}");
@@ -468,7 +541,7 @@ fn events(ranks: u32) -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (0..ranks, exit, stage.clone()).prop_map(|(rank, exit, stage)| exited(rank, exit, stage)),
         1 => (0..ranks, -2..300).prop_map(|(rank, code)| Event::Abort { rank, code, text: String::new(), seen: Glimpse::default() }),
-        1 => proptest::collection::vec(stage, ranks as usize).prop_map(|all| Event::Seen(all_seen(&all))),
+        1 => proptest::collection::vec(stage, ranks as usize).prop_map(|all| look(&all)),
         1 => Just(Event::GraceOver),
         1 => Just(Event::Signal(15)),
     ]

@@ -329,6 +329,18 @@ impl Launcher<'_> {
         self.far.iter_mut().flatten().for_each(Far::look);
     }
 
+    /// Asks how far the processes on other hosts are if what was asked so before is answered. Whether that was, and all that is known of
+    /// them has come since, as it has not if this is the first time.
+    pub(super) fn watch_far(&mut self, is_first: bool) -> bool {
+        let all = self.far.iter().flatten();
+        let is_alone = all.clone().next().is_none();
+        let is_answered = all.clone().all(Far::has_answered_watch);
+        if is_first || is_answered {
+            self.far.iter_mut().flatten().for_each(Far::watch);
+        }
+        is_alone || (is_answered && !is_first)
+    }
+
     /// Tells the state machine of an event when all that the other hosts have said by now is known.
     pub(super) fn tell_after_look(&mut self, event: Event) {
         self.look_far();

@@ -490,8 +490,7 @@ impl<'a> Launcher<'a> {
         self.tell_relay_of_end(rank);
         self.ports.ended(rank);
         self.takes_no_step(rank);
-        let is_well =
-            seen.stage == Stage::Finalized || (exit, seen.stage) == (Exit::Code(0), Stage::Untouched);
+        let is_well = self.job.ends_well(exit, seen.stage);
         let event = Event::Exited { rank, exit, seen };
         if may_be_bound && !is_well {
             // Nor do other launchers hear of it before: what they make of it would come back.
@@ -563,10 +562,10 @@ impl<'a> Launcher<'a> {
         if !self.job.watches() {
             self.watch = None;
         } else if self.watch.is_none_or(|t| t <= now) {
+            let is_new = self.watch_far(self.watch.is_none());
             self.watch = Some(now + WATCH_INTERVAL);
-            self.look_far();
-            let seen = self.glimpses();
-            self.tell(Event::Seen(seen));
+            let all = self.glimpses();
+            self.tell(Event::Seen { all, is_new });
         }
         self.look_at_missing();
         for kind in [0, 1] {

@@ -109,13 +109,13 @@ impl Launcher<'_> {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
                 RankState::Created | RankState::Loaded => Way::Ahead,
-                RankState::Initialized | RankState::Resting => Way::Inside,
+                RankState::Initialized | RankState::Finalizing | RankState::Resting => Way::Inside,
                 RankState::Aborting | RankState::Finalized => Way::Behind,
             };
         }
         match self.members.get(&number) {
             Some(Member { seen, .. }) if seen.stage == Stage::Untouched => Way::Ahead,
-            Some(Member { seen, rests, .. }) if *rests || seen.stage == Stage::Initialized => Way::Inside,
+            Some(Member { seen, rests, .. }) if *rests || seen.stage.is_inside() => Way::Inside,
             _ => Way::Behind,
         }
     }

@@ -76,6 +76,7 @@ pub(crate) fn stage(state: RankState) -> Stage {
     match state {
         RankState::Created | RankState::Loaded => Stage::Untouched,
         RankState::Initialized | RankState::Aborting => Stage::Initialized,
+        RankState::Finalizing => Stage::Finalizing,
         RankState::Finalized | RankState::Resting => Stage::Finalized,
     }
 }

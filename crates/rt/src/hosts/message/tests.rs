@@ -2,7 +2,8 @@ use super::*;
 use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
-    let stage = prop_oneof![Just(Stage::Untouched), Just(Stage::Initialized), Just(Stage::Finalized)];
+    let stages = vec![Stage::Untouched, Stage::Initialized, Stage::Finalizing, Stage::Finalized];
+    let stage = proptest::sample::select(stages);
     (any::<u32>(), stage, any::<u16>(), any::<bool>()).prop_map(|(pid, stage, last_call, rests)| Seen {
         pid,
         stage,
