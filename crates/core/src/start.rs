@@ -265,9 +265,12 @@ impl Coordinator for Asked {
         self.0.quiesced(step);
     }
 
-    fn listener(&mut self) -> std::result::Result<Listener, String> {
-        let given = self.0.listener().map_err(|e| e.to_string())?;
-        Listener::from_fd(given.socket).map_err(|e| e.to_string())
+    fn listeners(&mut self, is_sought: bool) -> std::result::Result<Vec<Listener>, String> {
+        let mut all = vec![self.0.listener().map_err(|e| e.to_string())?];
+        if is_sought {
+            all.extend(self.0.listener_abroad().map_err(|e| e.to_string())?);
+        }
+        all.into_iter().map(|given| Listener::from_fd(given.socket).map_err(|e| e.to_string())).collect()
     }
 
     fn fail(&mut self, why: &str) {

@@ -215,6 +215,11 @@ impl Tcp {
         Ok(())
     }
 
+    /// To how many listeners others can connect.
+    pub fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
     /// Changes the longest eager message from now on, bytes.
     pub fn set_eager_limit(&mut self, bytes: usize) {
         self.settings.eager_limit = bytes;

@@ -1,5 +1,5 @@
 //! Parcels: packets of some kilobytes, perhaps with a file, over sockets that keep their boundaries (unix(7), SOCK_SEQPACKET).
-//! Nothing here waits, but [`wait_for_room`].
+//! Nothing here waits, but [`wait_for_room`] and [`wait_for_packet`].
 //!
 //! What is too long for a packet lies in a file without a name (memfd_create(2)), of which the descriptor goes with the packet.
 
@@ -117,9 +117,18 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option
 
 /// Waits until the socket takes a packet, or its other side has ended, or so much time is over.
 pub fn wait_for_room(socket: impl AsFd, time: Duration) {
+    wait_for(socket, PollFlags::OUT, time);
+}
+
+/// Waits until there is a packet, or the other side has ended, or so much time is over.
+pub fn wait_for_packet(socket: impl AsFd, time: Duration) {
+    wait_for(socket, PollFlags::IN, time);
+}
+
+fn wait_for(socket: impl AsFd, what: PollFlags, time: Duration) {
     let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
     // Interrupted is as good as any reason to try again.
-    let _ = poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&time));
+    let _ = poll(&mut [PollFd::new(&socket, what)], Some(&time));
 }
 
 /// An empty file without a name.
@@ -200,6 +209,7 @@ mod tests {
         }
         wait_for_room(&a, Duration::from_secs(5));
         send(&a, &[Bytes::from(b"again")], None).unwrap();
+        wait_for_packet(&b, Duration::from_secs(5));
         assert_eq!(receive(&b, &mut bytes).unwrap().0, 5);
         drop(b);
         assert_eq!(send(&a, &[Bytes::from(b"x")], None).unwrap_err().kind(), io::ErrorKind::BrokenPipe);

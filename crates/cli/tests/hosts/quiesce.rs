@@ -1,5 +1,6 @@
 //! The messages of a job on several hosts stand still, and its connections are made anew (rpi crtcp).
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 
@@ -34,6 +35,40 @@ fn connections_between_hosts_are_made_anew_and_nothing_is_lost() {
         assert_eq!(code, Some(0), "{err}");
         let told = err.matches(&format!("mpirun: the messages of {ranks} processes stood still")).count();
         assert_eq!((told as u32, err.lines().count() as u32), (TIMES, TIMES), "{err}");
+    }
+    bed.is_clean();
+}
+
+#[test]
+fn who_stood_still_is_found_again_by_jobs_of_other_launchers() {
+    let Some(bed) = testbed() else { return };
+    let program = bed.compile("jobs/quiesced_port");
+    // The sockets of the one are those of its own host alone, and others that the spread job needs.
+    let spread = ["-H", "nodea:1,nodeb:1"];
+    for quiet in [&["-n", "2"][..], &["-H", "nodea:2"], &spread] {
+        let port = bed.directory.join("port").to_str().unwrap().to_string();
+        let go = format!("{port}.go");
+        let _ = (fs::remove_file(&port), fs::remove_file(&go));
+        let start = |side: &str, options: &[&str]| {
+            bed.mpirun(&[options, &["--mca", "rpi", "crtcp", &program, side, &port]].concat())
+                .spawn()
+                .unwrap()
+        };
+        let (mut here, there) = (start("0", quiet), start("1", &spread));
+        let mut lines = BufReader::new(here.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        assert_eq!(lines.next().as_deref(), Some("met"), "{quiet:?}");
+        ask(here.id());
+        let mut told = String::new();
+        let mut errors = BufReader::new(here.stderr.take().unwrap());
+        errors.read_line(&mut told).unwrap();
+        assert!(told.starts_with("mpirun: the messages of 2 processes stood still"), "{told}");
+        fs::write(&go, "").unwrap();
+        let (code, out, err) = outcome(there.wait_with_output().unwrap());
+        assert_eq!((code, &*out, &*err), (Some(0), "met\nwhole\n", ""), "{quiet:?}");
+        assert_eq!(lines.next().as_deref(), Some("whole"), "{quiet:?}");
+        let mut rest = String::new();
+        errors.read_line(&mut rest).unwrap();
+        assert_eq!((here.wait().unwrap().code(), &*rest), (Some(0), ""), "{quiet:?}");
     }
     bed.is_clean();
 }

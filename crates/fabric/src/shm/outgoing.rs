@@ -35,12 +35,12 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     /// Pieces of messages to the peer that were stored past the caches, because plain copies were slow.
     pub(super) fn pieces_streamed(&self) -> u64 {
         self.copies.pieces_streamed()
     }
 
+    /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, copies: CopyChoice) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         Out { bell, path, cells: 0, pid: 0, known_as, segment, copies, lacks_pool: false }

@@ -32,12 +32,13 @@ impl Tcp {
         self.tell_news(sink);
     }
 
-    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to `listener`.
+    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to the `listeners`, one
+    /// for each that there was ([`Tcp::listeners`]).
     ///
     /// # Errors
-    /// If the listener cannot be added to the poller.
-    pub fn listen_anew(&mut self, listener: Listener) -> io::Result<()> {
-        self.listen_also(listener)?;
+    /// If one of them cannot be added to the poller.
+    pub fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()> {
+        listeners.into_iter().try_for_each(|listener| self.listen_also(listener))?;
         self.is_quiet = false;
         Ok(())
     }

@@ -20,10 +20,10 @@ use std::io::ErrorKind;
 const SHORT: usize = 2 << 10;
 /// Memory of the kernel's that a connection needs for such a message until it has come, bytes, at most.
 const KERNEL_MEMORY: usize = 4 << 10;
-/// Bytes of the longest record that is read at once: its body is shorter than those stored where they belong, and has no lead.
-const AT_ONCE: usize = (RECORD_HEADER + HEADER_LEN + DIRECT).next_multiple_of(ALIGNMENT);
 /// Bytes before the body of an eager message whose context is named by the receiver's index, at most.
 const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
+/// Bytes of the longest record that is read at once: its body is shorter than those stored where they belong.
+const AT_ONCE: usize = (LONGEST_HEAD + DIRECT).next_multiple_of(ALIGNMENT);
 
 /// Bytes that have come from one peer and were not taken in.
 #[derive(Debug)]
@@ -180,5 +180,29 @@ impl Tcp {
             self.write(from);
         }
         if stored < total { Taken::Begun { tag, total, stored } } else { Taken::Message { tag, len: total } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{Header, Kind};
+
+    #[test]
+    fn what_is_not_stored_where_it_belongs_is_read_at_once_wherever_it_lies() {
+        for (lead, body) in [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)] {
+            let length = (HEADER_LEN + body) as u32;
+            let header = Header {
+                kind: Kind::Frame,
+                wanted: false,
+                number: 0,
+                acknowledged: 0,
+                length,
+                start: 0,
+                lead: lead as u8,
+            };
+            let record = header.len() + length as usize + header.padding();
+            assert!(record <= Ahead::new().bytes.len(), "{record} bytes, of which {lead} are its lead");
+        }
     }
 }

@@ -31,6 +31,8 @@ impl Tcp {
             {
                 peer.is_blocked = peer.is_broken;
                 self.write(at);
+                // Some messages may be gone now, and the peer need not say anything.
+                self.news.push(at);
             }
             match self.known(at).map(|peer| &peer.way) {
                 Some(Way::Pause { until }) if *until <= now => self.connect(at),
@@ -48,5 +50,47 @@ impl Tcp {
         if let Some(time) = next {
             self.wake_at(time);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{Identity, PEER, Secret, Settings, Whereabouts};
+    use crate::{Body, Fabric as _, Message};
+    use oxmpi_os::bytes::Bytes;
+    use oxmpi_os::net::{Listener, Socket};
+    use oxmpi_os::poller::Poller;
+    use oxmpi_wire::{Context, Envelope, Frame};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_message_that_is_written_when_the_kernel_has_memory_again_is_told_of() {
+        let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let socket = Socket::connect(peer.local_addr().unwrap(), None).unwrap();
+        // The peer says nothing, now or later.
+        let (_stream, _) = peer.accept().unwrap();
+        let poller = Arc::new(Poller::new().unwrap());
+        poller.add(&socket, PEER | 1, false).unwrap();
+        let mut tcp = Tcp::new(
+            Identity { job: 1, rank: 0, size: 2, incarnation: 1 },
+            Secret([0; 32]),
+            Settings::default(),
+            (Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap(), poller),
+            Box::new(|_| Ok(Whereabouts::Left)),
+            Box::new(|text| panic!("{text}")),
+        )
+        .unwrap();
+        let peer = tcp.peer(1);
+        (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
+        let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };
+        let body = Body::Bytes(Bytes::from(&b"a message"[..]));
+        peer.link.push(0, &Message { sequence: 0, frame, body, token: 5 });
+        assert!(!peer.link.is_settled() && tcp.before_sleep(), "it waits for the clock");
+        tcp.on_clock();
+        assert!(tcp.peer(1).link.is_settled(), "it is written");
+        assert_eq!(tcp.news, [1]);
+        assert!(!tcp.before_sleep(), "the next look tells who waits for it");
     }
 }

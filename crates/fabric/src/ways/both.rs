@@ -169,8 +169,4 @@ impl Fabric for Both {
     fn announce_waiting(&mut self, peer: u32) -> bool {
         to!(self, peer, way => way.announce_waiting(peer))
     }
-
-    fn sleeps_lightly(&self) -> bool {
-        self.lamd.sleeps_lightly() || self.tcp.sleeps_lightly()
-    }
 }

@@ -1,4 +1,4 @@
-//! The way to the peers to which shared memory is not: sockets, or the daemons.
+//! The way to the peers to which shared memory is not: sockets, the daemons, or both.
 
 use super::both::Both;
 use crate::lamd::Lamd;
@@ -8,14 +8,14 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 
-/// The one of them that a process has.
+/// Which of them a process has.
 #[derive(Debug)]
 pub enum Far {
     /// Sockets of its own.
     Tcp(Box<Tcp>),
-    /// One to its node's daemon.
+    /// One socket to its node's daemon.
     Lamd(Box<Lamd>),
-    /// That, and sockets to processes of other launchers.
+    /// That one for the jobs of its launcher, and sockets of its own to processes of other launchers.
     Both(Box<Both>),
 }
 
@@ -79,7 +79,7 @@ macro_rules! whichever {
     };
 }
 
-/// What neither of them has of its own is left to what [`Fabric`] does by itself.
+/// What none of them has of its own is left to what [`Fabric`] does by itself.
 impl Fabric for Far {
     #[inline]
     fn eager_limit(&mut self, to: u32) -> usize {

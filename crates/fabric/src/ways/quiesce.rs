@@ -3,7 +3,7 @@
 //! | step | what the process does |
 //! |---|---|
 //! | [`Step::Quiesce`] | sends nothing new, and waits until its peers have all that it has sent |
-//! | [`Step::Close`] | ends its connections, and takes a new listener |
+//! | [`Step::Close`] | ends its connections, and takes new listeners |
 //! | [`Step::Resume`] | goes on |
 //!
 //! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
@@ -47,11 +47,12 @@ pub trait Coordinator: Send {
     /// This process has taken a step.
     fn reached(&mut self, step: u32);
 
-    /// The listener to which others connect after the step [`Step::Close`].
+    /// The listeners to which others connect after the step [`Step::Close`]: that for processes of the same launcher, and, if the
+    /// process `is_sought` by those of other launchers, that for them.
     ///
     /// # Errors
-    /// Why there is none, for a person.
-    fn listener(&mut self) -> Result<Listener, String>;
+    /// Why there are none, for a person.
+    fn listeners(&mut self, is_sought: bool) -> Result<Vec<Listener>, String>;
 
     /// The process cannot go on: ends the job with this text.
     fn fail(&mut self, why: &str);
@@ -107,10 +108,11 @@ impl Sockets {
                 }
                 Step::Quiesce | Step::Resume => {}
                 Step::Close => {
+                    let is_sought = tcp.listeners() > 1;
                     tcp.give_up_connections(sink);
                     let listens = coordinator
-                        .listener()
-                        .and_then(|listener| tcp.listen_anew(listener).map_err(|error| error.to_string()));
+                        .listeners(is_sought)
+                        .and_then(|listeners| tcp.listen_anew(listeners).map_err(|error| error.to_string()));
                     if let Err(why) = listens {
                         coordinator.fail(&format!("connections cannot be made again: {why}"));
                         return;

@@ -43,6 +43,27 @@ impl Plug {
     pub(crate) fn address_abroad(&self) -> &str {
         self.abroad.as_ref().map_or(&self.address, |abroad| &abroad.address)
     }
+
+    /// New listeners at new addresses, in place of those that its process gives up: `own` is where processes of its launcher connect.
+    ///
+    /// # Errors
+    /// The kernel gives no more. The old ones are forgotten then, too.
+    pub(crate) fn renew(&mut self, own: Plug, launch: &Launch) -> Result<(), LaunchError> {
+        (self.listener, self.address) = (own.listener, own.address);
+        if let Some(old) = self.abroad.take() {
+            self.abroad = Abroad::new(launch, old.reach)?;
+        }
+        Ok(())
+    }
+}
+
+impl Abroad {
+    fn new(launch: &Launch, reach: Reach) -> Result<Option<Abroad>, LaunchError> {
+        let is_one_host = reach == Reach::Loopback;
+        let made =
+            listeners(launch, 1, Some(socket_buffers(&launch.params)), is_one_host, is_one_host)?.pop();
+        Ok(made.map(|(listener, address)| Abroad { reach, listener: Some(listener), address }))
+    }
 }
 
 /// Sees that a running rank of this host, which has a `plug` or none and is reached on `own` by the processes of its launcher, can be
@@ -86,8 +107,7 @@ fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) 
     if has >= need {
         return Ok(false);
     }
-    let is_one_host = need == Reach::Loopback;
-    let made = listeners(launch, 1, Some(socket_buffers(&launch.params)), is_one_host, is_one_host)?.pop();
+    let made = Abroad::new(launch, need)?;
     let plug = match plug {
         Some(plug) => plug,
         None => {
@@ -95,7 +115,7 @@ fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) 
             plug.insert(Plug { alarm, listener: None, address: String::new(), abroad: None })
         }
     };
-    plug.abroad = made.map(|(listener, address)| Abroad { reach: need, listener: Some(listener), address });
+    plug.abroad = made;
     Ok(plug.abroad.is_some())
 }
 

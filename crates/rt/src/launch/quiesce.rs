@@ -181,10 +181,7 @@ impl Launcher<'_> {
         }
         let is_one_host = self.launch.spread.is_none();
         let made = plugs(self.launch, own.len(), is_one_host, is_one_host)?;
-        for (plug, new) in own.into_iter().zip(made) {
-            (plug.listener, plug.address) = (new.listener, new.address);
-        }
-        Ok(())
+        own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, self.launch))
     }
 
     /// Looks who of those that are waited for has finalized, and says for whom it waits if that takes long.

@@ -211,10 +211,7 @@ impl Agent<'_> {
         let running = self.members.values_mut().filter(|member| member.running);
         let own: Vec<&mut Plug> = running.filter_map(|member| member.plug.as_mut()).collect();
         let made = plugs(launch, own.len(), false, false)?;
-        for (plug, new) in own.into_iter().zip(made) {
-            (plug.listener, plug.address) = (new.listener, new.address);
-        }
-        Ok(())
+        own.into_iter().zip(made).try_for_each(|(plug, new)| plug.renew(new, launch))
     }
 
     /// Standard input for a rank.

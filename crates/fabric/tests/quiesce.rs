@@ -1,0 +1,118 @@
+//! A process whose messages stand still at the word of its launcher, which is the test.
+#![allow(clippy::unwrap_used)] // a failure is the test's
+
+#[path = "support/ends.rs"]
+mod ends;
+mod support;
+
+use ends::{End, JOB, LIMIT, Plan};
+use oxmpi_fabric::shm::{Settings, Shm};
+use oxmpi_fabric::tcp::{Address, Whereabouts};
+use oxmpi_fabric::ways::{Coordinator, Far, Ways};
+use oxmpi_fabric::{Fabric, Sent};
+use oxmpi_os::barrier::BarrierKind;
+use oxmpi_os::net::Listener;
+use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Asks for each step as soon as the one before is taken.
+struct Launcher {
+    segment: Arc<Segment>,
+    /// Where the peer finds the process.
+    known: Arc<Mutex<Result<Whereabouts, String>>>,
+    is_known_abroad: bool,
+}
+
+fn listener() -> Listener {
+    Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap()
+}
+
+fn place(listener: &Listener) -> Result<Whereabouts, String> {
+    let address = Address { socket: listener.address().unwrap(), interface: "lo".into() };
+    Ok(Whereabouts::At(vec![address]))
+}
+
+impl Coordinator for Launcher {
+    fn reached(&mut self, step: u32) {
+        self.segment.status().ask_quiesce_step(step + 1);
+    }
+
+    fn listeners(&mut self, is_sought: bool) -> Result<Vec<Listener>, String> {
+        if is_sought != self.is_known_abroad {
+            return Err(format!("it says that it is sought: {is_sought}"));
+        }
+        let all: Vec<Listener> = (0..=u32::from(is_sought)).map(|_| listener()).collect();
+        *self.known.lock().unwrap() = place(all.last().unwrap());
+        Ok(all)
+    }
+
+    fn fail(&mut self, why: &str) {
+        panic!("{why}");
+    }
+}
+
+/// A process that receives and sends nothing, so that only the peer connects, at the one of its listeners that it was told of.
+fn is_found_again(is_known_abroad: bool) {
+    const MESSAGES: u32 = 5;
+    const TIMES: u32 = 3;
+    let plans = [Plan::new(), Plan::new()];
+    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    plans[0].at(end.address);
+    plans[1].at(peer.address);
+    if is_known_abroad {
+        let more = listener();
+        *plans[0].peer.lock().unwrap() = place(&more);
+        end.tcp.listen_also(more).unwrap();
+    }
+    let boot = Boot {
+        job_id: JOB,
+        rank: 1,
+        base: 0,
+        size: 2,
+        local_rank: 1,
+        local_size: 2,
+        app: 0,
+        oversubscribed: true,
+        asymmetric: false,
+        sockets: true,
+        node: None,
+        config: SegmentConfig::default(),
+    };
+    let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
+    let open = Box::new(|_| Err("nobody shares memory with it".into()));
+    let shm = Shm::new(segment.clone(), BarrierKind::Symmetric, Settings::default(), open);
+    let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
+    let mut ways =
+        Ways::new(shm, Some(Far::from(end.tcp))).with_coordinator(segment.clone(), Box::new(launcher));
+    let start = Instant::now();
+    for time in 0..=TIMES {
+        while end.recorder.next < (time + 1) * MESSAGES {
+            if peer.pushed < (time + 1) * MESSAGES {
+                assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+                let _: Sent = peer.send();
+            }
+            peer.poll();
+            ways.poll(&mut end.recorder);
+            assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
+        }
+        if time < TIMES {
+            segment.status().ask_quiesce_step(3 * time + 1);
+            ways.poll(&mut end.recorder);
+            assert_eq!(segment.status().quiesce_step(), 3 * time + 3);
+        }
+    }
+    assert_eq!(ways.counts().connections_remade, u64::from(TIMES));
+    assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
+}
+
+#[test]
+fn who_has_stood_still_is_found_again() {
+    is_found_again(false);
+}
+
+#[test]
+fn who_is_sought_by_other_launchers_is_found_again_by_them() {
+    is_found_again(true);
+}
