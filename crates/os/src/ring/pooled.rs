@@ -63,7 +63,7 @@ impl RingSender {
             .into_iter()
             .fold(1, u32::max)
             + 1;
-        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_beside(len, to)
+        self.has_slots(slots) && pool.room_beside(len, to)
     }
 
     /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
@@ -158,12 +158,12 @@ impl RingSender {
             offset += len;
             let end = position.wrapping_add(len);
             let is_full = end & (block_bytes - 1) == 0;
-            position = if is_full && len > 0 { pool.after(end.wrapping_sub(1)) } else { end };
             let ends_block = is_full || offset == total;
             self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
             if offset == total {
                 return;
             }
+            position = if is_full { pool.after(end.wrapping_sub(1)) } else { end };
         }
     }
 
@@ -183,7 +183,12 @@ impl RingSender {
     /// Whether there is room for so many slots and for a message in the pool.
     #[inline]
     fn has_room_for(&mut self, slots: u32, total: usize, pool: &mut Pool) -> bool {
-        (slots <= self.free || slots <= self.look_for_credits()) && pool.room_for(total)
+        self.has_slots(slots) && pool.room_for(total)
+    }
+
+    #[inline]
+    fn has_slots(&mut self, slots: u32) -> bool {
+        slots <= self.free || slots <= self.look_for_credits()
     }
 }
 
