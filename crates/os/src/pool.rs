@@ -411,18 +411,20 @@ impl Pool {
     /// The position of the block after the one in which `position` lies, in a message of several.
     #[inline]
     pub(crate) const fn after(&self, position: u32) -> u32 {
-        let is_long = self.area.block(position) < self.area.shape.long_blocks() as usize;
-        let part = if is_long { &self.long } else { &self.rest };
-        part.after(position, &self.area)
+        self.part_at(position).after(position, &self.area)
     }
 
     /// How many bytes from `position` on lie side by side before the message goes on at the beginning of its part.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
-        let shape = &self.area.shape;
-        let is_long = self.area.block(position) < shape.long_blocks() as usize;
-        let end = if is_long { shape.long_blocks() * shape.block_bytes } else { shape.bytes };
-        end - self.area.at(position) as u32
+        self.part_at(position).end - self.area.at(position) as u32
+    }
+
+    /// The part in which `position` lies.
+    #[inline]
+    const fn part_at(&self, position: u32) -> &Part {
+        let is_long = self.area.block(position) < self.area.shape.long_blocks() as usize;
+        if is_long { &self.long } else { &self.rest }
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
