@@ -11,7 +11,7 @@ mod part;
 
 use super::combining::{Written, combine};
 use super::limits;
-use super::moves::{pack, unpack};
+use super::moves::{others, pack, unpack};
 use super::steps::{Piece, Pieces};
 use super::{Control, Place, kind_of, spread};
 use crate::Process;
@@ -128,8 +128,7 @@ impl Later {
 
 impl Job {
     fn others(&self) -> impl Iterator<Item = u32> + use<> {
-        let (me, ranks) = (self.team.rank, self.team.size());
-        (1..ranks).map(move |n| (me + n) % ranks)
+        others(self.team.rank, self.team.size())
     }
 
     /// How many ranks' data this one needs.

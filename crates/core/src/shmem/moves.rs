@@ -3,9 +3,11 @@
 use super::Served;
 use super::spread;
 use super::steps::{Piece, Steps, Turn};
+use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_objects::error::Result;
+use oxmpi_mem::memory::Scratch;
+use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::Call;
 
@@ -25,6 +27,23 @@ pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
         Some(mut bytes) => from.copy_to(bytes.slice(at, from.len())),
         None => to.unpack(at, from),
     }
+}
+
+/// A packed copy of a buffer.
+///
+/// # Errors
+/// There is no temporary space.
+pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
+    let room = Scratch::bytes(buffer.packed_len())
+        .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
+    room.buf().copy_from(0, buffer, 0, buffer.packed_len());
+    Ok(room.buf().clone())
+}
+
+/// The ranks other than `me`, from the next one on, so that not all read from the same one.
+#[inline]
+pub(super) fn others(me: u32, ranks: u32) -> impl Iterator<Item = u32> {
+    (1..ranks).map(move |n| if me + n < ranks { me + n } else { me + n - ranks })
 }
 
 /// Runs a collective that moves data.
@@ -59,11 +78,10 @@ struct Rooted<'a> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// The other ranks, from the next one on, so that not all read from the same one.
+    /// The other ranks, from the next one on.
     #[inline]
     pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<F> {
-        let (me, ranks) = (self.me, self.ranks);
-        (1..ranks).map(move |n| if me + n < ranks { me + n } else { me + n - ranks })
+        others(self.me, self.ranks)
     }
 
     /// The longest piece of blocks of `block` bytes, if one segment of a rank has one for each other rank.

@@ -3,13 +3,11 @@
 use super::Served;
 use super::combining::{Written, combine};
 use super::limits;
+use super::moves::packed_copy;
 use super::steps::{Piece, Steps, Turn};
-use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
-use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Kernel;
-use oxmpi_mem::memory::Scratch;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::Call;
 use std::ops::Range;
@@ -48,21 +46,14 @@ fn run_packed<F: Fabric>(
     kernel: &Kernel,
     in_place: bool,
 ) -> Result<()> {
-    let copy_of = |buffer: &UserBuf| {
-        let room = Scratch::bytes(buffer.packed_len())
-            .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
-        room.buf().copy_from(0, buffer, 0, buffer.packed_len());
-        Ok(room)
-    };
     let (input, output) = (&served.buffers.input, &served.buffers.output);
-    let (from, to): (Scratch, Scratch) = (copy_of(input)?, copy_of(output)?);
-    let (from, to) = (from.buf(), to.buf());
+    let (from, to) = (packed_copy(input)?, packed_copy(output)?);
     if let (Some(given), Some(right)) =
-        (if in_place { to } else { from }.as_contiguous(), to.as_contiguous_mut())
+        (if in_place { &to } else { &from }.as_contiguous(), to.as_contiguous_mut())
     {
         Reduction { steps, kernel, bytes: served.bytes, given, in_place }.run(served.call, right)?;
     }
-    output.copy_from(0, to, 0, to.packed_len());
+    output.copy_from(0, &to, 0, to.packed_len());
     Ok(())
 }
 

@@ -1,11 +1,10 @@
 //! What one rank does of a nonblocking collective: what it gives, whose data it needs, and where they go.
 
+use crate::shmem::moves::packed_copy;
 use crate::shmem::spread::spreads;
-use oxmpi_abi::constants as abi;
 use oxmpi_engine::Team;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Scratch;
-use oxmpi_objects::error::{MpiError, Result};
+use oxmpi_objects::error::Result;
 use oxmpi_plan::Call;
 
 /// A rank's part of a call.
@@ -156,8 +155,5 @@ fn in_one_piece(buffer: &UserBuf) -> Result<UserBuf> {
     if buffer.as_contiguous().is_some() {
         return Ok(buffer.clone());
     }
-    let room = Scratch::bytes(buffer.packed_len())
-        .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
-    room.buf().copy_from(0, buffer, 0, buffer.packed_len());
-    Ok(room.buf().clone())
+    packed_copy(buffer)
 }
