@@ -27,7 +27,7 @@ mod sections;
 mod shares;
 
 use self::incoming::{RingIn, decode};
-use self::outgoing::{Out, Path};
+use self::outgoing::{Out, Path, Pools};
 use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
@@ -170,6 +170,13 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
         links.resize_with(at + 1, || None);
     }
     links[at].get_or_insert_default()
+}
+
+/// How to send to a peer, if contact was made, and its pool, if it has a ring here.
+#[inline(always)]
+fn out_and_pool_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<(&mut Out, Option<&mut PoolView>)> {
+    let Link { out, ring_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
+    Some((out.as_mut()?, ring_in.as_mut().and_then(|ring| ring.receiver.pool())))
 }
 
 /// How to send to a peer, if contact was made.
@@ -370,9 +377,13 @@ impl Shm {
         }
         let kind = self.out(peer).map_or(self.kind, |out| self.kind_with(&out.segment));
         let mut receiver = RingReceiver::new(self.own.ring(index, kind));
-        if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
-            receiver.set_pool(PoolView::new(pool));
+        let theirs = self.out(peer).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)));
+        if let Some(pool) = theirs {
+            receiver.set_pool(pool);
             receiver.complain_above(clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib));
+        }
+        if let Some(pool) = &self.pool {
+            receiver.set_own_pool(pool.own_view(peer));
         }
         self.link(peer).ring_in = Some(RingIn::new(receiver));
         self.note_ring(index, peer);
@@ -501,11 +512,11 @@ impl Fabric for Shm {
             self.connect(to)?;
         }
         let from = self.settings.pool_from;
-        let Some(out) = out_of(&mut self.links, to) else {
+        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
-        if out.send(to, message, pool) {
+        if out.send(to, message, pool.map(|own| Pools { own, theirs })) {
             return Ok(Sent::Done);
         }
         // To a program that is over goes nothing but late notices, for which there will be no room.
@@ -532,10 +543,10 @@ impl Fabric for Shm {
             return self.send_short_now(to, context, tag, bytes);
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        let Some(out) = out_of(&mut self.links, to) else { return false };
+        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to) else { return false };
         let Ok(index) = u16::try_from(context) else { return false };
         let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
-        bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool)
+        bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))
     }
 
     #[inline(always)]

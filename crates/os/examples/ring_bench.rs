@@ -59,7 +59,7 @@ fn sides(asymmetric: bool) -> [Side; 2] {
         let door = Door::new(mine.clone(), Policy::new(false));
         let kind = door.kind();
         let mut receiver = RingReceiver::new(mine.ring(0, kind));
-        receiver.set_pool(PoolView::new(peers.pool().expect("a pool")));
+        receiver.set_pool(PoolView::new(peers.pool().expect("a pool"), 1));
         Side {
             sender: RingSender::new(peers.ring(0, kind)),
             receiver,
@@ -158,7 +158,7 @@ impl Side {
                     5,
                     1,
                     part.len(),
-                    Pooling { pool, to: 1, copies, is_part: false },
+                    Pooling { pool, to: 1, copies, is_part: false, theirs: None },
                     |at, to, kind| {
                         pieces[0] += 1;
                         pieces[1] += u64::from(kind == CopyKind::Streaming);

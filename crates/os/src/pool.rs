@@ -10,14 +10,15 @@
 //! it in advance, and in a longer message these are the ones that it reads next.
 //!
 //! ```text
-//! states    for each block 32 bits: the position after it when it was freed last
+//! states    for each block 64 bits: holder 32 | the position after it when it was freed last 32
 //! data      on a page of their own, the blocks
 //! position  bytes before it since the start of all time; 32 bits, wraps
+//! holder    0: nobody      the number of a process, plus 1: it has claimed the block      the highest number: the owner
 //! ```
 //!
 //! Rules
-//! 1. *One writer.* The segment's owner alone, through its one [`Pool`], writes data; only receivers, through their
-//!    [`PoolView`]s, write states, but for rule 8. All memory is zero at the start.
+//! 1. *One writer.* The segment's owner, through its one [`Pool`], writes to the blocks that it has taken, and who has claimed a
+//!    block (rule 9) writes to that one. All memory is zero at the start.
 //! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
 //!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
 //!    never used takes no memory.
@@ -33,23 +34,34 @@
 //! 6. *Nobody waits for the pool.* Blocks are freed in any order but reclaimed in that of the ring, so that one slow
 //!    receiver can make the pool look full for all. A sender without room uses the destination's data ring, or
 //!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
-//! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again) is free, whatever the
-//!    state says: [`Pool::forget`].
+//! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again), and what that one has
+//!    claimed, its owner frees: [`Pool::forget`].
 //! 8. *Long messages keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
 //!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is an
 //!    quarter of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
 //!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. A quarter of fewer than
 //!    four blocks is no part.
+//! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes, lines
+//!    have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one that it
+//!    has freed last, if these are still free and it has sent nothing there since: it claims them, each by a compare and swap (acquire) from
+//!    free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps the blocks for
+//!    its next message to that process: their states still name it as the holder, and stay as they are. Whatever else the
+//!    owner does with them, it frees them before (rule 4): when it is short of room, and when others come back. So nobody keeps
+//!    a block of another's pool in which nothing lies.
 
+mod answers;
 mod choice;
 
+pub use answers::OwnView;
 pub use choice::{CopyChoice, SHORTEST_MEASURED};
 pub(crate) use choice::{Spell, is_slow};
+
+use answers::Answers;
 
 use crate::{
     bytes::{Bytes, BytesMut},
     line::{Keep, Touch, Watched, heap_data},
-    sync::{AtomicU32, Ordering},
+    sync::{AtomicU64, Ordering},
 };
 use std::{ptr::NonNull, sync::Arc};
 
@@ -116,14 +128,14 @@ impl PoolShape {
     }
 
     const fn data_offset(&self) -> usize {
-        (self.blocks() * size_of::<u32>()).next_multiple_of(PAGE)
+        (self.blocks() * size_of::<u64>()).next_multiple_of(PAGE)
     }
 }
 
 /// The memory of a pool, in a segment or on the heap. Cloning it gives another view of the same pool.
 #[derive(Clone, Debug)]
 pub struct PoolArea {
-    states: NonNull<AtomicU32>,
+    states: NonNull<AtomicU64>,
     data: NonNull<u8>,
     shape: PoolShape,
     watched: Watched,
@@ -146,7 +158,7 @@ impl PoolArea {
             panic!("{wrong}");
         }
         assert!(shape.bytes > 0, "a pool of no bytes");
-        let states: Arc<[AtomicU32]> = (0..shape.blocks()).map(|_| AtomicU32::new(0)).collect();
+        let states: Arc<[AtomicU64]> = (0..shape.blocks()).map(|_| AtomicU64::new(0)).collect();
         let data = heap_data(shape.bytes as usize);
         PoolArea {
             states: NonNull::from(&states[0]),
@@ -195,7 +207,7 @@ impl PoolArea {
 
     /// The state of that block.
     #[inline(always)]
-    fn state(&self, block: usize) -> &AtomicU32 {
+    fn state(&self, block: usize) -> &AtomicU64 {
         debug_assert!(block < self.shape.blocks());
         // SAFETY: `block` reduces all positions to the numbers of blocks that there are; mapped while `_keep` lives.
         unsafe { self.states.add(block).as_ref() }
@@ -214,6 +226,125 @@ impl PoolArea {
     const fn block_end(&self, position: u32) -> u32 {
         (position | (self.shape.block_bytes - 1)).wrapping_add(1)
     }
+
+    /// How many blocks a message takes.
+    #[inline]
+    const fn blocks_of(&self, len: usize) -> usize {
+        if len == 0 { 1 } else { len.div_ceil(self.shape.block_bytes as usize) }
+    }
+
+    /// The `len` bytes at a position, to write.
+    ///
+    /// # Safety
+    /// The caller has taken or claimed the blocks, and has not yet published the slot that says what lies there.
+    #[inline]
+    unsafe fn piece(&self, position: u32, len: usize) -> BytesMut<'_> {
+        let at = self.at(position);
+        debug_assert!(self.holds(position, len));
+        self.watched.touch(at, len, Touch::Write);
+        // SAFETY: inside the data, as a piece lies in blocks side by side, and mapped while `self` lives. Nobody else uses
+        // these bytes: their last reader has freed the blocks (rules 5 and 9), the next one knows of them only by the slot.
+        unsafe { BytesMut::from_raw(self.data.as_ptr().add(at), len) }
+    }
+
+    /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
+    #[inline]
+    fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
+        if !self.holds(position, len) {
+            return None;
+        }
+        let at = self.at(position);
+        self.watched.touch(at, len, Touch::Read);
+        // SAFETY: inside the data, mapped while `self` lives.
+        Some(unsafe { Bytes::from_raw(self.data.as_ptr().add(at), len) })
+    }
+
+    /// The blocks in which `len` bytes at a position lie.
+    #[inline]
+    const fn span(&self, position: u32, len: usize) -> Span {
+        let block_bytes = self.shape.block_bytes;
+        let first = position & !(block_bytes - 1);
+        Span { first, blocks: (self.blocks_of(self.offset(position) + len)) as u32 }
+    }
+
+    /// The states of the blocks of a span, each with the position after the block.
+    #[inline]
+    fn states(&self, span: Span) -> impl Iterator<Item = (&AtomicU64, u32)> {
+        let ends = (0..span.blocks)
+            .map(move |at| self.block_end(span.first.wrapping_add(at * self.shape.block_bytes)));
+        ends.map(|end| (self.state(self.block(end.wrapping_sub(1))), end))
+    }
+
+    /// Rule 4.
+    #[inline]
+    fn free(&self, span: Span) {
+        self.states(span).for_each(|(state, end)| state.store(held(end, NOBODY), Ordering::Release));
+    }
+
+    /// Rule 9: claims free blocks for a holder, all or none.
+    #[inline]
+    fn claim(&self, span: Span, holder: u32) -> bool {
+        let missed = self.states(span).position(|(state, end)| !change_free(state, end, holder));
+        if let Some(claimed) = missed {
+            self.free(Span { blocks: claimed as u32, ..span });
+        }
+        missed.is_none()
+    }
+
+    /// The blocks of both spans if the second one comes behind the first one, in the same part and without going back to its
+    /// beginning; else those of the second one.
+    #[inline]
+    fn join(&self, first: Option<Span>, second: Span) -> Span {
+        let block = self.block(second.first) as u32;
+        match first {
+            Some(Span { first, blocks })
+                if first.wrapping_add(blocks * self.shape.block_bytes) == second.first
+                    && block != 0
+                    && block != self.shape.long_blocks() =>
+            {
+                Span { first, blocks: blocks + second.blocks }
+            }
+            _ => second,
+        }
+    }
+
+    /// The last blocks of a span, enough for `len` bytes, and what is left before them; `None`: there are not so many.
+    #[inline]
+    fn split_last(&self, span: Span, len: usize) -> Option<(Span, Option<Span>)> {
+        let blocks = self.blocks_of(len) as u32;
+        let left = span.blocks.checked_sub(blocks)?;
+        let first = span.first.wrapping_add(left * self.shape.block_bytes);
+        Some((Span { first, blocks }, (left > 0).then_some(Span { blocks: left, ..span })))
+    }
+}
+
+/// Blocks that lie side by side.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// The position of the first one.
+    first: u32,
+    blocks: u32,
+}
+
+/// The holders of a block that are no process that has claimed it.
+const NOBODY: u32 = 0;
+const OWNER: u32 = u32::MAX;
+
+/// Process `number` as a holder.
+const fn holder(number: u32) -> u32 {
+    number.wrapping_add(1)
+}
+
+/// The state of a block that was freed at this position and has this holder since.
+const fn held(end: u32, holder: u32) -> u64 {
+    end as u64 | (holder as u64) << 32
+}
+
+/// Gives a free block a holder. Whether it was free.
+#[inline]
+fn change_free(state: &AtomicU64, end: u32, holder: u32) -> bool {
+    let free = held(end, NOBODY);
+    state.compare_exchange(free, held(end, holder), Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
 /// The sending side: one in the life of a pool.
@@ -222,8 +353,9 @@ pub struct Pool {
     /// For long messages, and for all.
     long: Part,
     rest: Part,
-    /// For each block taken, for whom; `None` if that process is dead (rule 7).
-    destinations: Box<[Option<u32>]>,
+    /// For each block taken, for whom.
+    destinations: Box<[u32]>,
+    answers: Arc<Answers>,
     touched: Touched,
     area: PoolArea,
 }
@@ -287,34 +419,29 @@ impl Part {
 
     /// Whether so many blocks can be taken. Reclaims what has been freed if need be.
     #[inline]
-    fn has_room(&mut self, blocks: usize, destinations: &[Option<u32>], area: &PoolArea) -> bool {
+    fn has_room(&mut self, blocks: usize, answers: &Answers, area: &PoolArea) -> bool {
         blocks <= (self.blocks - self.taken) as usize || {
-            self.reclaim(destinations, area);
+            self.reclaim(answers, area);
             blocks <= (self.blocks - self.taken) as usize
         }
     }
 
-    /// Rules 5 and 7.
+    /// Rule 5.
     #[cold]
-    fn reclaim(&mut self, destinations: &[Option<u32>], area: &PoolArea) {
-        while self.taken > 0 {
-            let (block, end) = (area.block(self.tail), area.block_end(self.tail));
-            if destinations[block].is_some() && area.state(block).load(Ordering::Acquire) != end {
-                break;
-            }
+    fn reclaim(&mut self, answers: &Answers, area: &PoolArea) {
+        answers.free_all(area);
+        while self.taken > 0
+            && change_free(area.state(area.block(self.tail)), area.block_end(self.tail), OWNER)
+        {
             self.tail = self.after(self.tail, area);
             self.taken -= 1;
         }
     }
 
-    /// Whether one of the blocks that were not reclaimed is for another process than `to`.
-    fn serves_others(&self, to: u32, destinations: &[Option<u32>], area: &PoolArea) -> bool {
-        let mut position = self.tail;
-        (0..self.taken).any(|_| {
-            let whose = destinations[area.block(position)];
-            position = self.after(position, area);
-            whose.is_some_and(|whose| whose != to)
-        })
+    /// The blocks that are not yet reclaimed, by their positions.
+    fn taken<'a>(&'a self, area: &'a PoolArea) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(Some(self.tail), |position| Some(self.after(*position, area)))
+            .take(self.taken as usize)
     }
 }
 
@@ -322,11 +449,11 @@ impl Pool {
     /// The sending side of a pool from which nobody has taken anything yet.
     pub fn new(area: PoolArea) -> Pool {
         let shape = area.shape;
-        let destinations = vec![None; shape.blocks()].into_boxed_slice();
+        let destinations = vec![u32::MAX; shape.blocks()].into_boxed_slice();
         let first = shape.long_blocks();
         let (long, rest) =
             (Part::new(0, first, &shape), Part::new(first, shape.blocks() as u32 - first, &shape));
-        Pool { long, rest, destinations, touched: Touched::new(&area), area }
+        Pool { long, rest, destinations, answers: Arc::default(), touched: Touched::new(&area), area }
     }
 
     /// The pool's sizes.
@@ -344,64 +471,83 @@ impl Pool {
     /// process: a long piece must find room in the first part, unless what is in its way there is for somebody else.
     pub fn room_beside(&mut self, len: usize, to: u32) -> bool {
         let shape = self.area.shape;
-        if !shape.is_long(len) || self.blocks_of(len) > shape.long_blocks() as usize {
+        if !shape.is_long(len) || self.area.blocks_of(len) > shape.long_blocks() as usize {
             return self.room_for(len);
         }
         self.has_room_for_long(len)
-            || self.long.serves_others(to, &self.destinations, &self.area) && self.has_room_in_rest(len)
+            || self.long.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
+                && self.has_room_in_rest(len)
     }
 
     /// Whether a message is long and fits the first part now.
     #[inline]
     fn has_room_for_long(&mut self, len: usize) -> bool {
         self.area.shape.is_long(len) && {
-            let blocks = self.blocks_of(len);
-            self.long.has_room(blocks, &self.destinations, &self.area)
+            let blocks = self.area.blocks_of(len);
+            self.long.has_room(blocks, &self.answers, &self.area)
         }
     }
 
     #[inline]
     fn has_room_in_rest(&mut self, len: usize) -> bool {
-        let blocks = self.blocks_of(len);
-        self.rest.has_room(blocks, &self.destinations, &self.area)
-    }
-
-    /// How many blocks a message takes.
-    #[inline]
-    const fn blocks_of(&self, len: usize) -> usize {
-        if len == 0 { 1 } else { len.div_ceil(self.area.shape.block_bytes as usize) }
+        let blocks = self.area.blocks_of(len);
+        self.rest.has_room(blocks, &self.answers, &self.area)
     }
 
     /// Reclaims what has been freed, and says how many bytes there are to take.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
-        self.long.reclaim(&self.destinations, &self.area);
-        self.rest.reclaim(&self.destinations, &self.area);
+        self.long.reclaim(&self.answers, &self.area);
+        self.rest.reclaim(&self.answers, &self.area);
         (self.area.shape.blocks() as u32 - self.long.taken - self.rest.taken) as usize
             * self.area.shape.block_bytes as usize
     }
 
-    /// Frees what lies here for process `to`, *which must be known to be dead* (rule 7).
+    /// Frees what lies here for process `to`, *which must be known to be dead*, and what it has claimed (rule 7).
     pub fn forget(&mut self, to: u32) {
-        for destination in &mut self.destinations {
-            if *destination == Some(to) {
-                *destination = None;
+        self.answers.free_all(&self.area);
+        for position in self.long.taken(&self.area).chain(self.rest.taken(&self.area)) {
+            let (block, end) = (self.area.block(position), self.area.block_end(position));
+            let state = self.area.state(block);
+            // Acquire: who frees a block has read it.
+            let found = state.load(Ordering::Acquire);
+            let is_of_this_lap = found as u32 == end && found != held(end, OWNER);
+            let was_its =
+                if is_of_this_lap { found == held(end, holder(to)) } else { self.destinations[block] == to };
+            if was_its {
+                state.store(held(end, NOBODY), Ordering::Release);
             }
         }
+    }
+
+    /// The receiving side for the answers of process `from` that lie here (rule 9).
+    pub fn own_view(&self, from: u32) -> OwnView {
+        OwnView::new(from, self.answers.clone(), self.area.clone())
+    }
+
+    /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it: the position of the first (rule 9).
+    #[inline]
+    pub(crate) fn take_back(&mut self, len: usize, to: u32) -> Option<u32> {
+        let span = self.answers.take(len, to, &self.area)?;
+        for at in 0..span.blocks {
+            let position = span.first.wrapping_add(at * self.area.shape.block_bytes);
+            self.destinations[self.area.block(position)] = to;
+        }
+        Some(span.first)
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room; the position of the first
     /// (rules 2 and 8).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
-        let blocks = self.blocks_of(len);
+        let blocks = self.area.blocks_of(len);
         let in_long = self.has_room_for_long(len);
         let Pool { long, rest, destinations, area, .. } = self;
         let part = if in_long { long } else { rest };
         let start = part.head;
         for _ in 0..blocks {
             debug_assert!(part.taken < part.blocks);
-            destinations[area.block(part.head)] = Some(to);
+            destinations[area.block(part.head)] = to;
             part.head = part.after(part.head, area);
             part.taken += 1;
         }
@@ -430,12 +576,8 @@ impl Pool {
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
-        let at = self.area.at(position);
-        debug_assert!(self.area.holds(position, len));
-        self.area.watched.touch(at, len, Touch::Write);
-        // SAFETY: inside the data, as a piece lies in blocks side by side, and mapped while `area` lives. Nobody else uses
-        // these bytes: their last reader has freed the blocks (rule 5), the next one knows of them only by the slot.
-        unsafe { BytesMut::from_raw(self.area.data.as_ptr().add(at), len) }
+        // SAFETY: taken, says the caller, which alone has the pool.
+        unsafe { self.area.piece(position, len) }
     }
 
     /// Notes that the `len` bytes at `position` are used. Whether the time of that says something about the caches: not
@@ -447,17 +589,26 @@ impl Pool {
     }
 }
 
-/// The receiving side, of a peer's pool: any number of them.
-#[derive(Clone, Debug)]
+/// The receiving side, of a peer's pool: any number of them, one in each process.
+#[derive(Debug)]
 pub struct PoolView {
+    /// This process as a holder.
+    reader: u32,
+    /// What it has freed last, and not claimed since (rule 9).
+    read: Option<Span>,
     touched: Touched,
     area: PoolArea,
 }
 
 impl PoolView {
-    /// A view of a peer's pool.
-    pub fn new(area: PoolArea) -> PoolView {
-        PoolView { touched: Touched::new(&area), area }
+    /// A view of a peer's pool for the process that has this number there.
+    pub fn new(area: PoolArea, known_as: u32) -> PoolView {
+        PoolView { reader: holder(known_as), read: None, touched: Touched::new(&area), area }
+    }
+
+    /// The pool's sizes.
+    pub(crate) const fn shape(&self) -> PoolShape {
+        self.area.shape
     }
 
     /// As [`Pool::note_use`], for this process's own pages of the pool.
@@ -470,24 +621,32 @@ impl PoolView {
     /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
-        if !self.area.holds(position, len) {
-            return None;
-        }
-        let at = self.area.at(position);
-        self.area.watched.touch(at, len, Touch::Read);
-        // SAFETY: inside the data, mapped while `area` lives.
-        Some(unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at), len) })
+        self.area.bytes(position, len)
     }
 
     /// Frees the blocks in which the piece of `len` bytes at `position` lies, of whose blocks it is the last one (rule 4).
     #[inline]
-    pub fn free(&self, position: u32, len: usize) {
-        let (block, mut end) = (self.area.block(position), self.area.block_end(position));
-        let last = if len == 0 { block } else { self.area.block(position.wrapping_add(len as u32 - 1)) };
-        for block in block..=last {
-            self.area.state(block).store(end, Ordering::Release);
-            end = end.wrapping_add(self.area.shape.block_bytes);
-        }
+    pub fn free(&mut self, position: u32, len: usize) {
+        let span = self.area.span(position, len);
+        self.area.free(span);
+        self.read = Some(self.area.join(self.read, span));
+    }
+
+    /// Claims the blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the position of
+    /// the first (rule 9).
+    #[inline]
+    pub(crate) fn claim(&mut self, len: usize) -> Option<u32> {
+        let (last, left) = self.area.split_last(self.read?, len)?;
+        let is_claimed = self.area.claim(last, self.reader);
+        self.read = left.filter(|_| is_claimed);
+        is_claimed.then_some(last.first)
+    }
+
+    /// `len` bytes at `position` to write: of blocks that were claimed and whose slot is not yet published.
+    #[inline]
+    pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
+        // SAFETY: claimed, says the caller.
+        unsafe { self.area.piece(position, len) }
     }
 }
 
@@ -499,7 +658,7 @@ mod tests {
 
     fn pool() -> (Pool, PoolView) {
         let area = PoolArea::on_heap(SHAPE);
-        (Pool::new(area.clone()), PoolView::new(area))
+        (Pool::new(area.clone()), PoolView::new(area, 7))
     }
 
     #[test]
@@ -515,7 +674,7 @@ mod tests {
 
     #[test]
     fn rule_5_blocks_are_reclaimed_in_order_for_ever() {
-        let (mut pool, view) = pool();
+        let (mut pool, mut view) = pool();
         // As if the positions were nearly through.
         (pool.rest.head, pool.rest.tail) = (u32::MAX - 16383, u32::MAX - 16383);
         for _ in 0..20 {
@@ -531,7 +690,7 @@ mod tests {
 
     #[test]
     fn rule_4_the_last_piece_frees_all_of_its_blocks() {
-        let (mut pool, view) = pool();
+        let (mut pool, mut view) = pool();
         let start = pool.take(4096, 7);
         assert_eq!((pool.side_by_side(start), pool.side_by_side(start + 5000)), (8192, 3192));
         view.free(start + 1024, 3072);
@@ -545,7 +704,7 @@ mod tests {
 
     #[test]
     fn rules_2_and_7_room_and_the_dead() {
-        let (mut pool, view) = pool();
+        let (mut pool, mut view) = pool();
         assert!(pool.room_for(4096) && !pool.room_for(4097), "half of the pool is the limit");
         pool.take(4096, 1);
         pool.take(0, 2);
@@ -558,9 +717,78 @@ mod tests {
     }
 
     #[test]
+    fn rule_7_claims_of_the_dead() {
+        let (mut pool, mut view) = pool();
+        let starts = [1, 7].map(|to| pool.take(1024, to));
+        view.free(starts[1], 1024);
+        assert_eq!(view.claim(1024), Some(starts[1]));
+        pool.forget(1);
+        assert_eq!(pool.free_bytes(), 7 << 10, "what 7 has claimed is 7's");
+        // Also if another one has read it since 7 did.
+        let mut other = PoolView::new(pool.area.clone(), 3);
+        pool.own_view(7).keep(starts[1], 1024);
+        pool.forget(3);
+        other.free(starts[1], 1024);
+        assert_eq!((other.claim(1024), pool.free_bytes()), (Some(starts[1]), 7 << 10));
+        pool.forget(7);
+        assert_eq!(pool.free_bytes(), 7 << 10, "what was taken for 7 is claimed by 3 now");
+        pool.forget(3);
+        assert_eq!(pool.free_bytes(), 8 << 10);
+    }
+
+    #[test]
+    fn rule_9_an_answer_lies_where_the_message_lay() {
+        let (mut pool, mut view) = pool();
+        let own = pool.own_view(7);
+        assert_eq!((pool.take_back(1, 7), view.claim(1)), (None, None), "nothing came");
+        let start = pool.take(2048, 7);
+        (0..2).for_each(|block| view.free(start + block * 1024, 1));
+        assert_eq!(view.claim(2049), None, "longer than what came");
+        // As if the message were sent again and again, by turns.
+        for _ in 0..3 {
+            assert_eq!((view.claim(2048), view.claim(1)), (Some(start), None));
+            own.keep(start, 2048);
+            assert_eq!((pool.take_back(1, 6), pool.take_back(2048, 7)), (None, Some(start)));
+            view.free(start, 2048);
+        }
+        // Shorter ones take the last of them.
+        assert_eq!(view.claim(1024), Some(start + 1024));
+        own.keep(start + 1024, 1024);
+        assert_eq!([pool.take_back(0, 7), pool.take_back(0, 7)], [Some(start + 1024), None]);
+        view.free(start + 1024, 0);
+        // The owner does without if it is short of room, or if there are too few.
+        assert_eq!(view.claim(1024), Some(start + 1024));
+        assert_eq!(pool.free_bytes(), 7 << 10);
+        own.keep(start + 1024, 1024);
+        assert_eq!(pool.free_bytes(), 8 << 10);
+        assert_eq!(pool.take_back(1, 7), None);
+        assert_eq!(view.claim(1024), None, "it was reclaimed");
+    }
+
+    #[test]
+    fn rule_9_kept_blocks_are_of_few_processes_and_the_latest() {
+        let (mut pool, mut view) = pool();
+        let starts = [0; 8].map(|_| pool.take(1024, 7));
+        starts.iter().for_each(|start| view.free(*start, 1024));
+        assert_eq!(view.claim(8192), Some(starts[0]), "side by side");
+        for (from, start) in starts.into_iter().enumerate() {
+            pool.own_view(from as u32).keep(start, 1024);
+        }
+        let kept = [3, 4, 5, 6, 7].map(|from| pool.answers.take(1, from, &pool.area).map(|span| span.first));
+        assert_eq!(kept, [None, Some(starts[4]), Some(starts[5]), Some(starts[6]), Some(starts[7])]);
+        assert_eq!(pool.free_bytes(), 4096, "those of the others are free");
+        // What came before makes room for what does not lie behind it; what is too short is freed.
+        let own = pool.own_view(4);
+        [4, 6, 7].into_iter().for_each(|at| own.keep(starts[at], 1024));
+        assert_eq!(pool.take_back(2049, 4), None);
+        own.keep(starts[5], 1024);
+        assert_eq!(pool.free_bytes(), 8192);
+    }
+
+    #[test]
     fn rule_8_long_messages_keep_to_the_first_quarter() {
         let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024 });
-        let (mut pool, view) = (Pool::new(area.clone()), PoolView::new(area));
+        let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
         // Takes blocks for process 1, and says which; who reads them frees them at once.
         let mut send = |len: usize, frees: bool| {
             assert!(pool.room_for(len));

@@ -56,7 +56,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 10;
+pub const LAYOUT_VERSION: u32 = 11;
 const PAGE: usize = 4096;
 
 /// The sizes of what lies in a segment.

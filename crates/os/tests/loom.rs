@@ -154,14 +154,25 @@ fn ring_rule_7_waiting_for_credits() {
 fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
     let area = RingArea::on_heap(RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 }, Symmetric);
     let mut receiver = RingReceiver::new(area.clone());
-    receiver.set_pool(PoolView::new(pool.clone()));
+    receiver.set_pool(PoolView::new(pool.clone(), 1));
     (RingSender::new(area), receiver)
 }
 
 /// Sends `len` bytes with the value `tag` through the pool, streaming if the tag is odd.
 fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
+    send_answer(sender, pool, None, tag, len)
+}
+
+/// As [`send_pooled`], also where a message of the receiver's has lain.
+fn send_answer(
+    sender: &mut RingSender,
+    pool: &mut Pool,
+    theirs: Option<&mut PoolView>,
+    tag: u8,
+    len: usize,
+) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
-    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind), is_part: false };
+    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind), is_part: false, theirs };
     sender.try_send_pooled(i32::from(tag), 0, len, pooling, |_, piece, kind| {
         Bytes::from(&vec![tag; piece.len()][..]).copy_by(kind, piece);
     })
@@ -261,6 +272,34 @@ fn pool_rules_4_and_5_two_receivers() {
 }
 
 #[test]
+fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
+    check(2, || {
+        let shape = PoolShape { bytes: 4096, block_bytes: 1024 };
+        let (own, its) = (PoolArea::on_heap(shape), PoolArea::on_heap(shape));
+        let ((mut there, mut its_receiver), (mut back, mut receiver)) = (ring_with(&own), ring_with(&its));
+        let (mut pool, mut its_pool) = (Pool::new(own), Pool::new(its));
+        receiver.set_own_pool(pool.own_view(1));
+        assert!(send_pooled(&mut there, &mut pool, 10, 1025) && send_pooled(&mut there, &mut pool, 12, 1025));
+        let thread = thread::spawn(move || {
+            receive_pooled(&mut its_receiver, 10, 1025);
+            assert!(send_answer(&mut back, &mut its_pool, its_receiver.pool(), 11, 1025));
+            receive_pooled(&mut its_receiver, 12, 1025);
+            receive_pooled(&mut its_receiver, 14, 1);
+            receive_pooled(&mut its_receiver, 16, 1025);
+        });
+        // Either takes the block of the first message, or the other one has; and after the answer it may be either's again.
+        while !send_pooled(&mut there, &mut pool, 14, 1) {
+            thread::yield_now();
+        }
+        receive_pooled(&mut receiver, 11, 1025);
+        while !send_pooled(&mut there, &mut pool, 16, 1025) {
+            thread::yield_now();
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn ring_rule_10_a_body_follows_its_frame() {
     check(2, || {
         let area = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
@@ -269,8 +308,13 @@ fn ring_rule_10_a_body_follows_its_frame() {
             let mut pool = Pool::new(area);
             let mut copies = CopyChoice::always(CopyKind::Plain);
             for pooled in [true, false] {
-                let pooling =
-                    pooled.then_some(Pooling { pool: &mut pool, to: 1, copies: &mut copies, is_part: true });
+                let pooling = pooled.then_some(Pooling {
+                    pool: &mut pool,
+                    to: 1,
+                    copies: &mut copies,
+                    is_part: true,
+                    theirs: None,
+                });
                 let frame = Bytes::from(b"frame");
                 assert!(sender.try_send_frame_with_body(frame, 65, pooling, |offset, piece, kind| {
                     Bytes::from(&vec![offset as u8; piece.len()][..]).copy_by(kind, piece);

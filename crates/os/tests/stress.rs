@@ -226,7 +226,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
     assert_eq!(longest, 32 << 10, "half of the pool");
     let threads = [1, 2].map(|me| {
         let mut receiver = RingReceiver::new(segments[me as usize].ring(0, kind));
-        receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one")));
+        receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one"), me));
         thread::spawn(move || {
             let mut message = vec![0; longest];
             for (number, (len, _)) in lengths_and_ways(me, longest).enumerate() {
@@ -271,7 +271,13 @@ fn a_pool_serves_two_receivers_in_all_ways() {
                         bytes.slice(at, piece.len()).copy_by(kind, piece);
                     };
                     let is_part = way == 0;
-                    let pooling = Pooling { pool: &mut pool, to: to as u32, copies: &mut copies, is_part };
+                    let pooling = Pooling {
+                        pool: &mut pool,
+                        to: to as u32,
+                        copies: &mut copies,
+                        is_part,
+                        theirs: None,
+                    };
                     let gone = if way == 0 || way == 2 {
                         sender.try_send_frame_with_body(Bytes::from(&frame), len, Some(pooling), fill)
                     } else {
@@ -295,14 +301,19 @@ fn ring_with_pooled() -> RingReceiver {
     let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32768, block_bytes: 8192 }));
     let shape = RingShape { slots: 16, data_bytes: 1024, chunk_bytes: 64 };
     let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
-    let pooling =
-        Pooling { pool: &mut pool, to: 1, copies: &mut CopyChoice::always(CopyKind::Plain), is_part: false };
+    let pooling = Pooling {
+        pool: &mut pool,
+        to: 1,
+        copies: &mut CopyChoice::always(CopyKind::Plain),
+        is_part: false,
+        theirs: None,
+    };
     assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 8192, pooling, |_, _, _| ()));
     RingReceiver::new(area)
 }
 
 #[test]
-#[should_panic(expected = "broken ring: 8192 bytes in a pool, from a sender that has told of none")]
+#[should_panic(expected = "broken ring: 8192 bytes in a pool of which the receiver was not told")]
 fn a_pool_that_is_not_known_is_an_error() {
     ring_with_pooled().peek();
 }
@@ -312,7 +323,7 @@ fn a_pool_that_is_not_known_is_an_error() {
 fn bytes_outside_of_the_pool_are_an_error() {
     let mut receiver = ring_with_pooled();
     let smaller = PoolArea::on_heap(PoolShape { bytes: 4096, block_bytes: 1024 });
-    receiver.set_pool(PoolView::new(smaller));
+    receiver.set_pool(PoolView::new(smaller, 1));
     receiver.peek();
 }
 

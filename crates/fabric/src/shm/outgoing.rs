@@ -4,11 +4,20 @@ use crate::{Body, Message};
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::InboxSender;
-use oxmpi_os::pool::{CopyChoice, Pool};
+use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, Pooling, RingSender};
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::Arc;
+
+/// Where longer messages may lie.
+#[derive(Debug)]
+pub(super) struct Pools<'a> {
+    /// This process's own.
+    pub(super) own: &'a mut Pool,
+    /// The peer's, if something may have come from there.
+    pub(super) theirs: Option<&'a mut PoolView>,
+}
 
 /// How to send to a peer.
 #[derive(Debug)]
@@ -21,7 +30,7 @@ pub(super) struct Out {
     /// Its process number, once it is known that its memory may be read.
     pub(super) pid: u32,
     /// This process's number where the peer is: another than here if that is under another launcher.
-    known_as: u32,
+    pub(super) known_as: u32,
     /// How contiguous data are copied into the pool for it.
     copies: CopyChoice,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
@@ -46,9 +55,9 @@ impl Out {
         Out { bell, path, cells: 0, pid: 0, known_as, segment, copies, lacks_pool: false }
     }
 
-    /// Sends a message to process `to`, this one; through the pool if one is given and has room. Whether there was
+    /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
     /// room.
-    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pools: Option<Pools<'_>>) -> bool {
         let (me, len) = (self.known_as, message.body.len());
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
@@ -67,9 +76,9 @@ impl Out {
                     Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
                         if index <= u32::from(u16::MAX) =>
                     {
-                        send_eager(ring, to, tag, index as u16, &message.body, pool, copies)
+                        send_eager(ring, to, tag, index as u16, &message.body, pools, copies)
                     }
-                    _ => send_framed(ring, me, to, message, pool, copies),
+                    _ => send_framed(ring, me, to, message, pools, copies),
                 }
             }
         };
@@ -79,17 +88,17 @@ impl Out {
         gone
     }
 
-    /// Sends an eager message of more bytes than a slot takes; through the pool if one is given and has room.
+    /// Sends an eager message of more bytes than a slot takes; through a pool if they are given and have room.
     pub(super) fn send_now(
         &mut self,
         to: u32,
         tag: i32,
         context: u16,
         bytes: Bytes<'_>,
-        pool: Option<&mut Pool>,
+        pools: Option<Pools<'_>>,
     ) -> bool {
         let Path::Ring(ring) = &mut self.path else { return false };
-        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pool, &mut self.copies);
+        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pools, &mut self.copies);
         if gone {
             self.bell.ring();
         }
@@ -104,7 +113,7 @@ fn send_eager(
     tag: i32,
     context: u16,
     body: &Body<'_>,
-    pool: Option<&mut Pool>,
+    pools: Option<Pools<'_>>,
     copies: &mut CopyChoice,
 ) -> bool {
     let len = body.len();
@@ -119,12 +128,12 @@ fn send_eager(
         };
         return ring.try_send_inline(tag, context, bytes);
     }
-    if let Some(pool) = pool
+    if let Some(Pools { own: pool, theirs }) = pools
         && len <= ring.max_pooled(&pool.shape())
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies, is_part: false };
+        let pooling = Pooling { pool, to, copies, is_part: false, theirs };
         if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
             return true;
         }
@@ -138,7 +147,7 @@ fn send_framed(
     me: u32,
     to: u32,
     message: &Message<'_>,
-    pool: Option<&mut Pool>,
+    pools: Option<Pools<'_>>,
     copies: &mut CopyChoice,
 ) -> bool {
     let mut bytes = [0; INLINE_MAX];
@@ -151,13 +160,15 @@ fn send_framed(
         return ring.try_send_frame(Bytes::from(&bytes[..frame_len + len]));
     }
     let frame = Bytes::from(&bytes[..frame_len]);
-    if let Some(pool) = pool
+    if let Some(Pools { own: pool, theirs }) = pools
         && len <= ring.max_pooled(&pool.shape())
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
         let is_part = matches!(message.frame, Frame::Data { .. });
-        let pooling = Pooling { pool, to, copies, is_part };
+        // Parts follow one another faster than they are answered.
+        let theirs = theirs.filter(|_| !is_part);
+        let pooling = Pooling { pool, to, copies, is_part, theirs };
         if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
             fill(body, at, piece, kind)
         }) {

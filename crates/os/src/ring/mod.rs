@@ -38,8 +38,9 @@
 //!    one slot more if it has a frame.
 //! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
 //!    holds as well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published.
-//!    The length in the header is 1 if the piece is the last one in its block or blocks, and then the receiver frees them
-//!    (rule 4 of [`pool`](crate::pool)) when it releases the slot.
+//!    The length in the header has bit 0 if the piece is the last one in its block or blocks, and then the receiver frees them
+//!    (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's own pool
+//!    (rule 9 there), and then the receiver keeps them instead.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 //! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it
@@ -63,6 +64,10 @@ use std::{ptr::NonNull, sync::Arc};
 
 /// The longest message that travels in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
+
+/// What the length in the header of a pool chunk says (rule 9).
+const ENDS_BLOCK: usize = 1;
+const ANSWER: usize = 2;
 
 /// The sizes of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Sending through the pool, and frames with a body (rules 9 and 10).
 
-use super::{RingSender, form, header};
+use super::{ANSWER, ENDS_BLOCK, RingSender, form, header};
 use crate::{
     bytes::{Bytes, BytesMut, CopyKind},
     hint::{prefetch_to_write, store_fence},
     line::LINE_BYTES,
-    pool::{CopyChoice, Pool, PoolShape},
+    pool::{CopyChoice, Pool, PoolShape, PoolView},
     sync::Ordering,
 };
 
@@ -40,6 +40,69 @@ pub struct Pooling<'a> {
     pub copies: &'a mut CopyChoice,
     /// Whether it is a part of a longer message, of which other parts come before or behind it.
     pub is_part: bool,
+    /// The pool of the process at the other end, if the message may lie there as an answer (rule 9 of the pool).
+    pub theirs: Option<&'a mut PoolView>,
+}
+
+/// Where a message lies.
+enum Place<'a> {
+    Own(&'a mut Pool),
+    Theirs(&'a mut PoolView),
+}
+
+impl<'a> Pooling<'a> {
+    /// Takes or claims the blocks of a message; the position of the first one. `None`: no room.
+    #[inline]
+    fn place(&mut self, total: usize) -> Option<u32> {
+        if let Some(back) = self.pool.take_back(total, self.to) {
+            self.theirs = None;
+            return Some(back);
+        }
+        let shape = self.pool.shape();
+        self.theirs = self.theirs.take().filter(|theirs| theirs.shape() == shape);
+        if let Some(claimed) = self.theirs.as_mut().and_then(|theirs| theirs.claim(total)) {
+            return Some(claimed);
+        }
+        self.theirs = None;
+        self.pool.room_for(total).then(|| self.pool.take(total, self.to))
+    }
+}
+
+impl Place<'_> {
+    #[inline]
+    fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
+        match self {
+            Place::Own(pool) => pool.piece(position, len),
+            Place::Theirs(view) => view.piece(position, len),
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    fn note_use(&mut self, position: u32, len: usize) -> bool {
+        match self {
+            Place::Own(pool) => pool.note_use(position, len),
+            Place::Theirs(view) => view.note_use(position, len),
+        }
+    }
+
+    /// How many bytes from `position` on lie side by side.
+    #[inline]
+    fn side_by_side(&self, position: u32) -> u32 {
+        match self {
+            Place::Own(pool) => pool.side_by_side(position),
+            Place::Theirs(_) => u32::MAX,
+        }
+    }
+
+    /// Where the message goes on behind a block that ends at `end`.
+    #[inline]
+    fn after_block(&self, end: u32) -> u32 {
+        match self {
+            Place::Own(pool) => pool.after(end.wrapping_sub(1)),
+            Place::Theirs(_) => end,
+        }
+    }
 }
 
 impl RingSender {
@@ -82,12 +145,12 @@ impl RingSender {
         pooling: Pooling<'_>,
         mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) -> bool {
-        let pieces = self.pieces(total, &pooling);
-        let fits = self.has_room_for(pieces.slots, total, &mut *pooling.pool);
-        if fits {
-            self.send_pieces(tag, context, total, pieces.longest, pooling, &mut fill);
+        let (pieces, mut pooling) = (self.pieces(total, &pooling), pooling);
+        let first = if self.has_slots(pieces.slots) { pooling.place(total) } else { None };
+        if let Some(first) = first {
+            self.send_pieces(tag, context, total, (first, pieces.longest), pooling, &mut fill);
         }
-        fits
+        first.is_some()
     }
 
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 10): through
@@ -115,41 +178,43 @@ impl RingSender {
                 }
                 gone
             }
-            Some(pooling) => {
+            Some(mut pooling) => {
                 let pieces = self.pieces(body_len, &pooling);
-                let gone = self.has_room_for(pieces.slots + 1, body_len, &mut *pooling.pool)
-                    && self.send_slot(tag, 0, form::FRAME, frame);
-                if gone {
-                    self.send_pieces(0, 0, body_len, pieces.longest, pooling, &mut fill);
+                let first = if self.has_slots(pieces.slots + 1) { pooling.place(body_len) } else { None };
+                if let Some(first) = first {
+                    let gone = self.send_slot(tag, 0, form::FRAME, frame);
+                    debug_assert!(gone, "there was a slot for it");
+                    self.send_pieces(0, 0, body_len, (first, pieces.longest), pooling, &mut fill);
                 }
-                gone
+                first.is_some()
             }
         }
     }
 
-    /// Copies and publishes a message for whose pieces there is room (rules 6 and 9).
+    /// Copies and publishes a message for whose pieces there is room, from the position of its first block on (rules 6 and 9).
     #[inline]
     fn send_pieces(
         &mut self,
         tag: i32,
         context: u16,
         total: usize,
-        longest: u32,
+        (first, longest): (u32, u32),
         pooling: Pooling<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Pooling { pool, to, copies, .. } = pooling;
+        let Pooling { pool, theirs, copies, .. } = pooling;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
         if std::mem::replace(&mut self.complaints, complaints) != complaints {
             copies.reader_was_slow();
         }
         let total = total as u32;
         let block_bytes = pool.shape().block_bytes;
-        let mut position = pool.take(total as usize, to);
-        let mut offset = 0;
+        let is_answer = theirs.is_some();
+        let mut place = theirs.map_or(Place::Own(pool), Place::Theirs);
+        let (mut position, mut offset) = (first, 0);
         loop {
-            let len = longest.min(total - offset).min(pool.side_by_side(position));
-            copy_piece(pool, position, len as usize, copies, |piece, kind| {
+            let len = longest.min(total - offset).min(place.side_by_side(position));
+            copy_piece(&mut place, position, len as usize, copies, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
             // SAFETY: `slot` is inside the area, and free: there was room for `Pieces::slots` of them, and no message has more
@@ -159,11 +224,12 @@ impl RingSender {
             let end = position.wrapping_add(len);
             let is_full = end & (block_bytes - 1) == 0;
             let ends_block = is_full || offset == total;
-            self.publish(header(tag, context, form::POOLED, usize::from(ends_block), self.lap));
+            let bits = ENDS_BLOCK * usize::from(ends_block) | ANSWER * usize::from(is_answer);
+            self.publish(header(tag, context, form::POOLED, bits, self.lap));
             if offset == total {
                 return;
             }
-            position = if is_full { pool.after(end.wrapping_sub(1)) } else { end };
+            position = if is_full { place.after_block(end) } else { end };
         }
     }
 
@@ -178,12 +244,6 @@ impl RingSender {
         );
         let of = if pooling.is_part { Pieces::of_part } else { Pieces::of_message };
         of(total as u32, &shape, pooling.copies.kind(), self.area.shape.slots / 2)
-    }
-
-    /// Whether there is room for so many slots and for a message in the pool.
-    #[inline]
-    fn has_room_for(&mut self, slots: u32, total: usize, pool: &mut Pool) -> bool {
-        self.has_slots(slots) && pool.room_for(total)
     }
 
     #[inline]
@@ -234,7 +294,7 @@ impl Pieces {
 /// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.
 #[inline]
 fn copy_piece(
-    pool: &mut Pool,
+    place: &mut Place<'_>,
     position: u32,
     len: usize,
     copies: &mut CopyChoice,
@@ -242,15 +302,15 @@ fn copy_piece(
 ) {
     let kind = copies.kind();
     if kind == CopyKind::Streaming {
-        fill(pool.piece(position, len), kind);
+        fill(place.piece(position, len), kind);
         // Rule 9.
         store_fence();
         copies.streamed();
         return;
     }
     #[cfg(not(loom))]
-    let before = (pool.note_use(position, len) && copies.wants_time(len)).then(crate::clock::ticks);
-    let mut piece = pool.piece(position, len);
+    let before = (place.note_use(position, len) && copies.wants_time(len)).then(crate::clock::ticks);
+    let mut piece = place.piece(position, len);
     if len < PREFETCHED_BELOW {
         for line in (0..len).step_by(LINE_BYTES) {
             prefetch_to_write(piece.as_mut_ptr().wrapping_add(line));

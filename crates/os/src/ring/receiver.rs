@@ -1,12 +1,12 @@
 //! The receiving side of a pair ring.
 
-use super::{RingArea, form, header as header_of, whole_lines};
+use super::{ANSWER, ENDS_BLOCK, RingArea, form, header as header_of, whole_lines};
 #[cfg(not(loom))]
 use crate::pool::{SHORTEST_MEASURED, is_slow};
 use crate::{
     bytes::Bytes,
     line::{Line, Touch},
-    pool::{PoolView, Spell},
+    pool::{OwnView, PoolView, Spell},
     sync::Ordering,
 };
 
@@ -22,7 +22,7 @@ pub enum Slot<'a> {
         /// Its bytes.
         bytes: Bytes<'a>,
     },
-    /// A part of a longer message, in the data ring or the sender's pool. The parts of a message come in order, with
+    /// A part of a longer message, in the data ring or a pool. The parts of a message come in order, with
     /// nothing between them.
     Chunk {
         /// The message's tag.
@@ -63,9 +63,10 @@ pub struct RingReceiver {
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
     data_returned: u32,
-    /// The chunk in the sender's pool that is being looked at.
+    /// The pool chunk that is being looked at.
     pooled: Option<Pooled>,
     pool: Option<PoolView>,
+    own_pool: Option<OwnView>,
     /// A pool chunk whose copy takes longer is slow; `None`: nobody asks.
     slow_ticks_per_kib: Option<u64>,
     /// Whether slow ones prevail.
@@ -96,6 +97,7 @@ impl RingReceiver {
             data_returned: 0,
             pooled: None,
             pool: None,
+            own_pool: None,
             slow_ticks_per_kib: None,
             spell: Spell::default(),
             complaints: 0,
@@ -109,6 +111,17 @@ impl RingReceiver {
     /// before the first look into the ring.
     pub fn set_pool(&mut self, pool: PoolView) {
         self.pool = Some(pool);
+    }
+
+    /// Says where this process's own pool is: the sender may answer there. This comes before the first look into the ring, too.
+    pub fn set_own_pool(&mut self, pool: OwnView) {
+        self.own_pool = Some(pool);
+    }
+
+    /// The sender's pool, for answers.
+    #[inline]
+    pub fn pool(&mut self) -> Option<&mut PoolView> {
+        self.pool.as_mut()
     }
 
     /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
@@ -176,7 +189,7 @@ impl RingReceiver {
         let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
             form::CHUNK => self.chunk(tag, context),
-            form::POOLED => self.pool_chunk(tag, context, header_len(header) == 1),
+            form::POOLED => self.pool_chunk(tag, context, header_len(header)),
             _ => Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize },
         }
     }
@@ -207,7 +220,14 @@ impl RingReceiver {
     /// Rules 9 and 11.
     #[inline(never)]
     fn leave_pool(&mut self) {
-        let (Some(pool), Some(pooled)) = (&mut self.pool, self.pooled.take()) else { return };
+        let Some(pooled) = self.pooled.take() else { return };
+        if pooled.is_answer {
+            if let Some(own) = self.own_pool.as_ref().filter(|_| pooled.is_last) {
+                own.keep(pooled.position, pooled.len as usize);
+            }
+            return;
+        }
+        let Some(pool) = &mut self.pool else { return };
         if pooled.is_last {
             pool.free(pooled.position, pooled.len as usize);
         }
@@ -281,15 +301,17 @@ impl RingReceiver {
         Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
-    /// Rule 9: a chunk in the sender's pool.
+    /// Rule 9: a chunk in a pool.
     #[inline(always)]
-    fn pool_chunk(&mut self, tag: i32, context: u16, ends_block: bool) -> Slot<'_> {
+    fn pool_chunk(&mut self, tag: i32, context: u16, bits: usize) -> Slot<'_> {
         let Chunk { total, len, position, offset } = self.words();
-        let Some(pool) = &self.pool else {
-            panic!("broken ring: {len} bytes in a pool, from a sender that has told of none")
+        let is_answer = bits & ANSWER != 0;
+        let bytes = match (&self.pool, &self.own_pool) {
+            (Some(pool), _) if !is_answer => pool.bytes(position, len as usize),
+            (_, Some(own)) if is_answer => own.bytes(position, len as usize),
+            _ => panic!("broken ring: {len} bytes in a pool of which the receiver was not told"),
         };
-        let bytes = pool.bytes(position, len as usize).filter(|_| lies_inside(offset, len, total));
-        let Some(bytes) = bytes else {
+        let Some(bytes) = bytes.filter(|_| lies_inside(offset, len, total)) else {
             panic!(
                 "broken ring: a chunk of {len} bytes at {position} of a pool, bytes {offset}.. of a message of {total}"
             )
@@ -297,7 +319,8 @@ impl RingReceiver {
         self.pooled = Some(Pooled {
             position,
             len,
-            is_last: ends_block,
+            is_last: bits & ENDS_BLOCK != 0,
+            is_answer,
             #[cfg(not(loom))]
             since: if self.slow_ticks_per_kib.is_some() { crate::clock::ticks() } else { 0 },
         });
@@ -319,11 +342,13 @@ impl RingReceiver {
     }
 }
 
-/// A chunk in the sender's pool.
+/// A chunk in a pool.
 #[derive(Debug)]
 struct Pooled {
     position: u32,
     len: u32,
+    /// It lies in the receiver's own pool.
+    is_answer: bool,
     /// Its block is free when it is released.
     is_last: bool,
     /// When it was first looked at, in ticks.
