@@ -287,11 +287,13 @@ fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
             receive_pooled(&mut its_receiver, 14, 1);
             receive_pooled(&mut its_receiver, 16, 1025);
         });
-        // Either takes the block of the first message, or the other one has; and after the answer it may be either's again.
-        while !send_pooled(&mut there, &mut pool, 14, 1) {
-            thread::yield_now();
-        }
+        // The owner takes the blocks of the first message, or the answer comes there (and who waits for room receives meanwhile, rule 6).
+        let mut is_gone = send_pooled(&mut there, &mut pool, 14, 1);
         receive_pooled(&mut receiver, 11, 1025);
+        while !is_gone {
+            thread::yield_now();
+            is_gone = send_pooled(&mut there, &mut pool, 14, 1);
+        }
         while !send_pooled(&mut there, &mut pool, 16, 1025) {
             thread::yield_now();
         }
