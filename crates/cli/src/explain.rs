@@ -9,6 +9,7 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source, Transport};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
 use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
+use oxmpi_rt::client::control_section_pool;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
@@ -101,10 +102,7 @@ fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
     }
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
     collectives::spread(&mut settings.components, &params);
-    let pool = PoolSegments::of_pool(
-        params.coll_base_shmem_message_pool_size() as u32,
-        params.coll_base_shmem_num_segments() as u32,
-    );
+    let pool = control_section_pool(&params);
     Ok((settings, OfJob { associative: params.coll_base_associative(), rpi: params.rpi(), pool }))
 }
 
