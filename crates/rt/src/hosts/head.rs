@@ -25,7 +25,7 @@ const MAX_SAID: usize = 4096;
 /// How long the answer to an order to kill processes is awaited: nobody waits for long when everything is over.
 const KILLING: Duration = Duration::from_secs(3);
 /// After how long an agent counts as lost that has said nothing for so long; it says something much more often.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// The agent of another host, as the head holds it.
 #[derive(Debug)]
@@ -184,9 +184,9 @@ impl Far {
         Far::await_all(all, Stage::Started, signals)
     }
 
-    /// For how long it may say nothing, and until when.
-    pub(crate) fn patience(&self) -> (Duration, Instant) {
-        (SILENCE, self.heard + SILENCE)
+    /// When it counts as lost if nothing comes from it until then.
+    pub(crate) fn silence_ends(&self) -> Instant {
+        self.heard + SILENCE
     }
 
     /// Has it kill processes.
@@ -199,14 +199,14 @@ impl Far {
     /// It has answered a look.
     pub(crate) fn note_answer(&mut self) {
         self.looks = self.looks.saturating_sub(1);
-        let answered = self.asked - u64::from(self.looks);
+        let answered = self.answered();
         self.kills.retain(|kill| kill.look > answered);
     }
 
     /// Until when it is awaited that it heeds what it was told last, or says something at all.
-    pub(crate) fn limit(&self) -> Instant {
+    pub(crate) fn next_limit(&self) -> Instant {
         let killed = self.kills.iter().map(|kill| kill.since + KILLING);
-        killed.chain([self.patience().1]).min().unwrap_or_else(|| self.patience().1)
+        killed.fold(self.silence_ends(), Instant::min)
     }
 
     /// The processes that it was to kill, and has not answered that for so long that nobody waits for them any more.
@@ -234,7 +234,12 @@ impl Far {
 
     /// Whether the last [`Far::watch`] is answered.
     pub(crate) fn has_answered_watch(&self) -> bool {
-        self.watch <= self.asked - u64::from(self.looks)
+        self.watch <= self.answered()
+    }
+
+    /// The number of the last look that is answered.
+    fn answered(&self) -> u64 {
+        self.asked - u64::from(self.looks)
     }
 
     fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {
