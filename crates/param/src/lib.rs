@@ -45,7 +45,7 @@ mod source;
 pub mod tuned;
 
 pub use load::{Found, Ignored};
-pub use parse::{ParamError, Unit};
+pub use parse::{ParamError, SWITCH_WORDS, Unit};
 pub use registry::{Change, InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
 pub use select::{Decision, Job, SelectError, ThreadLevel};
 pub use source::{Place, Source};

@@ -2,7 +2,7 @@
 
 use crate::foreign::{self, instead_of};
 use crate::nearest::{nearest, nearest_within};
-use crate::parse::{ParamError, Unit, number};
+use crate::parse::{ParamError, SWITCH_WORDS, Unit, number};
 use crate::source::Source;
 use crate::tuned;
 
@@ -134,6 +134,7 @@ impl Param {
     pub fn type_name(&self) -> &'static str {
         match self.unit {
             Unit::Choice(_) => "choice",
+            Unit::Switch => "switch",
             Unit::Text { .. } => "text",
             Unit::Bytes => "bytes",
             Unit::Count => "number",
@@ -141,10 +142,19 @@ impl Param {
         }
     }
 
+    /// The words that it takes, if it takes no others.
+    pub fn words(&self) -> &'static [&'static str] {
+        match self.unit {
+            Unit::Choice(words) => words,
+            Unit::Switch => &SWITCH_WORDS,
+            _ => &[],
+        }
+    }
+
     /// What [`Param::parse`] accepts, in words.
     pub fn wanted(&self) -> String {
         let what = match self.unit {
-            Unit::Choice(words) => return format!("one of {}", words.join(", ")),
+            Unit::Choice(_) | Unit::Switch => return format!("one of {}", self.words().join(", ")),
             Unit::Text { .. } => return "a text".to_string(),
             Unit::Bytes => "a number of bytes (suffixes k, m)",
             Unit::Count => "a number",
@@ -169,7 +179,7 @@ impl Param {
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number; of a choice, the place of the word in its list.
+    /// A number; of a choice, the place of the word in its list; of a switch, 1 if it is on and 0 if not.
     Number(i64),
     /// A text, without blanks around it.
     Text(Box<str>),
@@ -319,32 +329,6 @@ impl Params {
         }
     }
 
-    /// Whether usysv yields, else it selects.
-    pub fn rpi_usysv_pollyield(&self) -> bool {
-        self.number(Id::rpi_usysv_pollyield) != 0
-    }
-
-    /// Whether sysv yields, else it selects.
-    pub fn rpi_sysv_pollyield(&self) -> bool {
-        self.number(Id::rpi_sysv_pollyield) != 0
-    }
-
-    /// Whether sysv sleeps and locks by System V semaphores.
-    pub fn rpi_sysv_semaphores(&self) -> bool {
-        self.number(Id::rpi_sysv_semaphores) != 0
-    }
-
-    /// Whether a rank that exits with a code other than 0 where it does not use MPI ends the job.
-    pub fn mpi_abort_on_non_zero_status(&self) -> bool {
-        // The words for yes stand behind those for no.
-        self.number(Id::mpi_abort_on_non_zero_status) % 2 == 1
-    }
-
-    /// Whether the job goes on when one of its ranks dies.
-    pub fn mpi_ft_enable(&self) -> bool {
-        self.number(Id::mpi_ft_enable) != 0
-    }
-
     /// What the launcher does with SIGUSR1: whether it reports, and whether it passes it on.
     pub fn mpi_sigusr1(&self) -> (bool, bool) {
         match self.number(Id::mpi_sigusr1) {
@@ -352,21 +336,6 @@ impl Params {
             1 => (false, true),
             _ => (true, true),
         }
-    }
-
-    /// Whether the job ends when the watchdog has reported.
-    pub fn mpi_watchdog_abort(&self) -> bool {
-        self.number(Id::mpi_watchdog_abort) != 0
-    }
-
-    /// Whether the arguments of calls are checked where that costs.
-    pub fn mpi_param_check(&self) -> bool {
-        self.number(Id::mpi_param_check) != 0
-    }
-
-    /// Whether rank 0 tells which modules are selected.
-    pub fn mpi_show_select(&self) -> bool {
-        self.number(Id::mpi_show_select) != 0
     }
 
     /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
@@ -380,12 +349,6 @@ impl Params {
     /// A value of the tuned collectives, by its place among them, and where it comes from.
     pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
         (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
-    }
-
-    /// Whether forced algorithms and a rules file count.
-    pub fn coll_tuned_use_dynamic_rules(&self) -> bool {
-        // The words for yes stand behind those for no.
-        self.number(Id::coll_tuned_use_dynamic_rules) % 2 == 1
     }
 }
 
@@ -409,11 +372,11 @@ macro_rules! parameters {
         #[derive(Clone, Copy)]
         enum Id { $($name),* }
 
-        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name { $($row)* }) ),* ];
+        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name, $get, { $($row)* }) ),* ];
 
         impl Params { $( parameters!(@getter $name, $get, { $($row)* }); )* }
     };
-    (@param $name:ident {
+    (@param $name:ident, $get:ident, {
         unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
         aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
@@ -422,7 +385,15 @@ macro_rules! parameters {
             power_of_two: $pow, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
         }
     };
-    (@param $name:ident {
+    (@param $name:ident, switch, {
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
+    }) => {
+        Param {
+            name: stringify!($name), aliases: &$aliases, unit: Unit::Switch, default: $default as i64, min: 0, max: 1,
+            power_of_two: false, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
+        }
+    };
+    (@param $name:ident, text, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
@@ -434,6 +405,16 @@ macro_rules! parameters {
     (@change) => { Change::Never };
     (@change $change:ident) => { Change::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
+    (@getter $name:ident, switch, {
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
+        help: $help:expr $(,)?
+    }) => {
+        #[doc = $help]
+        #[inline]
+        pub fn $name(&self) -> bool {
+            self.number(Id::$name) != 0
+        }
+    };
     (@getter $name:ident, text, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
         help: $help:expr $(,)?
@@ -457,15 +438,13 @@ macro_rules! parameters {
 }
 
 parameters! {
-    mpi_abort_on_non_zero_status: by_hand {
-        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 1, limits: 0..=5, power_of_two: false,
-        aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
+    mpi_abort_on_non_zero_status: switch {
+        default: true, aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
         help: "Whether a rank that exits with a code other than 0 before MPI_Init, or after MPI_Finalize while others have not called \
                that, ends the job (1), or the others go on (0) and mpirun exits with that code when all have ended.",
     }
-    mpi_ft_enable: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: ["ft_enable"], level: User,
+    mpi_ft_enable: switch {
+        default: false, aliases: ["ft_enable"], level: User,
         help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
                MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
     }
@@ -481,9 +460,8 @@ parameters! {
         help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
                errors before MPI_Init and after MPI_Finalize.",
     }
-    mpi_show_select: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: User,
+    mpi_show_select: switch {
+        default: false, aliases: [], level: User,
         help: "With 1, rank 0 tells once, when it starts, which modules are selected and why ('oxmpi info --select' tells it \
                without a job).",
     }
@@ -499,14 +477,12 @@ parameters! {
         help: "Seconds after which a wait in MPI in which nothing has come has mpirun print who waits for whom on what, once \
                for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
     }
-    mpi_watchdog_abort: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: User,
+    mpi_watchdog_abort: switch {
+        default: false, aliases: [], level: User,
         help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog has reported, or goes on (0).",
     }
-    mpi_param_check: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    mpi_param_check: switch {
+        default: true, aliases: [], level: Tune,
         help: "Whether the arguments of calls are checked (1) or, where a check costs, trusted (0). With 0 a null buffer, \
                a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
                that is no request is met only after those before it in its array. Handles are looked up in any case.",
@@ -664,9 +640,8 @@ parameters! {
         help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
                posted; of a longer one so many bytes go with its announcement.",
     }
-    rpi_usysv_pollyield: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_usysv_pollyield: switch {
+        default: true, aliases: [], level: Tune,
         help: "How a rank over usysv that has spun long enough gives its core to others: by a yield (1), or by a select() of 10 \
                microseconds (0).",
     }
@@ -706,15 +681,13 @@ parameters! {
         help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
                posted; of a longer one so many bytes go with its announcement.",
     }
-    rpi_sysv_pollyield: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_sysv_pollyield: switch {
+        default: true, aliases: [], level: Tune,
         help: "How a rank over sysv that finds no message gives its core to others once, before it sleeps until one comes: by a \
                yield (1), or by a select() of 10 microseconds (0).",
     }
-    rpi_sysv_semaphores: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_sysv_semaphores: switch {
+        default: false, aliases: [], level: Tune,
         help: "What ranks over sysv sleep on, and lock the pool with: memory (futexes, 0), or System V semaphores (1), of which \
                there is a set of six for each pair of ranks then ('ipcs -s' shows them) and one for the pool. For at most 256 \
                ranks, all on one node: who has sockets to other nodes sleeps on those.",
@@ -902,9 +875,8 @@ parameters! {
         help: "Segments of the message pool (coll_base_shmem_message_pool_size), of which each takes a piece of the data: \
                while some ranks write one, others read another.",
     }
-    coll_tuned_use_dynamic_rules: by_hand {
-        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 0, limits: 0..=5, power_of_two: false,
-        aliases: [], level: User,
+    coll_tuned_use_dynamic_rules: switch {
+        default: false, aliases: [], level: User,
         help: "Whether algorithms of collectives are taken from coll_tuned_COLLECTIVE_algorithm and from the file \
                coll_tuned_dynamic_rules_filename.",
     }
@@ -986,6 +958,22 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_on_or_off_by_any_of_its_words() {
+        for param in Param::all().iter().filter(|param| param.unit == Unit::Switch) {
+            for (words, value) in [(["0", "false", "no"], 0), (["1", "true", " YES "], 1)] {
+                for word in words {
+                    assert_eq!(param.parse(word), Ok(Value::Number(value)), "{} {word}", param.name);
+                }
+            }
+            for word in ["", "2", "-1", "yess", "on", "0k"] {
+                let error = param.parse(word).unwrap_err().to_string();
+                let said = format!("parameter '{}': '{word}' is not one of 0, 1,", param.name);
+                assert!(error.starts_with(&said), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn a_text_is_taken_as_it_is_and_a_number_may_be_negative_where_its_limits_say_so() {
         let params = Params::default().with("btl_tcp_if_include", " eth0, 10.0.0.0/8 ").unwrap();
         assert_eq!(params.btl_tcp_if_include(), "eth0, 10.0.0.0/8");
@@ -1006,6 +994,8 @@ mod tests {
         assert!(e.contains("'524289'") && e.contains("from 0 to 524288"), "{e}");
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");
+        let e = Params::default().with("mpi_ft_enable", "maybe").unwrap_err().to_string();
+        assert_eq!(e, "parameter 'mpi_ft_enable': 'maybe' is not one of 0, 1, false, true, no, yes");
         let e = Params::default().with("single_copy", "maybe").unwrap_err().to_string();
         assert!(e.contains("one of auto, off"), "{e}");
     }
