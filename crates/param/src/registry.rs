@@ -443,6 +443,12 @@ parameters! {
         help: "Whether a rank that exits with a code other than 0 before MPI_Init, or after MPI_Finalize while others have not called \
                that, ends the job (1), or the others go on (0) and mpirun exits with that code when all have ended.",
     }
+    mpi_agent_silence_s: u64 {
+        unit: Unit::Count, default: 60, limits: 1..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "Seconds after which mpirun takes the agent of another host for lost, and with it the ranks there, if nothing has come \
+               from it while they run. An agent says four times as often that it is there, at least every 15 seconds.",
+    }
     mpi_ft_enable: switch {
         default: false, aliases: ["ft_enable"], level: User,
         help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \

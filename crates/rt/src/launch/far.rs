@@ -16,7 +16,7 @@ use super::start::{Rank, app_of};
 use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::agent::WINDOW;
-use crate::hosts::head::{Far, SILENCE};
+use crate::hosts::head::Far;
 use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
 use crate::job::{Event, Exit, Glimpse};
 
@@ -494,7 +494,7 @@ impl Launcher<'_> {
         let had = far.stream.came().len();
         match far.stream.read() {
             Ok(true) if far.stream.came().len() == had => {
-                let text = format!("nothing has come from it for {} s", SILENCE.as_secs());
+                let text = format!("nothing has come from it for {} s", far.silence.as_secs());
                 self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
             }
             _ => self.far_ready(at),
