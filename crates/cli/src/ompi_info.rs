@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::select::modules::Job;
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
+use oxmpi_param::{Level, Param};
 
 use crate::prefix;
 

@@ -1,7 +1,8 @@
 //! The parameters that each tuned collective has, with the names that Open MPI gave them.
 
+use crate::definition::{Change, Level, Param, Value};
 use crate::parse::Unit;
-use crate::registry::{Change, Level, Param, Params, Value};
+use crate::registry::Params;
 use crate::source::Source;
 
 /// How many parameters each collective has.

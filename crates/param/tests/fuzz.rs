@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use oxmpi_param::Param;
 use oxmpi_param::profile::{self, Entry, Profile};
-use oxmpi_param::registry::Param;
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, file};
 
 /// A sequence of numbers that a seed determines (SplitMix64).

@@ -1,6 +1,6 @@
 //! What shells offer behind `mpirun` and `oxmpi`.
 
-use oxmpi_param::registry::Param;
+use oxmpi_param::Param;
 
 use crate::mpirun::{Opt, chapters};
 use crate::words::WORDS;
