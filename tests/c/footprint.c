@@ -42,7 +42,6 @@ int main(int argc, char **argv)
     now();
     struct memory before = now();
     check_begin(&argc, &argv);
-    MPI_Barrier(MPI_COMM_WORLD);
     struct memory after = now();
     long stack = after.stack - before.stack, heap = after.heap - before.heap;
     if (rank == 0)
