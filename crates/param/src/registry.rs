@@ -6,20 +6,20 @@ use crate::parse::{ParamError, Unit};
 use crate::source::Source;
 use crate::tuned;
 
-/// A value for every parameter, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value for every parameter, and where it comes from. Only those that somebody has set take memory: every rank has a few of
+/// these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    values: [Value; TABLE.len()],
-    sources: [Source; TABLE.len()],
+    /// By the places of their parameters in the table.
+    set: Vec<Set>,
 }
 
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            values: std::array::from_fn(|i| TABLE[i].default_value()),
-            sources: std::array::from_fn(|_| Source::Default),
-        }
-    }
+/// A parameter that somebody has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    index: usize,
+    value: Value,
+    source: Source,
 }
 
 impl Params {
@@ -28,9 +28,16 @@ impl Params {
     /// # Errors
     /// No such parameter, or no such value.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
+        self.put(name, text, || Source::Program)
+    }
+
+    fn put(&mut self, name: &str, text: &str, source: impl FnOnce() -> Source) -> Result<(), ParamError> {
         let index = Param::index(name).ok_or_else(|| Param::unknown(name))?;
-        self.values[index] = TABLE[index].parse(text)?;
-        self.sources[index] = Source::Program;
+        let set = Set { index, value: TABLE[index].parse(text)?, source: source() };
+        match self.place(index) {
+            Ok(at) => self.set[at] = set,
+            Err(at) => self.set.insert(at, set),
+        }
         Ok(())
     }
 
@@ -39,14 +46,8 @@ impl Params {
     /// # Errors
     /// [`ParamError::At`] with the source.
     pub fn set_from(&mut self, name: &str, text: &str, source: Source) -> Result<(), ParamError> {
-        match (self.set(name, text), Param::index(name)) {
-            (Err(error), _) => Err(ParamError::At { from: source, error: Box::new(error) }),
-            (Ok(()), Some(index)) => {
-                self.sources[index] = source;
-                Ok(())
-            }
-            (Ok(()), None) => Ok(()),
-        }
+        let set = self.put(name, text, || source.clone());
+        set.map_err(|error| ParamError::At { from: source, error: Box::new(error) })
     }
 
     /// These values with one more set, for tests and examples.
@@ -59,34 +60,56 @@ impl Params {
     }
 
     /// Every parameter with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Param, &Value)> + '_ {
-        TABLE.iter().zip(&self.values)
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Param, Value)> + '_ {
+        TABLE.iter().map(|param| (param, self.value(param)))
     }
 
     /// Where the value of a parameter comes from.
     pub fn source(&self, param: &Param) -> &Source {
-        let index = TABLE.iter().position(|p| p.name == param.name);
-        index.map_or(&Source::Default, |index| &self.sources[index])
+        Param::index(param.name).map_or(&Source::Default, |index| self.source_at(index))
     }
 
     /// The value of a parameter.
     pub fn value(&self, param: &Param) -> Value {
-        let index = TABLE.iter().position(|p| p.name == param.name);
-        index.map_or_else(|| param.default_value(), |index| self.values[index].clone())
+        let set = Param::index(param.name).and_then(|index| self.at(index));
+        set.map_or_else(|| param.default_value(), |set| set.value.clone())
+    }
+
+    /// Where it is among those that are set, or would be.
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.set.binary_search_by_key(&index, |set| set.index)
+    }
+
+    fn at(&self, index: usize) -> Option<&Set> {
+        self.place(index).ok().map(|at| &self.set[at])
+    }
+
+    fn source_at(&self, index: usize) -> &Source {
+        self.at(index).map_or(&Source::Default, |set| &set.source)
+    }
+
+    fn number_at(&self, index: usize) -> i64 {
+        match self.at(index).map(|set| &set.value) {
+            Some(Value::Number(n)) => *n,
+            Some(Value::Text(_)) => 0, // no number has a text for its value: see Param::parse
+            None => TABLE[index].default,
+        }
+    }
+
+    fn text_at(&self, index: usize) -> &str {
+        match (self.at(index).map(|set| &set.value), TABLE[index].unit) {
+            (Some(Value::Text(text)), _) => text,
+            (None, Unit::Text { default }) => default,
+            _ => "",
+        }
     }
 
     fn number(&self, id: Id) -> i64 {
-        match self.values[id as usize] {
-            Value::Number(n) => n,
-            Value::Text(_) => 0, // no number has a text for its value: see Param::parse
-        }
+        self.number_at(id as usize)
     }
 
     fn text(&self, id: Id) -> &str {
-        match &self.values[id as usize] {
-            Value::Text(text) => text,
-            Value::Number(_) => "",
-        }
+        self.text_at(id as usize)
     }
 
     /// Whether long messages may be copied between address spaces.
@@ -123,9 +146,14 @@ impl Params {
         }
     }
 
-    /// A value of the tuned collectives, by its place among them, and where it comes from.
-    pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
-        (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
+    /// The text of a parameter of the tuned collectives, by its place among them, and where it comes from.
+    pub(crate) fn tuned_text(&self, row: usize) -> (&str, &Source) {
+        (self.text_at(OWN.len() + row), self.source_at(OWN.len() + row))
+    }
+
+    /// The number of a parameter of the tuned collectives, by its place among them.
+    pub(crate) fn tuned_number(&self, row: usize) -> i64 {
+        self.number_at(OWN.len() + row)
     }
 }
 
@@ -722,7 +750,7 @@ mod tests {
         assert!(params.mpi_show_select());
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
-        assert!(params.iter().all(|(p, v)| *v == value(p)));
+        assert!(params.iter().all(|(p, v)| v == value(p)));
     }
 
     #[test]

@@ -100,11 +100,11 @@ fn any_file_is_read(random: &mut Random) {
     }
     assert_eq!(errors.next(), None, "there are more errors than wrong lines");
     for (param, value) in found.params.iter() {
-        match value {
+        match &value {
             Value::Number(n) => assert!((param.min..=param.max).contains(n), "{} = {n}", param.name),
             Value::Text(text) => assert_eq!(&**text, text.trim(), "{}", param.name),
         }
-        assert!(found.params.source(param).is_file() || *value == param.default_value());
+        assert!(found.params.source(param).is_file() || value == param.default_value());
     }
     assert!(!found.errors.iter().any(|e| matches!(e, ParamError::File { .. })));
 }
