@@ -188,9 +188,9 @@ impl<F: Fabric> Process<F> {
         Process { node, ..self }
     }
 
-    /// The same, whose job is on several nodes: on some of them ranks may have to share processors, and on others not.
+    /// The same, whose job is on several hosts: on some of them ranks may have to share processors, and on others not.
     #[must_use]
-    pub(crate) fn on_several_nodes(self) -> Process<F> {
+    pub(crate) fn on_several_hosts(self) -> Process<F> {
         Process { is_alike: false, ..self }
     }
 

@@ -185,7 +185,7 @@ mod tests {
                 for commutative in if differs { &[true, false][..] } else { &[true][..] } {
                     let mut smaller = Vec::new();
                     for class in [true, false].into_iter().flat_map(decisions::classes) {
-                        if class.min > 8 && !thorough {
+                        if class.min > 16 && !thorough {
                             continue;
                         }
                         if class.min == 3 {
