@@ -675,10 +675,10 @@ parameters! {
                served a collective and why, once for each power of two of message sizes.",
     }
     coll_base_shmem_message_pool_size: usize {
-        unit: Unit::Bytes, default: 393216, limits: 4096..=16777216, power_of_two: false,
+        unit: Unit::Bytes, default: 524288, limits: 4096..=16777216, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each \
-               communicator. More than 16 ranks share as much as 16. A piece of one rank for another has at most 32 KiB.",
+               communicator. More than 16 ranks share as much as 16. A piece of one rank for another has at most 64 KiB.",
     }
     coll_base_shmem_num_segments: usize {
         unit: Unit::Count, default: 8, limits: 2..=64, power_of_two: false,

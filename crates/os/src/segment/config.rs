@@ -46,7 +46,7 @@ impl Default for SegmentConfig {
             max_rings: 16,
             control_sections: 8,
             control_section_ranks: MAX_RANKS,
-            control_section_pool: PoolSegments { count: 8, bytes: 48 << 10 },
+            control_section_pool: PoolSegments { count: 8, bytes: 64 << 10 },
             pool_bytes: 2 << 20,
             pool_block_bytes: 32 << 10,
             heap_bytes: 1 << 30,
