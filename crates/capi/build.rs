@@ -47,5 +47,15 @@ fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    order_functions()
+}
+
+/// The functions that most programs use lie side by side in what is installed (`cargo xtask order` says why, and writes the script).
+fn order_functions() -> Result<(), Box<dyn Error>> {
+    let script = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("order.ld");
+    println!("cargo::rerun-if-changed={}", script.display());
+    if env::var("PROFILE")? == "release" {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
+    }
     Ok(())
 }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::footprint;
 use crate::install::install;
 use crate::root;
 use crate::run::{Failure, Run};
@@ -89,6 +90,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
     let peers = find_peers(&options)?;
     let prefix = options.out.join("prefix");
     install(&prefix, true)?;
+    footprint::check(&prefix)?;
     let ours = Mpi::find(&OURS, &prefix, &options.out)
         .ok_or_else(|| Failure::new(format!("{} has no mpicc and mpirun", prefix.display())))?;
 

@@ -1,12 +1,40 @@
 //! `cargo xtask decisions`: the table of the fixed decisions, worked out again by the cost model.
 
+use std::path::Path;
+
+use crate::root;
 use crate::run::{Failure, Run};
 
 const TABLE: &str = "crates/plan/src/choice/fixed.rs";
+/// Where it is made: an interrupted run leaves the table alone.
+const NEW: &str = "target/decisions.rs";
 
+/// Writes the table anew, as rustfmt leaves it.
 pub(crate) fn decisions() -> Result<(), Failure> {
-    let example = ["run", "--locked", "--release", "-p", "oxmpi-plan", "--example", "decisions", "--", TABLE];
-    Run::cargo().args(example).show()?;
+    make()?;
+    std::fs::copy(root().join(NEW), root().join(TABLE))
+        .map_err(Failure::io(format!("copying {NEW} to {TABLE}")))?;
     println!("written: {TABLE}");
     Ok(())
+}
+
+/// Says whether the table is what would be written.
+pub(crate) fn check() -> Result<(), Failure> {
+    make()?;
+    let read = |name: &str| std::fs::read(root().join(name)).map_err(Failure::io(format!("reading {name}")));
+    if read(NEW)? != read(TABLE)? {
+        return Err(Failure::new(format!(
+            "{TABLE} is not what the cost model says, which is in {NEW}: 'cargo xtask decisions' writes it"
+        )));
+    }
+    println!("{TABLE} is what the cost model says");
+    Ok(())
+}
+
+fn make() -> Result<(), Failure> {
+    std::fs::create_dir_all(root().join("target")).map_err(Failure::io("making target"))?;
+    let example = ["run", "--locked", "--release", "-p", "oxmpi-plan", "--example", "decisions", "--", NEW];
+    Run::cargo().args(example).show()?;
+    // It finds the project's settings by where the file is.
+    Run::new("rustfmt").args(["--edition", "2024"]).arg(Path::new(NEW)).show()
 }

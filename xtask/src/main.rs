@@ -1,12 +1,14 @@
 //! The project's few verbs: `cargo xtask demo`, `test`, `fuzz`, `soak`, `install`, `docs`, `decisions`, `bench`,
-//! `conformance`.
+//! `conformance`, `order`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
 mod decisions;
 mod docs;
+mod footprint;
 mod install;
+mod order;
 mod run;
 mod soak;
 mod test;
@@ -24,7 +26,9 @@ cargo xtask soak [--seconds N]              long random tests: N seconds (60) fo
 cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
 cargo xtask bench [--help]                  measure beside other MPI libraries: tables and pictures
 cargo xtask conformance [--help]            run mpi4py's test suite and other foreign programs
-cargo xtask decisions                       work out again which algorithm serves which collective (some minutes)
+cargo xtask decisions [--check]             work out again which algorithm serves which collective (5 minutes of two
+                                            processors); --check: say whether that is what is committed
+cargo xtask order                           record anew which functions lie first in the library
 cargo xtask docs                            make tables and pictures in docs/ new
 ";
 
@@ -51,6 +55,8 @@ fn main() -> ExitCode {
         ["bench", ref words @ ..] => bench::bench(words),
         ["conformance", ref words @ ..] => conformance::conformance(words),
         ["decisions"] => decisions::decisions(),
+        ["decisions", "--check"] => decisions::check(),
+        ["order"] => order::order(),
         ["docs"] => docs::docs(),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");

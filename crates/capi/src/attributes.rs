@@ -308,9 +308,8 @@ fn set_of_comm(
     }
     let component =
         Component::named(text.trim()).map_err(|bad| wrong(format!("the attribute MPIX_MCA_COLL: {bad}")))?;
-    set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)?;
-    library.process.name_component(communicator, Some(component));
-    Ok(())
+    library.process.name_component(communicator, Some(component))?;
+    set(ObjectKind::Comm, comm, &communicator.attributes, keyval, value)
 }
 
 fn delete_of_comm(
@@ -320,7 +319,7 @@ fn delete_of_comm(
 ) -> Result<()> {
     delete(ObjectKind::Comm, comm, &communicator.attributes, keyval)?;
     match keyval {
-        MPIX_MCA_COLL => library.process.name_component(communicator, None),
+        MPIX_MCA_COLL => library.process.name_component(communicator, None)?,
         MPIX_COLL_BASE_ASSOCIATIVE => library.process.take_associative_on(communicator, None)?,
         _ => {}
     }

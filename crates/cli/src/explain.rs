@@ -8,7 +8,8 @@ use oxmpi_os::control_section::PoolSegments;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Params, Source, Transport};
 use oxmpi_plan::table::{Parameter, algorithms, by_name};
-use oxmpi_plan::{Algorithm, Collective, Restriction, Unit};
+use oxmpi_plan::{Algorithm, Collective, Restriction, Setup, Unit};
+use oxmpi_rt::client::control_section_pool;
 use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
@@ -21,11 +22,14 @@ use serde_json::{Value as Json, json};
 pub(crate) const HELP: &str = "\
 oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
 
+  COLLECTIVE             as in MPI, in any form: allreduce, MPI_Iallreduce, MPI_Allreduce_init; 'inter_move' and
+                         'inter_reduce' are those of intercommunicators that move data, and that reduce
   --ranks N              ranks of the communicator (needed)
   --bytes N              bytes of the whole vector of bcast, reduce, allreduce, scan and exscan, of one block (on the
                          average) of the others; suffixes k, m (0)
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
+  --crowded              there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)
   --inexact              it is a sum or product of floating-point numbers, or the program's
   --distribution WORD    how the ranks are spread: single-node, one-per-node or any (single-node)
   --rules FILE           rules of this file, as if it were set by coll_tuned_dynamic_rules_filename
@@ -42,6 +46,8 @@ the fixed rules.
 struct Asked {
     facts: Facts,
     distribution: Distribution,
+    /// The collective of MPI that is asked about, in lower case, if it is served by the algorithms of another one.
+    alias: Option<String>,
     /// Whether the grouping of contributions makes no difference.
     is_exact: bool,
     rules: Option<String>,
@@ -101,10 +107,7 @@ fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
     }
     let mut settings = Settings::new(&params, collectives::read_rules).map_err(|error| error.to_string())?;
     collectives::spread(&mut settings.components, &params);
-    let pool = PoolSegments::of_pool(
-        params.coll_base_shmem_message_pool_size() as u32,
-        params.coll_base_shmem_num_segments() as u32,
-    );
+    let pool = control_section_pool(&params);
     Ok((settings, OfJob { associative: params.coll_base_associative(), rpi: params.rpi(), pool }))
 }
 
@@ -167,10 +170,10 @@ fn parse(words: &[String]) -> Result<Asked, String> {
         }
     }
     let name = words.next().ok_or("expected the name of a collective behind 'coll'")?;
-    let collective = named(name)?;
+    let (collective, alias) = named(name)?;
     let (mut ranks, mut bytes, mut type_size, mut commutative) = (None, 0, 1, true);
     let (mut rules, mut mca, mut json) = (None, Vec::new(), false);
-    let (mut distribution, mut is_exact) = (Distribution::SingleNode, true);
+    let (mut distribution, mut is_exact, mut setup) = (Distribution::SingleNode, true, Setup::Roomy);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
         match word {
@@ -179,6 +182,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
             "--noncommutative" => commutative = false,
             "--inexact" => is_exact = false,
+            "--crowded" => setup = Setup::Crowded,
             "--distribution" => {
                 distribution = match value()? {
                     "single-node" => Distribution::SingleNode,
@@ -199,25 +203,47 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             other => {
                 let known =
                     ["--ranks", "--bytes", "--type-size", "--noncommutative", "--distribution", "--rules"];
-                let hint =
-                    nearest(other, known.into_iter().chain(["--inexact", "--mca", "--json", "--help"]));
+                let hint = nearest(
+                    other,
+                    known.into_iter().chain(["--inexact", "--crowded", "--mca", "--json", "--help"]),
+                );
                 let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi explain --help' lists all)"));
             }
         }
     }
     let ranks = ranks.ok_or("--ranks is missing")?;
-    let facts = Facts::new(collective, ranks, bytes, type_size, commutative);
-    Ok(Asked { facts, distribution, is_exact, rules, mca, json })
+    let facts = |bytes| Facts::new(collective, ranks, bytes, type_size, commutative).on(setup);
+    // What not all ranks know nobody looks at.
+    let facts = if facts(bytes).knows_bytes() { facts(bytes) } else { facts(0) };
+    Ok(Asked { facts, distribution, alias, is_exact, rules, mca, json })
 }
 
-fn named(name: &str) -> Result<Collective, String> {
+/// Collectives of MPI that are served by the algorithms of another one, or are one collective of another word.
+const ALIASES: [(&str, Collective); 6] = [
+    ("alltoallw", Collective::Alltoallv),
+    ("neighbor_allgather", Collective::Neighbor),
+    ("neighbor_allgatherv", Collective::Neighbor),
+    ("neighbor_alltoall", Collective::Neighbor),
+    ("neighbor_alltoallv", Collective::Neighbor),
+    ("neighbor_alltoallw", Collective::Neighbor),
+];
+
+/// The collective of a name as in MPI, in any form, and the name without the form if it is another one than the collective's.
+fn named(name: &str) -> Result<(Collective, Option<String>), String> {
     let lower = name.to_ascii_lowercase();
     let plain = lower.strip_prefix("mpi_").unwrap_or(&lower);
-    Collective::ALL.into_iter().find(|collective| collective.name() == plain).ok_or_else(|| {
-        let hint = nearest(plain, Collective::ALL.map(Collective::name));
+    let plain = plain.strip_suffix("_init").unwrap_or(plain);
+    let find = |plain: &str| {
+        let own = Collective::ALL.into_iter().find(|collective| collective.name() == plain);
+        let alias = || ALIASES.into_iter().find(|(alias, _)| *alias == plain);
+        own.map(|own| (own, None)).or_else(|| alias().map(|(alias, of)| (of, Some(alias.to_string()))))
+    };
+    find(plain).or_else(|| find(plain.strip_prefix('i')?)).ok_or_else(|| {
+        let all = || Collective::ALL.map(Collective::name).into_iter().chain(ALIASES.map(|(alias, _)| alias));
+        let hint = nearest(plain, all());
         let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-        let known = Collective::ALL.map(Collective::name).join(", ");
+        let known = all().collect::<Vec<_>>().join(", ");
         format!("there is no collective '{name}'{hint} (there are {known})")
     })
 }
@@ -243,13 +269,18 @@ fn candidates(facts: &Facts) -> impl Iterator<Item = (&'static Algorithm, Option
 fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
     let facts = &asked.facts;
     let Facts { collective, ranks, bytes, message_size, .. } = facts;
+    let name = match &asked.alias {
+        None => collective.to_string(),
+        Some(alias) => format!("{alias} (as {collective})"),
+    };
+    let bytes = if facts.knows_bytes() { format!(", {bytes} bytes") } else { String::new() };
     let reduces = oxmpi_plan::table::unit(*collective) == Unit::Elements;
     let operation = match (reduces, facts.commutative) {
         (false, _) => "",
         (true, true) => ", commutative operation",
         (true, false) => ", operation not commutative",
     };
-    let mut out = format!("{collective}: {ranks} ranks, {bytes} bytes{operation}\n");
+    let mut out = format!("{name}: {ranks} ranks{bytes}{operation}, {}\n", facts.setup);
     match decision {
         Ok(_) if served.by[0].1.is_err() => {}
         Ok(_) if let Some((row, why)) = &served.other => {
@@ -361,6 +392,7 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         "bytes": facts.bytes,
         "message_size": facts.message_size,
         "commutative": facts.commutative,
+        "crowded": facts.setup == Setup::Crowded,
         "algorithms": all,
         "control_section": served.by[0].1 == Ok(Component::Shmem),
     });

@@ -7,8 +7,8 @@ mod world;
 
 use std::ffi::OsString;
 
+use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::registry::Param;
 use oxmpi_param::{Decision, Found, Job, Params, SelectError, ThreadLevel};
 use oxmpi_rt::launch::network;
 

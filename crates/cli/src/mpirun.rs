@@ -335,7 +335,8 @@ fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
     let mut env = vec![(OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"))];
     for (param, value) in params.iter() {
         if *params.source(param) != Source::Default {
-            env.push((format!("{}{}", oxmpi_param::ENV_PREFIX, param.name).into(), param.show(value).into()));
+            let name = format!("{}{}", oxmpi_param::ENV_PREFIX, param.name);
+            env.push((name.into(), param.show(&value).into()));
         }
     }
     env

@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::select::modules::Job;
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
+use oxmpi_param::{Level, Param};
 
 use crate::prefix;
 
@@ -224,6 +224,7 @@ fn level(level: Level) -> (u8, &'static str) {
 fn kind(param: &Param) -> &'static str {
     match param.unit {
         Unit::Text { .. } | Unit::Choice(_) => "string",
+        Unit::Switch => "bool",
         Unit::Bytes => "size_t",
         Unit::Count | Unit::Micros => "int",
     }
@@ -242,8 +243,8 @@ fn pretty((framework, component): Place, param: &Param, params: &Params) -> Stri
         ),
     );
     out += &line("", param.help);
-    if let Unit::Choice(words) = param.unit {
-        out += &line("", &format!("Valid values: {}", words.join(", ")));
+    if !param.words().is_empty() {
+        out += &line("", &format!("Valid values: {}", param.words().join(", ")));
     }
     out
 }

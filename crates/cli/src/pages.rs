@@ -7,7 +7,7 @@ mod roff;
 use std::ffi::OsString;
 
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::registry::{Level, Param};
+use oxmpi_param::{Level, Param};
 
 use crate::mpirun::{Chapter, chapters};
 use crate::wrapper;

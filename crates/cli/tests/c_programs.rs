@@ -351,6 +351,7 @@ programs! {
     file_view
     finalize_learn
     finalize_stays
+    footprint
     forked_child
     fortran_abi
     graph_create

@@ -18,7 +18,9 @@ fn the_fixed_rules_are_explained() {
     let (code, out, err) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --type-size 8");
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(
-        out.starts_with("allreduce: 64 ranks, 4096 bytes, commutative operation\n  algorithm:     "),
+        out.starts_with(
+            "allreduce: 64 ranks, 4096 bytes, commutative operation, a processor for each rank\n  algorithm:     "
+        ),
         "{out}"
     );
     assert!(out.contains("\n  chosen by:     the fixed rules (up to "), "{out}");
@@ -30,7 +32,7 @@ fn the_fixed_rules_are_explained() {
     assert!(out.contains("go through shared memory (shmem)"), "{out}");
 
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --noncommutative");
-    assert!(out.contains(", operation not commutative\n"), "{out}");
+    assert!(out.contains(", operation not commutative, a processor for each rank\n"), "{out}");
     assert!(!out.contains("shared memory (shmem)"), "{out}");
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
@@ -113,6 +115,82 @@ fn the_component_is_explained() {
     let (code, _, err) = oxmpi("explain coll bcast --ranks 9 --mca coll libnb");
     assert_eq!(code, 2);
     assert!(err.contains("there is no collective component 'libnb' (did you mean 'libnbc'?)"), "{err}");
+}
+
+#[test]
+fn every_collective_of_mpi_is_explained_in_any_form() {
+    let plain = [
+        "barrier",
+        "bcast",
+        "gather",
+        "gatherv",
+        "scatter",
+        "scatterv",
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "alltoallw",
+        "reduce",
+        "allreduce",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "scan",
+        "exscan",
+        "neighbor_allgather",
+        "neighbor_allgatherv",
+        "neighbor_alltoall",
+        "neighbor_alltoallv",
+        "neighbor_alltoallw",
+    ];
+    for name in plain {
+        let (code, told, err) = oxmpi(&format!("explain coll {name} --ranks 4 --bytes 64"));
+        assert_eq!((code, err.as_str()), (0, ""), "{name}");
+        let (title, _) = told.split_once(':').unwrap();
+        assert!(title == name || title.starts_with(&format!("{name} (as ")), "{told}");
+        for form in [
+            format!("MPI_{name}"),
+            format!("MPI_I{name}"),
+            format!("{name}_init"),
+            format!("MPI_{name}_INIT"),
+        ] {
+            let (_, other, err) = oxmpi(&format!("explain coll {form} --ranks 4 --bytes 64"));
+            assert_eq!((other.as_str(), err.as_str()), (told.as_str(), ""), "{form}");
+        }
+    }
+    let (code, _, err) = oxmpi("explain coll neighbour_allgather --ranks 4");
+    assert!(code == 2 && err.contains("did you mean 'neighbor_allgather'?"), "{err}");
+}
+
+#[test]
+fn what_not_all_ranks_know_is_not_looked_at() {
+    // Neither is known to all ranks, so a job that calls it does not look at it.
+    let short = "  component:     shmem (blocking), shmem (nonblocking), tuned (persistent)\n";
+    let (_, out, _) = oxmpi("explain coll barrier --ranks 4 --bytes 1m");
+    assert!(out.starts_with("barrier: 4 ranks, a processor for each rank\n") && out.contains(short), "{out}");
+    assert_eq!(
+        oxmpi("explain coll alltoallv --ranks 4 --bytes 1m"),
+        oxmpi("explain coll alltoallv --ranks 4")
+    );
+}
+
+#[test]
+fn other_decisions_hold_where_ranks_share_processors() {
+    let call = "explain coll reduce --ranks 4 --bytes 4k --type-size 8";
+    let (_, roomy, _) = oxmpi(call);
+    let (_, crowded, _) = oxmpi(&format!("{call} --crowded"));
+    assert!(
+        crowded
+            .starts_with("reduce: 4 ranks, 4096 bytes, commutative operation, more ranks than processors\n"),
+        "{crowded}"
+    );
+    assert!(
+        roomy.contains("algorithm:     2 chain") && crowded.contains("algorithm:     1 linear"),
+        "{roomy}{crowded}"
+    );
+    let (_, json, _) = oxmpi(&format!("{call} --crowded --json"));
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["crowded"], &told["algorithm"]["id"]), (&true.into(), &1.into()));
 }
 
 #[test]

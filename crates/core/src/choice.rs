@@ -63,15 +63,19 @@ pub(crate) type Way = u8;
 /// By the fixed decisions alone.
 pub(crate) const FIXED: Way = 0;
 
+/// Why nothing can be said of a communicator with processes of several jobs.
+const KEEPS_TO_FIXED: &str =
+    "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
+
 impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice").field("selection", &self.selection).finish_non_exhaustive()
     }
 }
 
-/// What a communicator has said already: collectives, classes of sizes, whether they went past the plans.
+/// What a communicator has said already: collectives, classes of sizes, what served them.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<BTreeSet<(Collective, u32, bool)>>);
+pub(crate) struct Told(Mutex<BTreeSet<(Collective, u32, Component)>>);
 
 /// The components that serve a communicator.
 #[derive(Debug, Default)]
@@ -110,6 +114,11 @@ impl Communicator {
         self.servers.nodes = nodes;
     }
 
+    /// No component alone serves it, whatever those that it was made of have named.
+    pub(crate) fn forget_component(&mut self) {
+        self.servers.only = None;
+    }
+
     /// Whether it is on several nodes, with several ranks on one.
     pub(crate) fn is_hierarchy(&self) -> bool {
         self.servers.nodes.as_ref().is_some_and(Nodes::is_hierarchy)
@@ -146,6 +155,11 @@ impl Choice {
     /// The processes of this one's job.
     pub(crate) fn job(&self) -> &Range<u32> {
         &self.job
+    }
+
+    /// Whether all processes of a map are of this one's job.
+    pub(crate) fn is_of_job(&self, map: &RankMap) -> bool {
+        (0..map.size()).all(|rank| map.process(rank).is_some_and(|process| self.job.contains(&process)))
     }
 
     /// As long as nobody says anything.
@@ -285,7 +299,7 @@ impl Choice {
             }
         };
         let plan = plan.map_err(of_plan)?;
-        self.tell(comm, facts, false, || {
+        self.tell(comm, facts, *component, || {
             let row = AlgorithmId::algorithm(algorithm);
             format!("algorithm {} {}, by {reason}, component {component}", row.number, row.name)
         });
@@ -293,13 +307,13 @@ impl Choice {
     }
 
     /// Says what serves such calls, if this rank shall and has not done so.
-    fn tell(&self, comm: &Communicator, facts: &Facts, past_plans: bool, what: impl FnOnce() -> String) {
+    fn tell(&self, comm: &Communicator, facts: &Facts, by: Component, what: impl FnOnce() -> String) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
         }
         let class = facts.bytes.checked_ilog2().map_or(0, |log| log + 1);
         let told = &mut comm.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert((facts.collective, class, past_plans)) {
+        if told.insert((facts.collective, class, by)) {
             let Facts { collective, bytes, .. } = facts;
             let bytes = match facts.knows_bytes() {
                 true => format!(" of {bytes} bytes"),
@@ -313,6 +327,12 @@ impl Choice {
     pub(crate) fn tell_of(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
+        }
+        if !self.is_of_job(&comm.collective_team().map) {
+            let name = name_of(comm);
+            return (self.say)(&format!(
+                "coll: {name} of several jobs is served by: the fixed decisions, whatever parameters say"
+            ));
         }
         let Asked { stack, nodes, .. } = self.asked(comm);
         let nodes = match nodes.as_ref().map(Nodes::how_many) {
@@ -405,10 +425,8 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
     pub fn take_associative_on(&self, comm: &Communicator, associative: Option<Option<bool>>) -> Result<()> {
-        if associative.is_some() && !self.world().team.map.contains_all(&comm.collective_team().map) {
-            let text =
-                "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
-            return Err(MpiError::new(abi::MPI_ERR_ARG, text));
+        if associative.is_some() && !self.is_of_this_job(comm) {
+            return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
         let said = associative.map_or(0, |said| said.map_or(UNSET, u8::from) + 1);
         comm.servers.associative.store(said, Ordering::Relaxed);
@@ -419,17 +437,42 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Communicators that are made of this one from now on are served by this component alone; `None`: by those that the
-    /// parameters name. All ranks must say so between the same calls that make one.
-    pub fn name_component(&self, comm: &Communicator, component: Option<Component>) {
+    /// parameters name. All ranks must say so between the same calls that make one. What is made of it together with processes
+    /// of another job (MPI_Comm_spawn) keeps to the fixed decisions.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    pub fn name_component(&self, comm: &Communicator, component: Option<Component>) -> Result<()> {
+        if component.is_some() && !self.is_of_this_job(comm) {
+            return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
+        }
         *comm.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner) = component;
-        self.heed(component);
+        self.look_for(component);
+        Ok(())
     }
 
-    /// Calls must look for what serves them from now on, if a component was named.
-    pub(crate) fn heed(&self, component: Option<Component>) {
+    /// Calls must look for what serves them from now on, if an info has named a component for a communicator that is made of
+    /// such processes.
+    ///
+    /// # Errors
+    /// MPI_ERR_INFO_VALUE if one is named and there are processes of several jobs.
+    pub(crate) fn heed(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
+        if component.is_some() && !is_of_this_job {
+            return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, KEEPS_TO_FIXED));
+        }
+        self.look_for(component);
+        Ok(())
+    }
+
+    fn look_for(&self, component: Option<Component>) {
         if component.is_some() {
             self.is_choosy.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether all ranks of a communicator are of this process's job.
+    pub(crate) fn is_of_this_job(&self, comm: &Communicator) -> bool {
+        self.world().team.map.contains_all(&comm.collective_team().map)
     }
 
     /// Whether calls must look for what serves them: somebody has said something about it, or wants to hear of it.
@@ -442,7 +485,7 @@ impl<F: Fabric> Process<F> {
     /// parameters.
     #[inline]
     pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
-        self.is_choosy() && self.world().team.map.contains_all(&comm.collective_team().map)
+        self.is_choosy() && self.is_of_this_job(comm)
     }
 
     /// By what the plan of a call is chosen, beside its arguments.
@@ -518,7 +561,7 @@ impl<F: Fabric> Process<F> {
         self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
         self.execute_served(comm, served, place)?;
         let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.tell(comm, &picked.facts, true, || what.to_string());
+        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
         self.put_barrier(comm, picked.asked, barriers, Side::After)?;
         Ok(true)
     }
@@ -540,7 +583,7 @@ impl<F: Fabric> Process<F> {
         let is_chosen = picked.component == Component::Shmem;
         if is_chosen {
             let what = "through shared memory, as no algorithm is forced, component shmem";
-            self.choice.tell(comm, &picked.facts, true, || what.to_string());
+            self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
         }
         Ok(is_chosen)
     }

@@ -157,8 +157,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let heap = Heap::new(own, Box::new(move || opener.segment_fd().try_clone_to_owned()));
     let mut process =
         Process::of_job(boot.rank, job, fabric, Some(door)).on_node(node_identity(boot.node)).with_heap(heap);
-    if boot.node.is_some() {
-        process = process.on_several_nodes();
+    // Virtual nodes are all on one host, and share its processors.
+    if boot.node.is_some() && params.mpi_virtual_nodes() <= 1 {
+        process = process.on_several_hosts();
     }
     let checks = params.mpi_param_check();
     if !checks {

@@ -221,7 +221,12 @@ impl Lamd {
             return;
         }
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
-        while !self.is_cut && self.post(&[Bytes::from(&question)], None) != Sent::Done {}
+        while !self.is_cut && self.post(&[Bytes::from(&question)], None) != Sent::Done {
+            // The kernel has no memory, perhaps, and no event tells when it has some again.
+            if !self.poll(sink) {
+                parcel::wait_for_packet(&self.socket, STARVED);
+            }
+        }
         while !self.is_cut && !self.ended.contains(&peer) {
             if !self.poll(sink) {
                 // The answer alone: what else the process sleeps on may be ready, and nobody looks at that now.

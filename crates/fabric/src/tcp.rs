@@ -441,3 +441,15 @@ const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);
 fn body_fits(body: &Body<'_>) -> bool {
     body.len() <= u32::MAX as usize - MAX_FRAME_LEN
 }
+
+#[cfg(test)]
+impl Tcp {
+    /// The way of process 0 of a job of `size`, for a test. The launcher says of all others that they have left.
+    pub(crate) fn of_a_test(size: u32, poller: Arc<Poller>) -> Tcp {
+        let own = Identity { job: 1, rank: 0, size, incarnation: 1 };
+        let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
+        let find: Find = Box::new(|_| Ok(Whereabouts::Left));
+        let tell: Tell = Box::new(|text| panic!("{text}"));
+        Tcp::new(own, Secret([0; 32]), Settings::default(), (listener, poller), find, tell).unwrap()
+    }
+}

@@ -8,7 +8,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_mem::external32::Element;
 use oxmpi_mem::kernels::Scalar;
 use oxmpi_mem::layout::Layout;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The groups of types by which section 6.9.2 says what an operation is defined for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -279,10 +279,11 @@ pub fn is_word(handle: u64) -> bool {
     WORDS.get(handle.wrapping_sub(FIRST) as usize).is_some_and(|is| *is)
 }
 
-/// One process's predefined datatypes: their names and attributes may be set, so they are no global state.
+/// One process's predefined datatypes: their names and attributes may be set, so they are no global state. Each is made when it
+/// is first asked for, as a program uses few of them.
 #[derive(Debug)]
 pub struct Predefined {
-    types: Box<[Option<Arc<Datatype>>; END]>,
+    types: Box<[OnceLock<Arc<Datatype>>; END]>,
 }
 
 impl Default for Predefined {
@@ -294,19 +295,23 @@ impl Default for Predefined {
 impl Predefined {
     /// All of them, with their initial names.
     pub fn new() -> Predefined {
-        let mut types = Box::new([const { None }; END]);
-        for facts in all() {
-            types[usize::from(facts.handle) - FIRST as usize] = Some(Arc::new(Datatype::predefined(facts)));
-        }
-        Predefined { types }
+        Predefined { types: Box::new([const { OnceLock::new() }; END]) }
     }
 
     /// The datatype with this handle value: a subtraction and a load. `None` for `MPI_DATATYPE_NULL` and values that are no
     /// predefined datatype.
     #[inline]
     pub fn get(&self, handle: u64) -> Option<&Arc<Datatype>> {
-        self.types.get(usize::try_from(handle.wrapping_sub(FIRST)).ok()?)?.as_ref()
+        let place = self.types.get(usize::try_from(handle.wrapping_sub(FIRST)).ok()?)?;
+        place.get().or_else(|| made(place, handle))
     }
+}
+
+/// The datatype with this handle value, which nobody has asked for yet.
+#[cold]
+fn made(place: &OnceLock<Arc<Datatype>>, handle: u64) -> Option<&Arc<Datatype>> {
+    let facts = all().find(|facts| u64::from(facts.handle) == handle)?;
+    Some(place.get_or_init(|| Arc::new(Datatype::predefined(facts))))
 }
 
 impl PredefinedType {

@@ -26,19 +26,23 @@
 //!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
 //! 3. Which peer gets which ring is decided by the owner; see the fabric.
 
+mod config;
 mod heap;
+mod status;
 
+pub use self::config::SegmentConfig;
 pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
+pub use self::status::{RankState, Status};
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
-    control_section::{ControlSection, MAX_RANKS, PoolSegments},
+    control_section::{ControlSection, PoolSegments},
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     line::{LINE_BYTES, Line},
-    pool::{PoolArea, PoolShape},
-    ring::{RingArea, RingShape},
+    pool::PoolArea,
+    ring::RingArea,
     semaphore::Semaphore,
     share::ShareLine,
     single_copy::RemoteProcess,
@@ -50,7 +54,7 @@ use std::{
     ptr::NonNull,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -58,148 +62,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
 pub const LAYOUT_VERSION: u32 = 11;
 const PAGE: usize = 4096;
-
-/// The sizes of what lies in a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentConfig {
-    /// Cells of the inbox: a power of two.
-    pub inbox_cells: u32,
-    /// Slots of 64 bytes in a ring: a power of two.
-    pub ring_slots: u32,
-    /// Bytes of a ring's data ring: a power of two.
-    pub ring_data_bytes: u32,
-    /// The longest chunk of a message in the data ring, in bytes: a power of two.
-    pub ring_chunk_bytes: u32,
-    /// How many rings there are.
-    pub max_rings: u32,
-    /// How many control sections there are.
-    pub control_sections: u32,
-    /// How many ranks a control section has room for, at most: 64.
-    pub control_section_ranks: u32,
-    /// The segments of the message pool in each control section.
-    pub control_section_pool: PoolSegments,
-    /// Bytes of the pool for messages that its owner sends: a power of two, or 0 for none.
-    pub pool_bytes: u32,
-    /// Bytes of a block of the pool: a power of two.
-    pub pool_block_bytes: u32,
-    /// Bytes of the heap, of which whole pages are used; 0: there is none.
-    pub heap_bytes: u64,
-}
-
-impl Default for SegmentConfig {
-    fn default() -> Self {
-        SegmentConfig {
-            inbox_cells: 64,
-            ring_slots: 128,
-            ring_data_bytes: 64 << 10,
-            ring_chunk_bytes: 2 << 10,
-            max_rings: 16,
-            control_sections: 8,
-            control_section_ranks: MAX_RANKS,
-            control_section_pool: PoolSegments { count: 8, bytes: 48 << 10 },
-            pool_bytes: 2 << 20,
-            pool_block_bytes: 32 << 10,
-            heap_bytes: 1 << 30,
-        }
-    }
-}
-
-impl SegmentConfig {
-    /// The sizes of each ring.
-    pub const fn ring_shape(&self) -> RingShape {
-        RingShape {
-            slots: self.ring_slots,
-            data_bytes: self.ring_data_bytes,
-            chunk_bytes: self.ring_chunk_bytes,
-        }
-    }
-
-    /// The sizes of the pool.
-    pub const fn pool_shape(&self) -> PoolShape {
-        PoolShape { bytes: self.pool_bytes, block_bytes: self.pool_block_bytes }
-    }
-
-    /// What is wrong with these sizes, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        InboxArea::check(self.inbox_cells)?;
-        self.ring_shape().check()?;
-        self.pool_shape().check()?;
-        if self.max_rings > 1 << 16 {
-            return Err(format!("{} rings: at most 65536 fit a segment", self.max_rings));
-        }
-        self.control_section_pool.check()?;
-        if self.control_sections > 1 << 16 || self.control_section_ranks > MAX_RANKS {
-            return Err(format!(
-                "{} control sections for {} ranks: at most 65536 for {MAX_RANKS} fit a segment",
-                self.control_sections, self.control_section_ranks
-            ));
-        }
-        if self.heap_bytes > HEAP_MOST {
-            return Err(format!("a heap of {} bytes: at most {HEAP_MOST} fit a segment", self.heap_bytes));
-        }
-        Ok(())
-    }
-
-    /// Bytes of a whole segment.
-    pub const fn bytes(&self) -> usize {
-        self.heap_offset() + self.heap_len()
-    }
-
-    /// Bytes of all that is mapped at once: the segment without the heap.
-    const fn mapped_bytes(&self) -> usize {
-        self.pool_offset() + self.pool_shape().area_bytes()
-    }
-
-    /// Bytes of the heap that are used: whole pages.
-    pub const fn heap_len(&self) -> usize {
-        self.heap_bytes as usize & !(PAGE - 1)
-    }
-
-    /// These sizes with a heap no longer than leaves room for the rest in a file of `limit` bytes, for which the pools of the
-    /// control sections become smaller as well.
-    fn within(&self, limit: u64) -> SegmentConfig {
-        let mut within = *self;
-        while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {
-            within.control_section_pool.bytes =
-                (within.control_section_pool.bytes / 2).next_multiple_of(LINE_BYTES as u32);
-        }
-        within.heap_bytes = within.heap_bytes.min(limit.saturating_sub(within.heap_offset() as u64));
-        within
-    }
-
-    /// Where the heap begins: where a huge page can.
-    const fn heap_offset(&self) -> usize {
-        match self.heap_len() {
-            0 => self.mapped_bytes(),
-            _ => self.mapped_bytes().next_multiple_of(HUGE_PAGE),
-        }
-    }
-
-    const fn pool_offset(&self) -> usize {
-        self.control_section_offset(self.control_sections)
-    }
-
-    const fn control_section_offset(&self, index: u32) -> usize {
-        self.ring_offset(self.max_rings)
-            + index as usize
-                * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
-    }
-
-    const fn ring_offset(&self, index: u32) -> usize {
-        PAGE + whole_pages(InboxArea::bytes(self.inbox_cells))
-            + index as usize * whole_pages(self.ring_shape().bytes())
-    }
-}
-
-/// The shortest segment of a control section's pool that a limit on files makes, bytes.
-const LEAST_SEGMENT: u32 = 1 << 10;
-
-/// The longest heap, bytes.
-const HEAP_MOST: u64 = 1 << 42;
-
-const fn whole_pages(bytes: usize) -> usize {
-    bytes.next_multiple_of(PAGE)
-}
 
 /// What a process must know before it can talk to anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,129 +90,6 @@ pub struct Boot {
     pub node: Option<u32>,
     /// The sizes of the segment.
     pub config: SegmentConfig,
-}
-
-/// What a rank is doing, for those who watch it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum RankState {
-    /// The segment is there, no process yet.
-    Created = 0,
-    /// A process has claimed it: the library is loaded.
-    Loaded = 1,
-    /// MPI is initialised.
-    Initialized = 2,
-    /// MPI is finalised.
-    Finalized = 3,
-    /// The rank has called for an abort.
-    Aborting = 4,
-    /// MPI is finalised; a session may initialise it again.
-    Resting = 5,
-    /// MPI is being finalised: by MPI_Finalize, or that of the last session. No user of it is left that could wait for a message.
-    Finalizing = 6,
-}
-
-/// The status line (rule 2).
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct Status {
-    pid: AtomicU32,
-    state: AtomicU32,
-    last_call: AtomicU16,
-    /// Where the owner has mapped this segment, 0 if it has not said.
-    mapped_at: AtomicU64,
-    /// Where the owner has mapped the heap, 0 if it has not.
-    heap_at: AtomicU64,
-    /// How many processes of the job have died that the owner should hear of. Only the launcher writes it.
-    deaths: AtomicU32,
-    /// The step that the owner's messages shall take on their way to standing still, and back. Only the launcher writes it.
-    quiesce: AtomicU32,
-    /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the launcher
-    /// writes it.
-    sought: AtomicU32,
-}
-
-impl Status {
-    /// Makes the process `pid` the owner. `Err` has the pid of the process that is it already.
-    pub fn claim(&self, pid: u32) -> Result<(), u32> {
-        self.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire)?;
-        self.state.store(RankState::Loaded as u32, Ordering::Release);
-        Ok(())
-    }
-
-    /// The owner's process, if it has come.
-    pub fn pid(&self) -> Option<u32> {
-        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
-    }
-
-    /// What the owner is doing.
-    pub fn state(&self) -> RankState {
-        match self.state.load(Ordering::Acquire) {
-            0 => RankState::Created,
-            1 => RankState::Loaded,
-            2 => RankState::Initialized,
-            3 => RankState::Finalized,
-            5 => RankState::Resting,
-            6 => RankState::Finalizing,
-            _ => RankState::Aborting,
-        }
-    }
-
-    /// Says what the owner is doing from now on.
-    pub fn set_state(&self, state: RankState) {
-        self.state.store(state as u32, Ordering::Release);
-    }
-
-    /// How many processes of the job have died, as the launcher has said.
-    #[inline(always)]
-    pub fn deaths(&self) -> u32 {
-        // Relaxed: who they are is asked over a socket.
-        self.deaths.load(Ordering::Relaxed)
-    }
-
-    /// The launcher says that another process of the job has died. Ring the owner's door afterwards.
-    pub fn note_death(&self) {
-        self.deaths.fetch_add(1, Ordering::Release);
-    }
-
-    /// The number of the last step that the launcher has asked for of all whose messages shall stand still for some time.
-    #[inline(always)]
-    pub fn quiesce_step(&self) -> u32 {
-        // What was made for the step is given over a socket.
-        self.quiesce.load(Ordering::Relaxed)
-    }
-
-    /// The launcher asks for this step. Ring the owner's door afterwards.
-    pub fn ask_quiesce_step(&self, step: u32) {
-        self.quiesce.store(step, Ordering::Release);
-    }
-
-    /// How often processes that share no memory with the owner were told where they can reach it, as it does not know yet.
-    pub fn sought(&self) -> u32 {
-        // What was made for it is given over a socket.
-        self.sought.load(Ordering::Relaxed)
-    }
-
-    /// The launcher has told such processes. Ring the owner's door afterwards.
-    pub fn note_sought(&self) {
-        self.sought.fetch_add(1, Ordering::Release);
-    }
-
-    /// The number of the MPI call that the owner entered last; 0 if none.
-    pub fn last_call(&self) -> u16 {
-        self.last_call.load(Ordering::Relaxed)
-    }
-
-    /// Where the number of the last call is noted, for a caller that stores it on each of its calls.
-    pub fn last_call_cell(&self) -> &AtomicU16 {
-        &self.last_call
-    }
-
-    /// Notes that the owner enters MPI call number `call`: one plain store.
-    #[inline]
-    pub fn set_last_call(&self, call: u16) {
-        self.last_call.store(call, Ordering::Relaxed);
-    }
 }
 
 /// The door's line: see [`crate::door`].

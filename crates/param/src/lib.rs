@@ -32,21 +32,25 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod choices;
 pub mod components;
+mod definition;
 pub mod file;
 pub mod foreign;
 mod load;
 pub mod nearest;
 mod parse;
 pub mod profile;
-pub mod registry;
+mod registry;
 pub mod select;
 mod source;
 pub mod tuned;
 
+pub use choices::{InitialErrhandler, SingleCopy, Transport};
+pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};
-pub use parse::{ParamError, Unit};
-pub use registry::{Change, InitialErrhandler, Level, Param, Params, SingleCopy, Transport, Value};
+pub use parse::{ParamError, SWITCH_WORDS, Unit};
+pub use registry::Params;
 pub use select::{Decision, Job, SelectError, ThreadLevel};
 pub use source::{Place, Source};
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::definition::Param;
 use crate::file::{Assignment, LineError, Wrong};
 use crate::nearest::nearest_within;
-use crate::registry::{Param, Params};
+use crate::registry::Params;
 use crate::source::{Place, Source};
 use crate::{ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SYSTEM_FILE, USER_FILE, file};
 

@@ -16,12 +16,17 @@ pub enum Unit {
     Micros,
     /// One word of a list; the number is its place in it.
     Choice(&'static [&'static str]),
+    /// On or off: one of [`SWITCH_WORDS`]; the number is 1 or 0.
+    Switch,
     /// No number but a text.
     Text {
         /// The text when nobody says otherwise.
         default: &'static str,
     },
 }
+
+/// The words of a switch: each for off stands before one for on.
+pub const SWITCH_WORDS: [&str; 6] = ["0", "1", "false", "true", "no", "yes"];
 
 /// Why a parameter could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,8 +87,11 @@ fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
 /// Reads `text` as a number of `unit`s; `None` if it is none.
 pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
-    if let Unit::Choice(words) = unit {
-        return words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
+    let place = |words: &[&str]| words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);
+    match unit {
+        Unit::Choice(words) => return place(words),
+        Unit::Switch => return place(&SWITCH_WORDS).map(|place| place % 2),
+        _ => {}
     }
     let sign = usize::from(text.starts_with('-'));
     let digits = sign + text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();

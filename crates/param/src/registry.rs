@@ -1,238 +1,25 @@
 //! The one table of parameters, and a set of their values.
 
-use crate::foreign::{self, instead_of};
-use crate::nearest::{nearest, nearest_within};
-use crate::parse::{ParamError, Unit, number};
+use crate::choices::{InitialErrhandler, SingleCopy};
+use crate::definition::{Change, Level, Param, Value};
+use crate::parse::{ParamError, Unit};
 use crate::source::Source;
 use crate::tuned;
 
-/// Who should touch a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Users: it changes what a program can do or how it is allowed to do it.
-    User,
-    /// People who tune a machine: it changes speed or memory only.
-    Tune,
-    /// People who work on OxMPI.
-    Develop,
-}
-
-/// When a program can change a parameter by itself (MPI_T_cvar_write).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Never: the launcher, or the other ranks, have built on it.
-    Never,
-    /// As long as MPI is not initialised.
-    BeforeInit,
-    /// At any time.
-    Always,
-    /// At any time, if all ranks do so alike.
-    Alike,
-}
-
-impl Change {
-    /// When that is, in words.
-    pub const fn when(self) -> &'static str {
-        match self {
-            Change::Never => "fixed when the job starts",
-            Change::BeforeInit => "a program may change it before MPI_Init",
-            Change::Always => "a program may change it at any time",
-            Change::Alike => "a program may change it at any time, on all ranks alike",
-        }
-    }
-}
-
-/// The definition of one parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// The name, unit last.
-    pub name: &'static str,
-    /// Other names that are understood.
-    pub aliases: &'static [&'static str],
-    /// What the number counts, or that it is a text.
-    pub unit: Unit,
-    /// The value when nobody says otherwise; of a text, it stands in the unit.
-    pub default: i64,
-    /// The smallest number.
-    pub min: i64,
-    /// The largest number.
-    pub max: i64,
-    /// Whether only powers of two are values (ring sizes: an index is a mask).
-    pub power_of_two: bool,
-    /// Who should touch it.
-    pub level: Level,
-    /// When a program can change it by itself, for its own rank.
-    pub change: Change,
-    /// What it does, in a sentence or two.
-    pub help: &'static str,
-}
-
-impl Param {
-    /// All parameters, by name.
-    pub fn all() -> &'static [Param] {
-        &TABLE
-    }
-
-    /// The parameter of this name or alias.
-    pub fn find(name: &str) -> Option<&'static Param> {
-        Param::index(name).map(|i| &TABLE[i])
-    }
-
-    /// All names and aliases.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        TABLE.iter().flat_map(|p| p.aliases.iter().copied().chain([p.name]))
-    }
-
-    fn index(name: &str) -> Option<usize> {
-        let find = |name: &str| TABLE.iter().position(|p| p.name == name || p.aliases.contains(&name));
-        // The guide spells some names with the name of the interface in them: rpi_ssi_tcp_short.
-        find(name).or_else(|| find(&name.replacen("_ssi_", "_", 1)))
-    }
-
-    /// The error for a name that is none.
-    fn unknown(name: &str) -> ParamError {
-        // A slip is more likely than a name from elsewhere, and that more than a name that is far off.
-        let slip = nearest_within(name, Param::names(), name.len() / 6);
-        let instead = instead_of(&name.replacen("_ssi_", "_", 1));
-        let far = || instead.is_none().then(|| nearest(name, Param::names())).flatten();
-        ParamError::Unknown { name: name.to_string(), nearest: slip.or_else(far), instead }
-    }
-
-    /// Reads `text` as a value of this parameter.
-    ///
-    /// # Errors
-    /// [`ParamError::Value`] names the text and what would have been accepted.
-    pub fn parse(&self, text: &str) -> Result<Value, ParamError> {
-        if let Unit::Text { .. } = self.unit {
-            return Ok(Value::Text(text.trim().into()));
-        }
-        number(text, self.unit)
-            .filter(|n| (self.min..=self.max).contains(n))
-            .filter(|n| !self.power_of_two || n.count_ones() == 1 || (*n == 0 && self.min == 0))
-            .map(Value::Number)
-            .ok_or_else(|| ParamError::Value {
-                name: self.name,
-                value: text.to_string(),
-                wanted: self.wanted(),
-                nearest: match self.unit {
-                    Unit::Choice(words) => nearest(text.trim(), words.iter().copied()),
-                    _ => None,
-                },
-                instead: foreign::instead_of_value(self.name, text.trim()),
-            })
-    }
-
-    /// The value when nobody says otherwise.
-    pub fn default_value(&self) -> Value {
-        match self.unit {
-            Unit::Text { default } => Value::Text(default.into()),
-            _ => Value::Number(self.default),
-        }
-    }
-
-    /// The type in one word, for programs that read it.
-    pub fn type_name(&self) -> &'static str {
-        match self.unit {
-            Unit::Choice(_) => "choice",
-            Unit::Text { .. } => "text",
-            Unit::Bytes => "bytes",
-            Unit::Count => "number",
-            Unit::Micros => "microseconds",
-        }
-    }
-
-    /// What [`Param::parse`] accepts, in words.
-    pub fn wanted(&self) -> String {
-        let what = match self.unit {
-            Unit::Choice(words) => return format!("one of {}", words.join(", ")),
-            Unit::Text { .. } => return "a text".to_string(),
-            Unit::Bytes => "a number of bytes (suffixes k, m)",
-            Unit::Count => "a number",
-            Unit::Micros => "a number of microseconds (suffixes ms, s)",
-        };
-        let power = if self.power_of_two { " and a power of two" } else { "" };
-        format!("{what} from {} to {}{power}", self.min, self.max)
-    }
-
-    /// A value as a person reads it, and as [`Param::parse`] reads it back.
-    pub fn show(&self, value: &Value) -> String {
-        match (self.unit, value) {
-            (Unit::Choice(words), Value::Number(n)) => {
-                usize::try_from(*n).ok().and_then(|n| words.get(n)).copied().unwrap_or("?").to_string()
-            }
-            (_, Value::Number(n)) => n.to_string(),
-            (_, Value::Text(text)) => text.to_string(),
-        }
-    }
-}
-
-/// The value of a parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A number; of a choice, the place of the word in its list.
-    Number(i64),
-    /// A text, without blanks around it.
-    Text(Box<str>),
-}
-
-/// Whether long messages may be copied straight between the address spaces of two processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SingleCopy {
-    /// If a real probe between the two processes succeeds.
-    Auto,
-    /// No: through the shared segment always.
-    Off,
-}
-
-/// The error handler that counts until a program sets another one (MPI-5.0 section 11.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InitialErrhandler {
-    /// MPI_ERRORS_ARE_FATAL.
-    Fatal,
-    /// MPI_ERRORS_ABORT.
-    Abort,
-    /// MPI_ERRORS_RETURN.
-    Return,
-}
-
-/// The way that the messages of a job take: the guide's RPI modules, in the order of the words of `rpi`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Shared memory within a host.
-    Shm,
-    /// Sockets.
-    Tcp,
-    /// The guide's postboxes in shared memory within a host, where who waits looks again and again.
-    Usysv,
-    /// The same, where who waits sleeps.
-    Sysv,
-    /// Sockets whose connections can be given up and made again while messages stand still.
-    Crtcp,
-    /// A daemon on each node.
-    Lamd,
-}
-
-impl Transport {
-    /// Whether the processes of a job on a node share a segment with postboxes.
-    pub fn has_postboxes(self) -> bool {
-        matches!(self, Transport::Usysv | Transport::Sysv)
-    }
-}
-
-/// A value for every parameter, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value for every parameter, and where it comes from. Only those that somebody has set take memory: every rank has a few of
+/// these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    values: [Value; TABLE.len()],
-    sources: [Source; TABLE.len()],
+    /// By the places of their parameters in the table.
+    set: Vec<Set>,
 }
 
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            values: std::array::from_fn(|i| TABLE[i].default_value()),
-            sources: std::array::from_fn(|_| Source::Default),
-        }
-    }
+/// A parameter that somebody has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set {
+    index: usize,
+    value: Value,
+    source: Source,
 }
 
 impl Params {
@@ -241,9 +28,16 @@ impl Params {
     /// # Errors
     /// No such parameter, or no such value.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
+        self.put(name, text, || Source::Program)
+    }
+
+    fn put(&mut self, name: &str, text: &str, source: impl FnOnce() -> Source) -> Result<(), ParamError> {
         let index = Param::index(name).ok_or_else(|| Param::unknown(name))?;
-        self.values[index] = TABLE[index].parse(text)?;
-        self.sources[index] = Source::Program;
+        let set = Set { index, value: TABLE[index].parse(text)?, source: source() };
+        match self.place(index) {
+            Ok(at) => self.set[at] = set,
+            Err(at) => self.set.insert(at, set),
+        }
         Ok(())
     }
 
@@ -252,14 +46,8 @@ impl Params {
     /// # Errors
     /// [`ParamError::At`] with the source.
     pub fn set_from(&mut self, name: &str, text: &str, source: Source) -> Result<(), ParamError> {
-        match (self.set(name, text), Param::index(name)) {
-            (Err(error), _) => Err(ParamError::At { from: source, error: Box::new(error) }),
-            (Ok(()), Some(index)) => {
-                self.sources[index] = source;
-                Ok(())
-            }
-            (Ok(()), None) => Ok(()),
-        }
+        let set = self.put(name, text, || source.clone());
+        set.map_err(|error| ParamError::At { from: source, error: Box::new(error) })
     }
 
     /// These values with one more set, for tests and examples.
@@ -272,34 +60,56 @@ impl Params {
     }
 
     /// Every parameter with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Param, &Value)> + '_ {
-        TABLE.iter().zip(&self.values)
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Param, Value)> + '_ {
+        TABLE.iter().map(|param| (param, self.value(param)))
     }
 
     /// Where the value of a parameter comes from.
     pub fn source(&self, param: &Param) -> &Source {
-        let index = TABLE.iter().position(|p| p.name == param.name);
-        index.map_or(&Source::Default, |index| &self.sources[index])
+        Param::index(param.name).map_or(&Source::Default, |index| self.source_at(index))
     }
 
     /// The value of a parameter.
     pub fn value(&self, param: &Param) -> Value {
-        let index = TABLE.iter().position(|p| p.name == param.name);
-        index.map_or_else(|| param.default_value(), |index| self.values[index].clone())
+        let set = Param::index(param.name).and_then(|index| self.at(index));
+        set.map_or_else(|| param.default_value(), |set| set.value.clone())
+    }
+
+    /// Where it is among those that are set, or would be.
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.set.binary_search_by_key(&index, |set| set.index)
+    }
+
+    fn at(&self, index: usize) -> Option<&Set> {
+        self.place(index).ok().map(|at| &self.set[at])
+    }
+
+    fn source_at(&self, index: usize) -> &Source {
+        self.at(index).map_or(&Source::Default, |set| &set.source)
+    }
+
+    fn number_at(&self, index: usize) -> i64 {
+        match self.at(index).map(|set| &set.value) {
+            Some(Value::Number(n)) => *n,
+            Some(Value::Text(_)) => 0, // no number has a text for its value: see Param::parse
+            None => TABLE[index].default,
+        }
+    }
+
+    fn text_at(&self, index: usize) -> &str {
+        match (self.at(index).map(|set| &set.value), TABLE[index].unit) {
+            (Some(Value::Text(text)), _) => text,
+            (None, Unit::Text { default }) => default,
+            _ => "",
+        }
     }
 
     fn number(&self, id: Id) -> i64 {
-        match self.values[id as usize] {
-            Value::Number(n) => n,
-            Value::Text(_) => 0, // no number has a text for its value: see Param::parse
-        }
+        self.number_at(id as usize)
     }
 
     fn text(&self, id: Id) -> &str {
-        match &self.values[id as usize] {
-            Value::Text(text) => text,
-            Value::Number(_) => "",
-        }
+        self.text_at(id as usize)
     }
 
     /// Whether long messages may be copied between address spaces.
@@ -319,32 +129,6 @@ impl Params {
         }
     }
 
-    /// Whether usysv yields, else it selects.
-    pub fn rpi_usysv_pollyield(&self) -> bool {
-        self.number(Id::rpi_usysv_pollyield) != 0
-    }
-
-    /// Whether sysv yields, else it selects.
-    pub fn rpi_sysv_pollyield(&self) -> bool {
-        self.number(Id::rpi_sysv_pollyield) != 0
-    }
-
-    /// Whether sysv sleeps and locks by System V semaphores.
-    pub fn rpi_sysv_semaphores(&self) -> bool {
-        self.number(Id::rpi_sysv_semaphores) != 0
-    }
-
-    /// Whether a rank that exits with a code other than 0 where it does not use MPI ends the job.
-    pub fn mpi_abort_on_non_zero_status(&self) -> bool {
-        // The words for yes stand behind those for no.
-        self.number(Id::mpi_abort_on_non_zero_status) % 2 == 1
-    }
-
-    /// Whether the job goes on when one of its ranks dies.
-    pub fn mpi_ft_enable(&self) -> bool {
-        self.number(Id::mpi_ft_enable) != 0
-    }
-
     /// What the launcher does with SIGUSR1: whether it reports, and whether it passes it on.
     pub fn mpi_sigusr1(&self) -> (bool, bool) {
         match self.number(Id::mpi_sigusr1) {
@@ -352,21 +136,6 @@ impl Params {
             1 => (false, true),
             _ => (true, true),
         }
-    }
-
-    /// Whether the job ends when the watchdog has reported.
-    pub fn mpi_watchdog_abort(&self) -> bool {
-        self.number(Id::mpi_watchdog_abort) != 0
-    }
-
-    /// Whether the arguments of calls are checked where that costs.
-    pub fn mpi_param_check(&self) -> bool {
-        self.number(Id::mpi_param_check) != 0
-    }
-
-    /// Whether rank 0 tells which modules are selected.
-    pub fn mpi_show_select(&self) -> bool {
-        self.number(Id::mpi_show_select) != 0
     }
 
     /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
@@ -377,20 +146,19 @@ impl Params {
         }
     }
 
-    /// A value of the tuned collectives, by its place among them, and where it comes from.
-    pub(crate) fn tuned_row(&self, row: usize) -> (&Value, &Source) {
-        (&self.values[OWN.len() + row], &self.sources[OWN.len() + row])
+    /// The text of a parameter of the tuned collectives, by its place among them, and where it comes from.
+    pub(crate) fn tuned_text(&self, row: usize) -> (&str, &Source) {
+        (self.text_at(OWN.len() + row), self.source_at(OWN.len() + row))
     }
 
-    /// Whether forced algorithms and a rules file count.
-    pub fn coll_tuned_use_dynamic_rules(&self) -> bool {
-        // The words for yes stand behind those for no.
-        self.number(Id::coll_tuned_use_dynamic_rules) % 2 == 1
+    /// The number of a parameter of the tuned collectives, by its place among them.
+    pub(crate) fn tuned_number(&self, row: usize) -> i64 {
+        self.number_at(OWN.len() + row)
     }
 }
 
 /// Those of this file, then those of the tuned collectives.
-static TABLE: [Param; OWN.len() + tuned::COUNT] = {
+pub(crate) static TABLE: [Param; OWN.len() + tuned::COUNT] = {
     let mut all = [OWN[0]; OWN.len() + tuned::COUNT];
     let mut at = 0;
     while at < all.len() {
@@ -409,11 +177,11 @@ macro_rules! parameters {
         #[derive(Clone, Copy)]
         enum Id { $($name),* }
 
-        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name { $($row)* }) ),* ];
+        const OWN: [Param; [$(Id::$name),*].len()] = [ $( parameters!(@param $name, $get, { $($row)* }) ),* ];
 
         impl Params { $( parameters!(@getter $name, $get, { $($row)* }); )* }
     };
-    (@param $name:ident {
+    (@param $name:ident, $get:ident, {
         unit: $unit:expr, default: $default:expr, limits: $min:literal ..= $max:expr, power_of_two: $pow:literal,
         aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
@@ -422,7 +190,15 @@ macro_rules! parameters {
             power_of_two: $pow, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
         }
     };
-    (@param $name:ident {
+    (@param $name:ident, switch, {
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
+    }) => {
+        Param {
+            name: stringify!($name), aliases: &$aliases, unit: Unit::Switch, default: $default as i64, min: 0, max: 1,
+            power_of_two: false, level: Level::$level, change: parameters!(@change $($change)?), help: $help,
+        }
+    };
+    (@param $name:ident, text, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)? help: $help:expr $(,)?
     }) => {
         Param {
@@ -434,6 +210,16 @@ macro_rules! parameters {
     (@change) => { Change::Never };
     (@change $change:ident) => { Change::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
+    (@getter $name:ident, switch, {
+        default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
+        help: $help:expr $(,)?
+    }) => {
+        #[doc = $help]
+        #[inline]
+        pub fn $name(&self) -> bool {
+            self.number(Id::$name) != 0
+        }
+    };
     (@getter $name:ident, text, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
         help: $help:expr $(,)?
@@ -457,15 +243,19 @@ macro_rules! parameters {
 }
 
 parameters! {
-    mpi_abort_on_non_zero_status: by_hand {
-        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 1, limits: 0..=5, power_of_two: false,
-        aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
+    mpi_abort_on_non_zero_status: switch {
+        default: true, aliases: ["orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"], level: User,
         help: "Whether a rank that exits with a code other than 0 before MPI_Init, or after MPI_Finalize while others have not called \
                that, ends the job (1), or the others go on (0) and mpirun exits with that code when all have ended.",
     }
-    mpi_ft_enable: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: ["ft_enable"], level: User,
+    mpi_agent_silence_s: u64 {
+        unit: Unit::Count, default: 60, limits: 1..=2147483647, power_of_two: false,
+        aliases: [], level: User,
+        help: "Seconds after which mpirun takes the agent of another host for lost, and with it the ranks there, if nothing has come \
+               from it while they run. An agent says four times as often that it is there, at least every 15 seconds.",
+    }
+    mpi_ft_enable: switch {
+        default: false, aliases: ["ft_enable"], level: User,
         help: "Whether a job goes on (1) when one of its ranks dies after MPI_Init, or is ended (0). The others get \
                MPIX_ERR_PROC_FAILED and go on by the functions of mpi-ext.h; 'mpirun --with-ft ulfm' sets it.",
     }
@@ -481,9 +271,8 @@ parameters! {
         help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF until the program sets another one, and of \
                errors before MPI_Init and after MPI_Finalize.",
     }
-    mpi_show_select: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: User,
+    mpi_show_select: switch {
+        default: false, aliases: [], level: User,
         help: "With 1, rank 0 tells once, when it starts, which modules are selected and why ('oxmpi info --select' tells it \
                without a job).",
     }
@@ -499,14 +288,12 @@ parameters! {
         help: "Seconds after which a wait in MPI in which nothing has come has mpirun print who waits for whom on what, once \
                for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
     }
-    mpi_watchdog_abort: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: User,
+    mpi_watchdog_abort: switch {
+        default: false, aliases: [], level: User,
         help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog has reported, or goes on (0).",
     }
-    mpi_param_check: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    mpi_param_check: switch {
+        default: true, aliases: [], level: Tune,
         help: "Whether the arguments of calls are checked (1) or, where a check costs, trusted (0). With 0 a null buffer, \
                a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
                that is no request is met only after those before it in its array. Handles are looked up in any case.",
@@ -664,9 +451,8 @@ parameters! {
         help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
                posted; of a longer one so many bytes go with its announcement.",
     }
-    rpi_usysv_pollyield: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_usysv_pollyield: switch {
+        default: true, aliases: [], level: Tune,
         help: "How a rank over usysv that has spun long enough gives its core to others: by a yield (1), or by a select() of 10 \
                microseconds (0).",
     }
@@ -706,15 +492,13 @@ parameters! {
         help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
                posted; of a longer one so many bytes go with its announcement.",
     }
-    rpi_sysv_pollyield: by_hand {
-        unit: Unit::Count, default: 1, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_sysv_pollyield: switch {
+        default: true, aliases: [], level: Tune,
         help: "How a rank over sysv that finds no message gives its core to others once, before it sleeps until one comes: by a \
                yield (1), or by a select() of 10 microseconds (0).",
     }
-    rpi_sysv_semaphores: by_hand {
-        unit: Unit::Count, default: 0, limits: 0..=1, power_of_two: false,
-        aliases: [], level: Tune,
+    rpi_sysv_semaphores: switch {
+        default: false, aliases: [], level: Tune,
         help: "What ranks over sysv sleep on, and lock the pool with: memory (futexes, 0), or System V semaphores (1), of which \
                there is a set of six for each pair of ranks then ('ipcs -s' shows them) and one for the pool. For at most 256 \
                ranks, all on one node: who has sockets to other nodes sleeps on those.",
@@ -891,10 +675,10 @@ parameters! {
                served a collective and why, once for each power of two of message sizes.",
     }
     coll_base_shmem_message_pool_size: usize {
-        unit: Unit::Bytes, default: 393216, limits: 4096..=16777216, power_of_two: false,
+        unit: Unit::Bytes, default: 524288, limits: 4096..=16777216, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each \
-               communicator. More than 16 ranks share as much as 16. A piece of one rank for another has at most 32 KiB.",
+               communicator. More than 16 ranks share as much as 16. A piece of one rank for another has at most 64 KiB.",
     }
     coll_base_shmem_num_segments: usize {
         unit: Unit::Count, default: 8, limits: 2..=64, power_of_two: false,
@@ -902,9 +686,8 @@ parameters! {
         help: "Segments of the message pool (coll_base_shmem_message_pool_size), of which each takes a piece of the data: \
                while some ranks write one, others read another.",
     }
-    coll_tuned_use_dynamic_rules: by_hand {
-        unit: Unit::Choice(&["0", "1", "false", "true", "no", "yes"]), default: 0, limits: 0..=5, power_of_two: false,
-        aliases: [], level: User,
+    coll_tuned_use_dynamic_rules: switch {
+        default: false, aliases: [], level: User,
         help: "Whether algorithms of collectives are taken from coll_tuned_COLLECTIVE_algorithm and from the file \
                coll_tuned_dynamic_rules_filename.",
     }
@@ -918,6 +701,7 @@ parameters! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choices::Transport;
     use proptest::prelude::*;
 
     #[test]
@@ -966,7 +750,7 @@ mod tests {
         assert!(params.mpi_show_select());
         assert_eq!(params.btl_tcp_if_include(), "btl_tcp_if_include");
         assert_eq!(params.btl_tcp_if_exclude(), "btl_tcp_if_exclude");
-        assert!(params.iter().all(|(p, v)| *v == value(p)));
+        assert!(params.iter().all(|(p, v)| v == value(p)));
     }
 
     #[test]
@@ -983,6 +767,22 @@ mod tests {
         assert!(Params::default().mpi_param_check() && !Params::default().mpi_ft_enable());
         assert!(!Params::default().with("mpi_param_check", "0").unwrap().mpi_param_check());
         assert!(Params::default().with("mpi_param_check", "2").is_err());
+    }
+
+    #[test]
+    fn a_switch_is_on_or_off_by_any_of_its_words() {
+        for param in Param::all().iter().filter(|param| param.unit == Unit::Switch) {
+            for (words, value) in [(["0", "false", "no"], 0), (["1", "true", " YES "], 1)] {
+                for word in words {
+                    assert_eq!(param.parse(word), Ok(Value::Number(value)), "{} {word}", param.name);
+                }
+            }
+            for word in ["", "2", "-1", "yess", "on", "0k"] {
+                let error = param.parse(word).unwrap_err().to_string();
+                let said = format!("parameter '{}': '{word}' is not one of 0, 1,", param.name);
+                assert!(error.starts_with(&said), "{error}");
+            }
+        }
     }
 
     #[test]
@@ -1006,6 +806,8 @@ mod tests {
         assert!(e.contains("'524289'") && e.contains("from 0 to 524288"), "{e}");
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();
         assert!(e.contains("power of two"), "{e}");
+        let e = Params::default().with("mpi_ft_enable", "maybe").unwrap_err().to_string();
+        assert_eq!(e, "parameter 'mpi_ft_enable': 'maybe' is not one of 0, 1, false, true, no, yes");
         let e = Params::default().with("single_copy", "maybe").unwrap_err().to_string();
         assert!(e.contains("one of auto, off"), "{e}");
     }

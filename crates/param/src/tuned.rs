@@ -1,7 +1,8 @@
 //! The parameters that each tuned collective has, with the names that Open MPI gave them.
 
+use crate::definition::{Change, Level, Param};
 use crate::parse::Unit;
-use crate::registry::{Change, Level, Param, Params, Value};
+use crate::registry::Params;
 use crate::source::Source;
 
 /// How many parameters each collective has.
@@ -109,13 +110,9 @@ pub struct Tuned<'a> {
 impl Params {
     /// The values of the parameters of a collective, by its place in [`COLLECTIVES`].
     pub fn tuned(&self, collective: usize) -> Option<Tuned<'_>> {
-        let rows = ROWS.get(collective)?;
-        let value = |knob: usize| self.tuned_row(collective * EACH + knob);
-        let number = |knob| match value(knob).0 {
-            Value::Number(n) => *n,
-            Value::Text(_) => 0,
-        };
-        let (Value::Text(algorithm), source) = value(0) else { return None };
+        let rows = Param::all()[Param::all().len() - COUNT..].chunks_exact(EACH).nth(collective)?;
+        let number = |knob: usize| self.tuned_number(collective * EACH + knob);
+        let (algorithm, source) = self.tuned_text(collective * EACH);
         Some(Tuned {
             algorithm,
             parameter: rows[0].name,

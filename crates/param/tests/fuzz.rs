@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use oxmpi_param::Param;
 use oxmpi_param::profile::{self, Entry, Profile};
-use oxmpi_param::registry::Param;
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, file};
 
 /// A sequence of numbers that a seed determines (SplitMix64).
@@ -100,11 +100,11 @@ fn any_file_is_read(random: &mut Random) {
     }
     assert_eq!(errors.next(), None, "there are more errors than wrong lines");
     for (param, value) in found.params.iter() {
-        match value {
+        match &value {
             Value::Number(n) => assert!((param.min..=param.max).contains(n), "{} = {n}", param.name),
             Value::Text(text) => assert_eq!(&**text, text.trim(), "{}", param.name),
         }
-        assert!(found.params.source(param).is_file() || *value == param.default_value());
+        assert!(found.params.source(param).is_file() || value == param.default_value());
     }
     assert!(!found.errors.iter().any(|e| matches!(e, ParamError::File { .. })));
 }
@@ -154,7 +154,7 @@ fn values_survive_a_file(random: &mut Random) {
                 let words = ["", "eth0", "a # b", "x=y", "10.0.0.0/8,lo", "it's", "#"];
                 (*random.pick(&words)).to_string()
             }
-            Unit::Choice(words) => (*random.pick(words)).to_string(),
+            Unit::Choice(_) | Unit::Switch => (*random.pick(param.words())).to_string(),
             _ if param.power_of_two => (param.min.max(1) as u64).next_power_of_two().to_string(),
             _ => (param.min + random.below((param.max - param.min) as usize + 1) as i64).to_string(),
         };

@@ -19,6 +19,7 @@ macro_rules! rows {
             max_size: $max_size,
             max_bytes: $max_bytes,
             number: $number,
+            #[cfg(test)]
             name: $name,
             segment_bytes: $segment,
             fan_out: $fan_out,

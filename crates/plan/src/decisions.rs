@@ -229,7 +229,8 @@ fn candidates(setup: Setup, collective: Collective, class: Class, commutative: b
     };
     let mut all = Vec::new();
     let is_fluent = |id: &AlgorithmId| setup == Setup::Roomy || !PIPELINES.contains(&id.algorithm().name);
-    for algorithm in algorithms(collective).filter(legal).filter(is_fluent) {
+    let is_settled = |id: &AlgorithmId| !id.algorithm().is_experiment();
+    for algorithm in algorithms(collective).filter(legal).filter(is_fluent).filter(is_settled) {
         let row = algorithm.algorithm();
         let has = |parameter| row.parameters.contains(&parameter);
         let is_cut = has(Parameter::Segment) && setup == Setup::Roomy;

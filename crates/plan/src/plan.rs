@@ -7,14 +7,36 @@ use crate::algorithms::{
 use crate::burst::Burst;
 use crate::ir::{Generator, Step, Unit};
 use crate::table::AlgorithmId;
+use std::fmt;
 use std::sync::Arc;
+
+/// An algorithm that a plan can hold without knowing it. Its own variant of [`Machine`] saves each plan an allocation, and is all
+/// that it needs to become one like the others.
+pub(crate) trait Boxable: Rounds + fmt::Debug + Send + Sync {
+    /// A copy of it.
+    fn copied(&self) -> Box<dyn Boxable>;
+}
+
+impl<T: Rounds + Clone + fmt::Debug + Send + Sync + 'static> Boxable for T {
+    fn copied(&self) -> Box<dyn Boxable> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Boxable> {
+    fn clone(&self) -> Self {
+        (**self).copied()
+    }
+}
 
 macro_rules! machines {
     ($($variant:ident($algorithm:ty)),* $(,)?) => {
         /// One of the algorithms.
         #[derive(Clone, Debug)]
         pub(crate) enum Machine {
-            $($variant($algorithm)),*
+            $($variant($algorithm),)*
+            /// One without a variant of its own.
+            Boxed(Box<dyn Boxable>),
         }
 
         $(impl From<$algorithm> for Machine {
@@ -26,7 +48,8 @@ macro_rules! machines {
         impl Rounds for Machine {
             fn round(&mut self, steps: &mut Burst) -> bool {
                 match self {
-                    $(Self::$variant(algorithm) => algorithm.round(steps)),*
+                    $(Self::$variant(algorithm) => algorithm.round(steps),)*
+                    Self::Boxed(algorithm) => algorithm.round(steps),
                 }
             }
         }
@@ -99,6 +122,12 @@ impl Draft {
     /// An algorithm without temporaries whose steps of two rounds fit into the window.
     pub(crate) fn new(first: impl Into<Machine>) -> Self {
         Self::nothing().then(first)
+    }
+
+    /// As `new`, for an algorithm that has no variant of [`Machine`]: a new one that is being tried.
+    #[allow(dead_code, reason = "who tries one uses it; what stays gets a variant")]
+    pub(crate) fn boxed(first: impl Boxable + 'static) -> Self {
+        Self::new(Machine::Boxed(Box::new(first)))
     }
 
     /// No algorithm yet.
@@ -243,5 +272,26 @@ impl Generator for AnyPlan {
 
     fn window(&self) -> usize {
         self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Member;
+
+    #[test]
+    fn an_algorithm_without_a_variant_has_the_same_steps() {
+        for rank in 0..5 {
+            let me = Member { rank, size: 5 };
+            let [known, boxed] = [Draft::new(barrier::Tree::new(me)), Draft::boxed(barrier::Tree::new(me))]
+                .map(|draft| AnyPlan::new(Unit::Bytes, draft));
+            let steps = |mut plan: AnyPlan| {
+                std::iter::from_fn(|| plan.next()).map(|step| format!("{step:?}")).collect::<Vec<_>>()
+            };
+            let fresh = boxed.clone();
+            assert_eq!(steps(boxed), steps(known.clone()), "rank {rank}");
+            assert_eq!(steps(fresh), steps(known), "rank {rank}, of a copy");
+        }
     }
 }

@@ -399,7 +399,17 @@ fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
     }
 }
 
+/// Numbers from this one on are experiments: they are verified, and can be forced, named by a rule, measured and simulated up to the
+/// sizes whose plans are walked, but nothing chooses them by itself, and no formula and no page is asked for.
+pub const EXPERIMENTS_FROM: u8 = 64;
+
 impl Algorithm {
+    /// Whether it is one that is being tried ([`EXPERIMENTS_FROM`]).
+    #[must_use]
+    pub const fn is_experiment(&self) -> bool {
+        self.number >= EXPERIMENTS_FROM
+    }
+
     /// The first restriction that forbids such a call.
     #[must_use]
     pub fn refusal(&self, size: u32, commutative: bool) -> Option<Restriction> {

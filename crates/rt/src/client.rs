@@ -479,12 +479,18 @@ pub fn segment_config(params: &Params, oversubscribed: bool) -> SegmentConfig {
             _ => pool_bytes,
         },
         heap_bytes: params.shm_heap_bytes(),
-        control_section_pool: PoolSegments::of_pool(
-            params.coll_base_shmem_message_pool_size() as u32,
-            params.coll_base_shmem_num_segments() as u32,
-        ),
+        control_section_pool: control_section_pool(params),
         ..SegmentConfig::default()
     }
+}
+
+/// The message pool of a control section by the parameters.
+pub fn control_section_pool(params: &Params) -> PoolSegments {
+    // The registry's limits keep both below 2^32.
+    PoolSegments::of_pool(
+        params.coll_base_shmem_message_pool_size() as u32,
+        params.coll_base_shmem_num_segments() as u32,
+    )
 }
 
 /// Bytes that the kernel shall buffer for each socket by the parameters.

@@ -10,15 +10,20 @@
 //! - Nothing that the launcher writes blocks it, so that Ctrl-C always works: see `output.rs`.
 
 mod abroad;
+mod acting;
 mod answers;
 mod binding;
+mod draining;
 pub(crate) mod end;
+mod environment;
 mod far;
 mod files;
 mod input;
 mod launcher;
 mod links;
 mod output;
+mod places;
+mod plugs;
 mod quiesce;
 mod recruiting;
 mod relay;
@@ -34,11 +39,10 @@ pub(crate) mod parts {
     pub(crate) use super::binding::Binding;
     pub(crate) use super::input::Inputs;
     pub(crate) use super::output::{Came, is_ready, read_some};
+    pub(crate) use super::places::Place;
+    pub(crate) use super::plugs::{Plug, listeners, plugs};
     pub(crate) use super::relay::Relay;
-    pub(crate) use super::start::{
-        Crew, Outputs, Place, Plug, Prepared, Rank, Recruits, boot, exit_of, listeners, plugs,
-        raise_open_files,
-    };
+    pub(crate) use super::start::{Crew, Outputs, Prepared, Rank, Recruits, boot, exit_of, raise_open_files};
 }
 
 use std::ffi::{OsStr, OsString};
@@ -59,9 +63,9 @@ use rustix::process::Signal;
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
 pub use self::input::Stdin;
+pub use self::plugs::network;
 pub use self::relay::{RELAY_CONTROL, RELAY_WORD};
 pub(crate) use self::start::kernel;
-pub use self::start::network;
 
 use self::binding::Binding;
 use self::files::Files;
@@ -305,7 +309,7 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
         _ => cpus::cores().map_err(|e| LaunchError::Kernel("ask for the processors", e))?,
     };
     let binding = Binding::decide(launch.bind, here, cores, usable);
-    let sockets = start::has_sockets(launch, size as u32);
+    let sockets = places::has_sockets(launch, size as u32);
     let open_files = start::raise_open_files(launch, (size as u32, here), sockets)?;
     let files = launch.output_files.as_ref().map(|files| {
         let directory = files.directory.clone();
@@ -331,7 +335,7 @@ pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
 /// If it is gone already, or the kernel refuses something.
 pub fn serve(launch: &Launch, segment: OwnedFd, control: OwnedFd) -> Result<i32, LaunchError> {
     let signals = prepare()?;
-    let sockets = start::has_sockets(launch, 1);
+    let sockets = places::has_sockets(launch, 1);
     let open_files = start::raise_open_files(launch, (1, 1), sockets)?;
     let mut launcher = Launcher::new(launch, &signals, start::adopt(segment, control)?)?;
     launcher.open_files = open_files;

@@ -3,7 +3,7 @@
 use crate::bout::Outcome;
 use crate::formula::formula;
 use crate::picture::draw;
-use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, cells, sizes};
+use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, Variant, cells, sizes};
 use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
 use crate::verdict::{Verdict, verdict};
 use oxmpi_plan::cost::Machine;
@@ -48,7 +48,14 @@ pub fn pictures() -> Vec<(String, String)> {
     let machine = Machine { ranks_per_node: RANKS_PER_NODE, ..MACHINE };
     let picture = |collective: &Collective| {
         let all = cells(&[*collective], &RANKS, &sizes(8, 1 << 20), MOST_BYTES);
-        let outcomes: Vec<Outcome> = all.iter().map(|cell| outcome(&machine, cell, WALKED_RANKS)).collect();
+        let is_settled =
+            |variant: &Variant| !variant.algorithm.is_some_and(|id| id.algorithm().is_experiment());
+        let settled = |mut outcome: Outcome| {
+            outcome.times.retain(|(variant, _)| is_settled(variant));
+            outcome
+        };
+        let outcomes: Vec<Outcome> =
+            all.iter().map(|cell| settled(outcome(&machine, cell, WALKED_RANKS))).collect();
         let verdicts: Vec<Verdict> =
             outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
         let heading = format!("fastest algorithms by the model, nodes of {RANKS_PER_NODE} ranks");
@@ -76,7 +83,7 @@ fn tables() -> String {
         let _ = writeln!(out, "{id} in rules files, message size there: {}; {unit}.\n", measure.phrase());
         out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
         out += "|---|---|---|---|---|---|---|---|\n";
-        for id in algorithms(collective) {
+        for id in algorithms(collective).filter(|id| !id.algorithm().is_experiment()) {
             out += &line(id);
         }
         if PICTURES.contains(&collective) {

@@ -63,10 +63,11 @@ pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
 }
 
-/// All algorithms that can be chosen, by the numbers of their collectives in rules files. What needs nodes is chosen by the
-/// component smp alone.
+/// All algorithms that can be chosen and are no experiments, by the numbers of their collectives in rules files. What needs nodes is
+/// chosen by the component smp alone.
 pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
-    TUNABLE.iter().flat_map(|row| algorithms(row.collective)).filter(|id| !id.algorithm().needs_nodes())
+    let is_one = |id: &AlgorithmId| !id.algorithm().needs_nodes() && !id.algorithm().is_experiment();
+    TUNABLE.iter().flat_map(|row| algorithms(row.collective)).filter(is_one)
 }
 
 macro_rules! formulas {
@@ -302,8 +303,9 @@ mod tests {
             for row in TUNABLE {
                 for cell in cells(&[row.collective], &[ranks], &[8, 512, 16384, 1 << 18], usize::MAX) {
                     let call = cell.call().unwrap();
+                    let is_legal = |id: &AlgorithmId| id.algorithm().refusal(ranks, true).is_none();
                     for id in
-                        algorithms(row.collective).filter(|id| id.algorithm().refusal(ranks, true).is_none())
+                        tunable().filter(|id| id.algorithm().collective == row.collective).filter(is_legal)
                     {
                         let walked =
                             estimate(&machine, id, ranks, &call, cell.element(), &Parameters::default())

@@ -1,7 +1,7 @@
 /* quiesced_port SIDE FILE: the processes of side 0, which opens a port whose name it leaves in FILE, and of side 1 meet, and all talk with
  * all of the other side. Then side 0 waits for messages of side 1 and sends nothing, while somebody ends its connections; side 1 sends them
  * when there is FILE.go. Rank 0 of either side says "met" and "whole" if nothing was wrong. */
-#include <mpi.h>
+#include "../port_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,19 +25,7 @@ int main(int argc, char **argv)
     MPI_Comm other;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (side == 0 && rank == 0) {
-        MPI_Open_port(MPI_INFO_NULL, port);
-        snprintf(name, sizeof name, "%s.new", argv[2]);
-        FILE *file = fopen(name, "w");
-        fputs(port, file);
-        fclose(file);
-        rename(name, argv[2]);
-    } else if (rank == 0) {
-        FILE *file;
-        while (!(file = fopen(argv[2], "r"))) usleep(10000);
-        if (!fgets(port, sizeof port, file)) wrong("there is no port");
-        fclose(file);
-    }
+    if (rank == 0) (side == 0 ? leave_port : await_port)(argv[2], port);
     if (side == 0)
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other);
     else

@@ -1,7 +1,7 @@
 //! `docs/parameters.md`: every parameter, from the one table.
 
-use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::tuned::COLLECTIVES;
+use oxmpi_param::{Level, Param};
 
 /// What stands above the tables.
 const HEAD: &str = "\

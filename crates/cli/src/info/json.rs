@@ -4,9 +4,9 @@ use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::{EventType, Source};
-use oxmpi_param::registry::{Level, Param};
 use oxmpi_param::select::Step;
 use oxmpi_param::{Change, Params, SelectError, Unit, Value};
+use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
 use super::world::World;

@@ -4,7 +4,7 @@ use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::EventType;
-use oxmpi_param::registry::{Level, Param};
+use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
 use super::world::World;

@@ -1,7 +1,6 @@
 //! What shells offer behind `mpirun` and `oxmpi`.
 
-use oxmpi_param::Unit;
-use oxmpi_param::registry::Param;
+use oxmpi_param::Param;
 
 use crate::mpirun::{Opt, chapters};
 use crate::words::WORDS;
@@ -39,12 +38,9 @@ fn parameters() -> String {
 
 /// Parameters that take one of some words.
 fn worded() -> impl Iterator<Item = (String, String)> {
-    Param::all().iter().filter_map(|param| match param.unit {
-        Unit::Choice(words) => {
-            let names: Vec<&str> = param.aliases.iter().copied().chain([param.name]).collect();
-            Some((names.join("|"), words.join(" ")))
-        }
-        _ => None,
+    Param::all().iter().filter(|param| !param.words().is_empty()).map(|param| {
+        let names: Vec<&str> = param.aliases.iter().copied().chain([param.name]).collect();
+        (names.join("|"), param.words().join(" "))
     })
 }
 

@@ -114,12 +114,12 @@ fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_report
     assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
     bed.is_clean();
 
-    let (child, _lines) = begin(&["--timeout", "120"]);
+    let (child, _lines) = begin(&["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"]);
     bed.set_link(B, false);
     let began = Instant::now();
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
-    assert!(err.contains("host nodeb"), "{err}");
+    assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
     bed.set_link(B, true);
 }

@@ -21,6 +21,7 @@ mod programs;
 mod quiesce;
 mod selection;
 mod semaphores;
+mod served;
 mod spawned;
 #[path = "../support/mod.rs"]
 mod support;

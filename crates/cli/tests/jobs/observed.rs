@@ -58,6 +58,11 @@ const OBSERVED: &[Row] = &[
         &["rpi_tcp_sockbuf", "rpi_crtcp_sockbuf"],
     ),
     ("jobs/surroundings.rs", "sockets_use_the_interfaces_that_are_named", &["btl_tcp_if_include"]),
+    (
+        "hosts/daemons.rs",
+        "a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported",
+        &["mpi_agent_silence_s"],
+    ),
     ("hosts/main.rs", "an_address_that_is_not_reached_is_skipped_and_told", &["btl_tcp_if_exclude"]),
     // The guide's shared memory: the program computes the size of the segment and the number of pieces by the guide's formulas.
     (

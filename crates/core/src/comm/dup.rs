@@ -28,9 +28,9 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::dup`]; if a component is named it alone serves the duplicate's collectives. All ranks name the same.
     ///
     /// # Errors
-    /// As [`Process::dup`].
+    /// As [`Process::dup`]; MPI_ERR_INFO_VALUE if one is named and there are ranks of several jobs.
     pub fn dup_served_by(&self, comm: &Communicator, component: Option<Component>) -> Result<Communicator> {
-        self.heed(component);
+        self.heed(component, self.is_of_this_job(comm))?;
         let dup = self.start_dup(comm)?;
         let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage_with(component))?;
         Ok(Communicator { topology: comm.topology.clone(), ..made })
@@ -63,7 +63,7 @@ impl<F: Fabric> Process<F> {
         component: Option<Component>,
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
-        self.heed(component);
+        self.heed(component, self.is_of_this_job(comm))?;
         let heir = (comm.shape(), comm.heritage_with(component));
         let topology = comm.topology.clone();
         let deliver = move |made| deliver(Communicator { topology, ..made });

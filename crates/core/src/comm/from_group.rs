@@ -40,7 +40,8 @@ impl<F: Fabric> Process<F> {
     /// It gets this error handler, and comes from where the group does. If a component is named it alone serves its collectives.
     ///
     /// # Errors
-    /// MPI_ERR_GROUP if this process is no member; a process has failed.
+    /// MPI_ERR_GROUP if this process is no member; MPI_ERR_INFO_VALUE if a component is named for processes of several jobs; a
+    /// process has failed.
     pub fn create_from_group(
         &self,
         group: &Group,
@@ -55,8 +56,8 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, text));
         }
         let heritage = Heritage { errhandler, origin: group.origin(), component };
-        self.heed(component);
         let processes: Vec<u32> = group.processes().collect();
+        self.heed(component, !self.is_mixed(&processes))?;
         if !self.is_mixed(&processes) {
             return self.create_group_as(
                 &self.meeting,
@@ -96,7 +97,8 @@ impl<F: Fabric> Process<F> {
     ///
     /// # Errors
     /// MPI_ERR_GROUP if this process is no member of the local group, the groups have members in common, or come from
-    /// different sessions; MPI_ERR_RANK if there is no such leader; a process has failed.
+    /// different sessions; MPI_ERR_RANK if there is no such leader; MPI_ERR_INFO_VALUE if a component is named for processes of
+    /// several jobs; a process has failed.
     pub fn intercomm_create_from_groups(
         &self,
         (local, local_leader): (&Group, i32),
@@ -116,10 +118,12 @@ impl<F: Fabric> Process<F> {
         };
         let leader = process(remote_leader, remote, "remote_leader")?;
         let own_leader = process(local_leader, local, "local_leader")?;
+        let both: Vec<u32> = local.processes().chain(remote.processes()).collect();
+        self.heed(component, !self.is_mixed(&both))?;
         let Some(own) = self.create_from_group(local, string_tag, (errhandler, None))? else {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the local group is empty"));
         };
-        self.name_component(&own, component);
+        self.name_component(&own, component)?;
         let tag = tag_of(string_tag, std::iter::empty());
         let leaders = [own_leader, leader];
         let meeting = match own_leader == self.rank && self.is_mixed(&leaders) {

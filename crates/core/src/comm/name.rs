@@ -204,7 +204,11 @@ impl<F: Fabric> Domain<F> {
                 Communicator::new_inter(team, inter, heritage)
             }
         };
-        let nodes = nodes_of(self.lane.fabric_mut(), &communicator.collective_team().map, self.choice.job());
+        let map = &communicator.collective_team().map;
+        let nodes = nodes_of(self.lane.fabric_mut(), map, self.choice.job());
+        if !self.choice.is_of_job(map) {
+            communicator.forget_component();
+        }
         communicator.set_nodes(nodes);
         self.note_handler(&communicator);
         self.note_opened(communicator.union());

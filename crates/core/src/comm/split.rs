@@ -163,7 +163,7 @@ impl<F: Fabric> Process<F> {
     /// name the same.
     ///
     /// # Errors
-    /// As [`Process::split_type`].
+    /// As [`Process::split_type`]; MPI_ERR_INFO_VALUE if one is named and `comm` has ranks of several jobs.
     pub fn split_type_served_by(
         &self,
         comm: &Communicator,
@@ -171,7 +171,7 @@ impl<F: Fabric> Process<F> {
         resource: Option<&str>,
         component: Option<Component>,
     ) -> Result<Option<Communicator>> {
-        self.heed(component);
+        self.heed(component, self.is_of_this_job(comm))?;
         let split = self.start_split_type(comm, split_type, key, resource)?;
         self.wait_for_split(comm, Split { component, ..split })
     }

@@ -42,3 +42,10 @@ pub(super) fn combine<P: Fn(u32) -> usize>(
         show(rank, &mut |part| kernel.apply(part, to.reborrow()));
     }
 }
+
+/// Which bytes of a piece of `len` bytes a rank combines: whole lines.
+pub(super) fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
+    let most = len.div_ceil(ranks as usize).next_multiple_of(64);
+    let start = (rank as usize * most).min(len);
+    start..len.min(start + most)
+}

@@ -9,7 +9,7 @@
 
 mod part;
 
-use super::combining::{Written, combine};
+use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::{others, pack, unpack};
 use super::steps::{Piece, Pieces};
@@ -45,9 +45,9 @@ pub(crate) struct Later {
 struct At {
     /// Pieces that this rank has written.
     written: u64,
-    /// Pieces of which it has all that it needs.
+    /// Steps of which it has all that it needs.
     read: u64,
-    /// Ranks of which it has the piece after those.
+    /// Ranks of which it has what they give in the step after those.
     seen: u32,
 }
 
@@ -62,6 +62,8 @@ struct Job {
     writes: u64,
     part: Part,
     kernel: Option<Kernel>,
+    /// Each rank combines its share of each piece, and gives the result in a step of its own behind those of all pieces.
+    shares: bool,
 }
 
 impl Later {
@@ -71,7 +73,7 @@ impl Later {
         let Some(Some(section)) = job.control.section.get() else { return Stand::Done(Completion::EMPTY) };
         let before = *at;
         if job.write(section, at, lane) && job.is_turn() && job.read(section, at, lane) {
-            job.close(lane, job.pieces.last() + 1);
+            job.close(lane, job.last() + 1);
             return Stand::Done(Completion::EMPTY);
         }
         if *at == before { Stand::Waiting } else { Stand::Moved }
@@ -100,13 +102,14 @@ impl Later {
         let Later { job, at } = self;
         let Some(Some(section)) = job.control.section.get() else { return Vec::new() };
         if at.written < job.writes {
-            let step = job.pieces.first + at.written;
-            let is_busy = |rank: &u32| section.done_with(*rank) + section.segments() < step;
-            return job.others().filter(is_busy).collect();
+            return job.busy(section, job.pieces.first + at.written).collect();
         }
         if !job.is_turn() {
             // The one whose turn it is says so.
             return Vec::new();
+        }
+        if job.shares && at.seen == job.needed() {
+            return job.busy(section, job.result(at.read).step).collect();
         }
         let step = job.pieces.first + at.read;
         let needed = (at.seen..job.needed()).map(|n| job.nth(n));
@@ -150,6 +153,27 @@ impl Job {
         }
     }
 
+    /// The others that may still need what lies in the segment of a step.
+    fn busy<'s>(&self, section: &'s ControlSection, step: u64) -> impl Iterator<Item = u32> + use<'s> {
+        self.others().filter(move |rank| section.done_with(*rank) + section.segments() < step)
+    }
+
+    /// Steps in which this rank may need what others give.
+    fn steps(&self) -> u64 {
+        if self.shares { 2 * self.pieces.count } else { self.pieces.count }
+    }
+
+    /// The last step.
+    fn last(&self) -> u64 {
+        self.pieces.first + self.steps() - 1
+    }
+
+    /// A piece whose shares are combined, in the step of the results.
+    fn result(&self, n: u64) -> Piece {
+        let piece = self.pieces.piece(n % self.pieces.count);
+        Piece { step: piece.step + self.pieces.count, ..piece }
+    }
+
     /// Whether all open ones before it are over (rule 9).
     fn is_turn(&self) -> bool {
         self.pieces.first <= self.control.turn.load(Ordering::Relaxed)
@@ -166,6 +190,13 @@ impl Job {
             if len > 0 {
                 let (buffer, start) = &self.part.gives;
                 section.write(me, step, self.written(len), |mut to| match self.part.spreads {
+                    // All but what this rank combines itself.
+                    _ if self.shares => {
+                        let mine = share(me, self.team.size(), len);
+                        for others in [0..mine.start, mine.end..len] {
+                            pack(buffer, start + from + others.start, to.slice(others.start, others.len()));
+                        }
+                    }
                     false => pack(buffer, start + from, to),
                     true => {
                         for rank in self.others() {
@@ -197,24 +228,37 @@ impl Job {
 
     /// Reads what is there. Whether that is all; then this rank is done with all its steps.
     fn read<F: Fabric>(&self, section: &ControlSection, at: &mut At, lane: &mut Lane<F>) -> bool {
-        let needed = self.needed();
-        while needed > 0 && at.read < self.pieces.count {
-            let piece = self.pieces.piece(at.read);
+        let (needed, count, steps) = (self.needed(), self.pieces.count, self.steps());
+        while needed > 0 && at.read < steps {
+            let is_result = at.read >= count;
+            let piece = if is_result { self.result(at.read) } else { self.pieces.piece(at.read) };
             while at.seen < needed {
                 let rank = self.nth(at.seen);
                 if !section.is_published(rank, piece.step) {
                     return false;
                 }
-                if self.kernel.is_none() && piece.len > 0 {
+                if is_result {
+                    self.take_share(section, rank, piece);
+                } else if self.kernel.is_none() && piece.len > 0 {
                     self.take(section, rank, piece);
                 }
                 at.seen += 1;
             }
-            if let Some(kernel) = &self.kernel {
-                self.combine(section, kernel, piece);
+            match &self.kernel {
+                Some(_) if is_result => self.take_share(section, self.team.rank, piece),
+                Some(kernel) if self.shares => {
+                    let result = self.result(at.read);
+                    if !self.is_free(section, result.step) {
+                        return false;
+                    }
+                    self.combine_share(section, kernel, piece, result.step);
+                    section.publish(self.team.rank, result.step);
+                }
+                Some(kernel) => self.combine(section, kernel, piece),
+                None => {}
             }
             (at.read, at.seen) = (at.read + 1, 0);
-            if at.read < self.pieces.count {
+            if at.read < steps {
                 section.finish(self.team.rank, piece.step);
                 self.wake(section, lane);
             }
@@ -225,7 +269,7 @@ impl Job {
             End::Own { from, at, to } => result.copy_from(*to, from, *at, self.pieces.bytes),
             End::Unpack(output) => output.copy_from(0, result, 0, result.packed_len()),
         }
-        section.finish(self.team.rank, self.pieces.last());
+        section.finish(self.team.rank, self.last());
         self.wake(section, lane);
         true
     }
@@ -265,6 +309,26 @@ impl Job {
         let written = Written { step, all: self.written(len), part: |rank| self.place(rank, me, len) };
         let ranks = 0..self.part.combined;
         combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
+    }
+
+    /// Combines this rank's share of the pieces of all for all of them.
+    fn combine_share(&self, section: &ControlSection, kernel: &Kernel, piece: Piece, result: u64) {
+        let Some(given) = self.part.gives.0.as_contiguous() else { return };
+        let (me, ranks, Piece { step, at, len }) = (self.team.rank, self.team.size(), piece);
+        let mine = share(me, ranks, len);
+        let own = given.slice(self.part.gives.1 + at + mine.start, mine.len());
+        let written = Written { step, all: len, part: |_| mine.start };
+        section.write(me, result, mine.len(), |to| {
+            combine((section, me), kernel, 0..ranks, &written, Some(own), to);
+        });
+    }
+
+    /// Takes what a rank has combined to its place.
+    fn take_share(&self, section: &ControlSection, rank: u32, Piece { step, at, len }: Piece) {
+        let theirs = share(rank, self.team.size(), len);
+        section.read(rank, step, theirs.len(), |from| {
+            unpack(&self.part.output, at + theirs.start, from);
+        });
     }
 
     /// Wakes who sleeps until this rank goes on (rule 6).
@@ -330,10 +394,12 @@ impl<F: Fabric> Process<F> {
         }
         let part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;
         let count = Pieces::how_many(bytes, most);
-        let pieces = Pieces { first: control.number(count), count, bytes, most };
+        let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
+        let steps = if shares { 2 * count } else { count };
+        let pieces = Pieces { first: control.number(steps), count, bytes, most };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
-        let job = Job { team, control, collective, pieces, writes, part, kernel };
+        let job = Job { team, control, collective, pieces, writes, part, kernel, shares };
         let control = &job.control;
         control.count();
         if !control.has_open() {

@@ -40,15 +40,16 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let is_short = match collective {
         Collective::Barrier => true,
         Collective::Bcast => bytes <= SHORT / 2,
-        Collective::Allreduce => all <= SHORT && !shares_allreduce(ranks, bytes),
+        Collective::Allreduce => all <= SHORT || shares_later(ranks, bytes),
+        // Of two ranks one would wait until all is written that the other one, by messages, takes piece by piece.
+        Collective::Scan | Collective::Exscan if ranks == 2 => all <= SHORT / 2,
+        Collective::Scan | Collective::Exscan | Collective::ReduceScatterBlock => all <= MIDDLE,
+        Collective::Alltoall if ranks == 2 || ranks > 4 => all <= MIDDLE,
         Collective::Reduce
         | Collective::Gather
         | Collective::Scatter
         | Collective::Allgather
-        | Collective::Alltoall
-        | Collective::ReduceScatterBlock
-        | Collective::Scan
-        | Collective::Exscan => all <= SHORT,
+        | Collective::Alltoall => all <= SHORT,
         _ => false,
     };
     is_short && serves(collective, ranks, bytes)
@@ -61,14 +62,25 @@ const LONG: usize = 4 << 20;
 /// does not take long.
 const SHORT: usize = 128 << 10;
 
-/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier. A segment has
-/// room for several, as a rank with a piece for each other one needs it: with more ranks than processors each step costs a
-/// change of process.
-pub(super) const PIECE: usize = 32 << 10;
+/// As [`SHORT`], of those that messages do slower wherever it was measured (with 2, 4 and 8 ranks).
+const MIDDLE: usize = 512 << 10;
+
+/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier; shorter ones are
+/// slower between distant cores.
+pub(super) const PIECE: usize = 64 << 10;
+
+/// The longest piece of blocks, or a vector, of so many bytes. Where data go one way, and so all that is written before somebody reads
+/// is time lost, there are two at least, but of very short ones.
+#[inline]
+pub(super) fn longest(collective: Collective, bytes: usize) -> usize {
+    use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
+    let is_one_way = matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter);
+    if is_one_way && bytes < 2 * PIECE { PIECE / 2 } else { PIECE }
+}
 
 /// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
-    let most = segment_bytes.min(PIECE);
+    let most = segment_bytes.min(longest(collective, bytes));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
@@ -96,6 +108,12 @@ pub fn has_room(segment_bytes: usize, ranks: u32) -> bool {
 #[inline]
 pub(super) fn halves_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks == 2 && bytes >= 64 << 10
+}
+
+/// As [`shares_allreduce`], of a nonblocking one.
+#[inline]
+pub(super) fn shares_later(ranks: u32, bytes: usize) -> bool {
+    shares_allreduce(ranks, bytes) && bytes <= 2 * SHORT
 }
 
 /// Whether the ranks of an allreduce combine a share each, and not all of it.

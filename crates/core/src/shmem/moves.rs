@@ -1,6 +1,7 @@
 //! The collectives that move data.
 
 use super::Served;
+use super::limits;
 use super::spread;
 use super::steps::{Piece, Steps, Turn};
 use oxmpi_abi::constants as abi;
@@ -11,11 +12,11 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_plan::Call;
 
-/// Copies packed bytes from `at` on to all of `to`.
+/// Copies packed bytes from `at` on to all of `to`, which others have read.
 #[inline]
 pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>) {
     match from.as_contiguous() {
-        Some(bytes) => bytes.slice(at, to.len()).copy_to(to),
+        Some(bytes) => bytes.slice(at, to.len()).copy_over(to),
         None => from.pack(at, to),
     }
 }
@@ -87,7 +88,7 @@ impl<F: Fabric> Steps<'_, F> {
     /// The longest piece of blocks of `block` bytes, if one segment of a rank has one for each other rank.
     #[inline]
     pub(super) fn spread(&self, block: usize) -> usize {
-        spread::longest(self.segment(), self.most(), self.ranks, block)
+        spread::longest(self.segment(), self.most(block), self.ranks, block)
     }
 
     /// Which of the blocks in a segment of `writer` is for `reader`.
@@ -109,7 +110,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        let pieces = self.pieces(bytes, self.most());
+        let pieces = self.pieces(bytes, self.most(bytes));
         if self.me == root {
             return self.give(&pieces, |at, to| pack(data, at, to));
         }
@@ -123,7 +124,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        let pieces = self.pieces(block, self.most());
+        let pieces = self.pieces(block, self.most(block));
         if self.me != root {
             return self.give(&pieces, |at, to| pack(input, at, to));
         }
@@ -139,7 +140,7 @@ impl<F: Fabric> Steps<'_, F> {
         };
         for piece in pieces.all() {
             for rank in self.others() {
-                while !self.has_published(rank, piece.step) && copy_own(self.most()) {}
+                while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
                 self.read(rank, piece.step, piece.len, |from| unpack(output, at, from));
@@ -155,7 +156,7 @@ impl<F: Fabric> Steps<'_, F> {
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
-        let pieces = self.pieces(block, self.most());
+        let pieces = self.pieces(block, self.most(block));
         for Piece { step, at, len } in pieces.all() {
             if self.me != root {
                 self.see(root, step)?;
@@ -192,22 +193,22 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
-        let pieces = self.pieces(block, self.most());
+        let pieces = self.pieces(block, self.most(block));
         let own = self.me as usize * block;
         self.exchange(&pieces, |turn, Piece { step, at, len }| {
-            if turn == Turn::Write {
-                self.write(step, len, |to| match in_place {
+            match turn {
+                Turn::Write => self.write(step, len, |to| match in_place {
                     true => pack(output, own + at, to),
                     false => pack(input, at, to),
-                });
-                return Ok(());
-            }
-            if !in_place {
-                output.copy_from(own + at, input, at, len);
-            }
-            for rank in self.others() {
-                self.see(rank, step)?;
-                self.read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
+                }),
+                Turn::Keep if in_place => {}
+                Turn::Keep => output.copy_from(own + at, input, at, len),
+                Turn::Read => {
+                    for rank in self.others() {
+                        self.see(rank, step)?;
+                        self.read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
+                    }
+                }
             }
             Ok(())
         })?;
@@ -219,22 +220,26 @@ impl<F: Fabric> Steps<'_, F> {
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
         let pieces = self.pieces(block, self.spread(block));
         self.exchange(&pieces, |turn, piece| {
-            if turn == Turn::Write {
-                let from = input.unwrap_or(output);
-                self.write_spread(block, piece, |at, to| pack(from, at, to));
-                return Ok(());
-            }
-            if let Some(input) = input {
-                let own = self.me as usize * block + piece.at;
-                output.copy_from(own, input, own, piece.len);
-            }
-            for rank in self.others() {
-                self.see(rank, piece.step)?;
-                let at = rank as usize * block + piece.at;
-                let place = self.place(rank, self.me) * piece.len;
-                self.read(rank, piece.step, self.spread_len(piece), |from| {
-                    unpack(output, at, from.slice(place, piece.len));
-                });
+            match (turn, input) {
+                (Turn::Write, _) => {
+                    let from = input.unwrap_or(output);
+                    self.write_spread(block, piece, |at, to| pack(from, at, to));
+                }
+                (Turn::Keep, None) => {}
+                (Turn::Keep, Some(input)) => {
+                    let own = self.me as usize * block + piece.at;
+                    output.copy_from(own, input, own, piece.len);
+                }
+                (Turn::Read, _) => {
+                    for rank in self.others() {
+                        self.see(rank, piece.step)?;
+                        let at = rank as usize * block + piece.at;
+                        let place = self.place(rank, self.me) * piece.len;
+                        self.read(rank, piece.step, self.spread_len(piece), |from| {
+                            unpack(output, at, from.slice(place, piece.len));
+                        });
+                    }
+                }
             }
             Ok(())
         })?;

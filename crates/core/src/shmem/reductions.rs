@@ -1,7 +1,7 @@
 //! The collectives that combine, by kernels, in the order of the ranks.
 
 use super::Served;
-use super::combining::{Written, combine};
+use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::packed_copy;
 use super::steps::{Piece, Steps, Turn};
@@ -118,15 +118,15 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces(self.bytes, steps.most());
+        let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
         if steps.me != root {
-            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_to(to));
+            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_over(to));
         }
         for Piece { step, at, len } in pieces.all() {
             if self.in_place {
                 // What it gives lies where the result is made.
                 steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+                steps.write(step, len, |to| self.given.slice(at, len).copy_over(to));
             }
             self.see(0..steps.ranks, step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
@@ -145,17 +145,17 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces(self.bytes, steps.most());
+        let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
         if needed.is_empty() {
-            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_to(to));
+            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_over(to));
         }
         let first = pieces.piece(0).step;
         // The result is made where in place the contribution lies: then the section has the only copy.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |turn, Piece { step, at, len }| {
-            if turn == Turn::Write {
-                if gives {
-                    steps.write(step, len, |to| self.given.slice(at, len).copy_to(to));
+            if turn != Turn::Read {
+                if gives && turn == Turn::Write {
+                    steps.write(step, len, |to| self.given.slice(at, len).copy_over(to));
                 }
                 return Ok(());
             }
@@ -176,8 +176,12 @@ impl<F: Fabric> Reduction<'_, F> {
         let pieces = steps.pieces(self.bytes, steps.spread(self.bytes));
         steps.exchange(&pieces, |turn, piece| {
             let Piece { step, at, len } = piece;
-            if turn == Turn::Write {
-                steps.write_spread(self.bytes, piece, |at, to| self.given.slice(at, to.len()).copy_to(to));
+            if turn != Turn::Read {
+                if turn == Turn::Write {
+                    steps.write_spread(self.bytes, piece, |at, to| {
+                        self.given.slice(at, to.len()).copy_over(to)
+                    });
+                }
                 return Ok(());
             }
             self.see(0..steps.ranks, step)?;
@@ -198,14 +202,14 @@ impl<F: Fabric> Reduction<'_, F> {
     fn halved_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let (me, other) = (steps.me, 1 - steps.me);
-        let most = 2 * steps.most();
+        let most = 2 * steps.most(self.bytes);
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
         let mut from = 0;
         while from < count {
             // Two batches are under way: what is given, and the results of both.
-            let batch = (count - from).min((steps.ahead() as usize / 2).max(1));
+            let batch = (count - from).min(steps.ahead() as usize);
             let pieces = || {
                 (from..from + batch).map(|n| {
                     let at = n * most;
@@ -219,7 +223,7 @@ impl<F: Fabric> Reduction<'_, F> {
             };
             for (step, _, (at, len)) in pieces() {
                 steps.wait_until_free(step)?;
-                steps.write_part(me, step, len, |to| self.given.slice(at, len).copy_to(to));
+                steps.write_part(me, step, len, |to| self.given.slice(at, len).copy_over(to));
                 steps.publish(step);
             }
             for (step, (at, len), _) in pieces() {
@@ -249,7 +253,7 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Each rank combines its share of each piece and gives it to all others.
     fn shared_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let most = steps.most();
+        let most = steps.most(self.bytes);
         let count = self.bytes.div_ceil(most);
         let mut step = steps.number(2 * count as u64);
         let first = step;
@@ -266,7 +270,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 // All but what this rank combines itself.
                 steps.write(step, len, |mut to| {
                     for part in [0..mine.start, mine.end..len] {
-                        given.slice(part.start, part.len()).copy_to(to.slice(part.start, part.len()));
+                        given.slice(part.start, part.len()).copy_over(to.slice(part.start, part.len()));
                     }
                 });
                 steps.publish(step);
@@ -303,11 +307,4 @@ impl<F: Fabric> Reduction<'_, F> {
         }
         Ok(())
     }
-}
-
-/// Which bytes of a piece of `len` bytes a rank combines: whole lines.
-fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
-    let most = len.div_ceil(ranks as usize).next_multiple_of(64);
-    let start = (rank as usize * most).min(len);
-    start..len.min(start + most)
 }

@@ -13,7 +13,11 @@ pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> 
     let others = ranks as usize - 1;
     match block.checked_mul(others) {
         Some(all) if all <= segment && block <= most => block,
-        _ => most.min((segment / others) & !63),
+        _ => {
+            let most = most.min((segment / others) & !63);
+            // Equally long ones, but for whole lines.
+            if most == 0 { 0 } else { block.div_ceil(block.div_ceil(most)).next_multiple_of(64) }
+        }
     }
 }
 

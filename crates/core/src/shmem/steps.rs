@@ -62,6 +62,8 @@ pub(super) struct Piece {
 pub(super) enum Turn {
     /// Write it: its segment is free.
     Write,
+    /// What was written, all of it one after the other, is in this processor's cache: the time to copy what stays here.
+    Keep,
     /// See those of others, and read them.
     Read,
 }
@@ -81,12 +83,6 @@ impl Pieces {
     #[inline]
     pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
         if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 }
-    }
-
-    /// The last step.
-    #[inline]
-    pub(super) fn last(&self) -> u64 {
-        self.first + self.count - 1
     }
 
     #[inline]
@@ -128,10 +124,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
 
-    /// The longest piece of one rank for another, bytes.
+    /// The longest piece of one rank for another, bytes, of blocks or a vector of so many bytes.
     #[inline]
-    pub(super) fn most(&self) -> usize {
-        self.segment().min(limits::PIECE)
+    pub(super) fn most(&self, bytes: usize) -> usize {
+        let most =
+            self.collective.get().map_or(limits::PIECE, |collective| limits::longest(collective, bytes));
+        self.segment().min(most)
     }
 
     /// All that a rank may write in a step, bytes.
@@ -175,6 +173,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
                 take(Turn::Write, piece)?;
                 self.publish(piece.step);
             }
+            let (first, last) = (pieces.piece(from), pieces.piece(to - 1));
+            take(Turn::Keep, Piece { len: last.at + last.len - first.at, ..first })?;
             for piece in pieces.range(from..to) {
                 take(Turn::Read, piece)?;
                 self.finish(piece.step);
@@ -339,7 +339,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.read_part(self.me, step, len, f);
     }
 
-    /// Whether data of this length ride in the line that announces them.
+    /// Whether data of this length ride in the lines that announce them.
     #[inline]
     pub(super) fn is_short(&self, len: usize) -> bool {
         len <= SHORT_BYTES

@@ -66,8 +66,7 @@ impl Tcp {
         if came && !is_overdue {
             return false;
         }
-        let mut lenders = std::mem::take(&mut self.lenders);
-        lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
+        let lenders = self.take_lenders();
         let is_single =
             matches!(lenders[..], [at] if self.known(at).is_some_and(|peer| peer.link.lent() == 1));
         let is_time = is_single || is_overdue || self.vain > PATIENCE;
@@ -77,6 +76,13 @@ impl Tcp {
             self.uncopied = 0;
         }
         copied
+    }
+
+    /// Takes the list of those to whom something is still lent; it is to be put back.
+    fn take_lenders(&mut self) -> Vec<u32> {
+        let mut lenders = std::mem::take(&mut self.lenders);
+        lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
+        lenders
     }
 
     fn copy_oldest<S: Sink>(&mut self, at: u32, sink: &mut S) -> bool {
@@ -90,8 +96,7 @@ impl Tcp {
     /// The process is about to sleep, perhaps until a message is gone that is lent: copies the oldest one to each peer. Returns whether
     /// any was; the next look tells of it. All others are written, and acknowledged as soon as the peer looks.
     pub(super) fn copy_lent_before_sleep(&mut self) -> bool {
-        let mut lenders = std::mem::take(&mut self.lenders);
-        lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
+        let lenders = self.take_lenders();
         let mut any = false;
         for at in &lenders {
             if self.copy_or_ask(*at) {

@@ -224,7 +224,7 @@ impl Outgoing {
 
     /// Asks for an acknowledgement of everything, if that was not done.
     pub(super) fn ask(&mut self) {
-        let end = self.first + self.kept.len() as u64;
+        let end = self.next_number();
         if !self.kept.is_empty() && self.asked < end {
             (self.ask, self.asked) = (true, end);
         }

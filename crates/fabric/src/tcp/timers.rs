@@ -56,10 +56,10 @@ impl Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Identity, PEER, Secret, Settings, Whereabouts};
+    use crate::tcp::PEER;
     use crate::{Body, Fabric as _, Message};
     use oxmpi_os::bytes::Bytes;
-    use oxmpi_os::net::{Listener, Socket};
+    use oxmpi_os::net::Socket;
     use oxmpi_os::poller::Poller;
     use oxmpi_wire::{Context, Envelope, Frame};
     use std::net::{Ipv4Addr, TcpListener};
@@ -73,15 +73,7 @@ mod tests {
         let (_stream, _) = peer.accept().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         poller.add(&socket, PEER | 1, false).unwrap();
-        let mut tcp = Tcp::new(
-            Identity { job: 1, rank: 0, size: 2, incarnation: 1 },
-            Secret([0; 32]),
-            Settings::default(),
-            (Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap(), poller),
-            Box::new(|_| Ok(Whereabouts::Left)),
-            Box::new(|text| panic!("{text}")),
-        )
-        .unwrap();
+        let mut tcp = Tcp::of_a_test(2, poller);
         let peer = tcp.peer(1);
         (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
         let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };

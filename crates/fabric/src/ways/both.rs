@@ -18,6 +18,22 @@ pub struct Both {
     nodes: Nodes,
 }
 
+/// A call of the way to a peer.
+macro_rules! to {
+    ($self:ident, $peer:expr, $way:ident => $call:expr) => {
+        match $self.is_strange($peer) {
+            true => {
+                let $way = &mut $self.tcp;
+                $call
+            }
+            false => {
+                let $way = &mut $self.lamd;
+                $call
+            }
+        }
+    };
+}
+
 impl Both {
     /// The daemon's way with sockets beside it, to all of whom `nodes` knows no node.
     pub(super) fn new(lamd: Lamd, tcp: Tcp, nodes: Nodes) -> Both {
@@ -38,10 +54,7 @@ impl Both {
 
     /// A process is known to be dead.
     pub(super) fn bury(&mut self, peer: u32) {
-        match self.is_strange(peer) {
-            true => self.tcp.bury(peer),
-            false => self.lamd.bury(peer),
-        }
+        to!(self, peer, way => way.bury(peer));
     }
 
     /// Whether a process belongs to another launcher.
@@ -49,22 +62,6 @@ impl Both {
     fn is_strange(&mut self, peer: u32) -> bool {
         self.nodes.is_nowhere(peer)
     }
-}
-
-/// A call of the way to a peer.
-macro_rules! to {
-    ($self:ident, $peer:expr, $way:ident => $call:expr) => {
-        match $self.is_strange($peer) {
-            true => {
-                let $way = &mut $self.tcp;
-                $call
-            }
-            false => {
-                let $way = &mut $self.lamd;
-                $call
-            }
-        }
-    };
 }
 
 impl Fabric for Both {

@@ -340,26 +340,14 @@ impl<S: Sink> Sink for Counting<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Identity, Secret, Settings, Tcp, Whereabouts};
-    use oxmpi_os::net::Listener;
+    use crate::tcp::Tcp;
     use oxmpi_os::poller::Poller;
     use std::sync::Arc;
 
     #[test]
     fn who_wakes_looks_at_the_sockets_first() {
-        let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
-        let own = Identity { job: 1, rank: 0, size: 1, incarnation: 1 };
-        let poller = Arc::new(Poller::new().unwrap());
-        let find = Box::new(|_| Ok(Whereabouts::Left));
-        let tcp = Tcp::new(
-            own,
-            Secret([0; 32]),
-            Settings::default(),
-            (listener, poller),
-            find,
-            Box::new(|text| panic!("{text}")),
-        );
-        let mut sockets = Sockets::new(tcp.unwrap().into(), None);
+        let tcp = Tcp::of_a_test(1, Arc::new(Poller::new().unwrap()));
+        let mut sockets = Sockets::new(tcp.into(), None);
         for _ in 0..3 {
             assert!(!sockets.is_look_due(true), "other things come, and looks at sockets are rare");
             assert!(sockets.before_sleep());

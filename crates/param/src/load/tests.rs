@@ -1,5 +1,5 @@
 use super::*;
-use crate::registry::Transport;
+use crate::choices::Transport;
 
 /// A directory that is removed at the end of its test.
 struct Scratch(PathBuf);

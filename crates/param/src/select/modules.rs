@@ -2,8 +2,9 @@
 
 use super::transports::{Ask, SelectError};
 use super::{Decision, Framework, Row, ThreadLevel, Wish, decide};
+use crate::choices::Transport;
 use crate::components::Component;
-use crate::registry::{Params, Transport};
+use crate::registry::Params;
 
 /// What is known of a job before its modules are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

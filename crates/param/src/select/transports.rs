@@ -1,9 +1,11 @@
 //! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports, and `coll` about collectives.
 
 use super::{Impossible, Job, LevelError};
+use crate::choices::Transport;
 use crate::components::{Asked, BadName, Component};
+use crate::definition::{Param, Value};
 use crate::nearest::nearest;
-use crate::registry::{Param, Params, Transport, Value};
+use crate::registry::Params;
 use crate::source::Source;
 
 /// Why no transport can be selected.

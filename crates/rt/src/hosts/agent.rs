@@ -32,7 +32,7 @@ use crate::launch::{App, Bind, Launch, LaunchError, Stdin, Wanted, end};
 
 /// Bytes of output that may be under way to the head.
 pub(crate) const WINDOW: u64 = 1 << 20;
-/// How often the agent says that it is there.
+/// How often the agent says at least that it is there.
 const ALIVE: Duration = Duration::from_secs(15);
 
 /// What an event of the poll set is about, packed into its 64 bits; below are the outputs.
@@ -98,6 +98,8 @@ struct Agent<'a> {
     /// What is kept of processes of spawned jobs that are over.
     relics: BTreeMap<u32, Relic>,
     secret: [u8; 32],
+    /// How often it says that it is there, and when it does next.
+    alive: Duration,
     next_alive: Instant,
     buffer: Vec<u8>,
 }
@@ -135,6 +137,7 @@ impl<'a> Agent<'a> {
             members: BTreeMap::new(),
             relics: BTreeMap::new(),
             secret: [0; 32],
+            alive: ALIVE,
             next_alive: Instant::now() + ALIVE,
             buffer: vec![0; 64 << 10],
         };
@@ -168,7 +171,7 @@ impl<'a> Agent<'a> {
     fn wait(&mut self) -> rustix::io::Result<Result<(), Over>> {
         let now = Instant::now();
         if self.next_alive <= now {
-            self.next_alive = now + ALIVE;
+            self.next_alive = now + self.alive;
             self.post(&FromAgent::Alive);
         }
         self.head.flush();
@@ -341,6 +344,8 @@ impl<'a> Agent<'a> {
         let here: Vec<u32> =
             (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
         let launch = launch(self.setup, &order)?;
+        self.alive = ALIVE.min(Duration::from_secs(launch.params.mpi_agent_silence_s()) / 4);
+        self.next_alive = Instant::now() + self.alive;
         let given: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
         if here.is_empty() || given != u64::from(size) {
             let why = format!("{} ranks of {size}, whose programs have {given}", here.len());

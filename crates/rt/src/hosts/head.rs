@@ -24,8 +24,6 @@ const ENDING: Duration = Duration::from_secs(2);
 const MAX_SAID: usize = 4096;
 /// How long the answer to an order to kill processes is awaited: nobody waits for long when everything is over.
 const KILLING: Duration = Duration::from_secs(3);
-/// After how long an agent counts as lost that has said nothing for so long; it says something much more often.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// The agent of another host, as the head holds it.
 #[derive(Debug)]
@@ -55,6 +53,8 @@ pub(crate) struct Far {
     pub(crate) refused: Option<String>,
     /// What it said while it was to answer something else.
     held: VecDeque<FromAgent>,
+    /// After how long it counts as lost if nothing comes from it.
+    pub(crate) silence: Duration,
     /// When something came last.
     pub(crate) heard: Instant,
     /// Bytes of output that were taken, and of which the agent was not told.
@@ -93,17 +93,22 @@ enum Stage {
 impl Far {
     /// Opens the streams to all agents that a job needs, and waits until they have greeted.
     pub(crate) fn open_all(launch: &Launch, signals: &Signals) -> Result<Vec<Far>, LaunchError> {
+        let silence = Duration::from_secs(launch.params.mpi_agent_silence_s());
         let mut all = Vec::new();
         for (node, host) in (0..).zip(launch.spread.iter().flat_map(|spread| &spread.hosts)) {
             if let Some(opening) = &host.opening {
-                all.push(Far::open(&host.name, node, opening, signals)?);
+                all.push(Far::open((&host.name, node, opening), silence, signals)?);
             }
         }
         Far::await_all(&mut all, Stage::Greeting, signals)?;
         Ok(all)
     }
 
-    fn open(host: &str, node: u32, opening: &Opening, signals: &Signals) -> Result<Far, LaunchError> {
+    fn open(
+        (host, node, opening): (&str, u32, &Opening),
+        silence: Duration,
+        signals: &Signals,
+    ) -> Result<Far, LaunchError> {
         let shown = opening.shown();
         let Opened { stream, errors, carrier } = opening.open(signals).map_err(|error| {
             let next = opening.remedy();
@@ -126,6 +131,7 @@ impl Far {
             pids: Vec::new(),
             refused: None,
             held: VecDeque::new(),
+            silence,
             heard: now,
             owed: 0,
             asking: Vec::new(),
@@ -184,9 +190,9 @@ impl Far {
         Far::await_all(all, Stage::Started, signals)
     }
 
-    /// For how long it may say nothing, and until when.
-    pub(crate) fn patience(&self) -> (Duration, Instant) {
-        (SILENCE, self.heard + SILENCE)
+    /// When it counts as lost if nothing comes from it until then.
+    pub(crate) fn silence_ends(&self) -> Instant {
+        self.heard + self.silence
     }
 
     /// Has it kill processes.
@@ -199,14 +205,14 @@ impl Far {
     /// It has answered a look.
     pub(crate) fn note_answer(&mut self) {
         self.looks = self.looks.saturating_sub(1);
-        let answered = self.asked - u64::from(self.looks);
+        let answered = self.answered();
         self.kills.retain(|kill| kill.look > answered);
     }
 
     /// Until when it is awaited that it heeds what it was told last, or says something at all.
-    pub(crate) fn limit(&self) -> Instant {
+    pub(crate) fn next_limit(&self) -> Instant {
         let killed = self.kills.iter().map(|kill| kill.since + KILLING);
-        killed.chain([self.patience().1]).min().unwrap_or_else(|| self.patience().1)
+        killed.fold(self.silence_ends(), Instant::min)
     }
 
     /// The processes that it was to kill, and has not answered that for so long that nobody waits for them any more.
@@ -234,7 +240,12 @@ impl Far {
 
     /// Whether the last [`Far::watch`] is answered.
     pub(crate) fn has_answered_watch(&self) -> bool {
-        self.watch <= self.asked - u64::from(self.looks)
+        self.watch <= self.answered()
+    }
+
+    /// The number of the last look that is answered.
+    fn answered(&self) -> u64 {
+        self.asked - u64::from(self.looks)
     }
 
     fn await_all(all: &mut [Far], stage: Stage, signals: &Signals) -> Result<(), LaunchError> {

@@ -13,7 +13,7 @@ use oxmpi_os::segment::Segment;
 
 use super::answers::INCARNATION;
 use super::launcher::Launcher;
-use super::start::{Plug, listeners};
+use super::plugs::{Plug, listeners};
 use super::{Launch, LaunchError};
 use crate::client::{NOWHERE, socket_buffers};
 use crate::control::Reply;

@@ -7,7 +7,8 @@ use oxmpi_os::segment::RankState;
 use rustix::event::epoll;
 
 use super::launcher::Launcher;
-use super::start::{Plug, Rank};
+use super::plugs::Plug;
+use super::start::Rank;
 use crate::blob;
 use crate::client::to_hex;
 use crate::control::{MAX_MESSAGE, Reply, Request};

@@ -425,7 +425,7 @@ impl Launcher<'_> {
 
     /// When something is to be done about other hosts though nothing comes.
     pub(super) fn far_time(&self) -> Option<Instant> {
-        self.far.iter().flatten().map(Far::limit).min()
+        self.far.iter().flatten().map(Far::next_limit).min()
     }
 
     /// Lets agents send more output, listens for room in streams, and sees who is silent.
@@ -453,11 +453,11 @@ impl Launcher<'_> {
                     false => epoll::delete(&self.events, far.stream.output()),
                 };
             }
-            if far.patience().1 < now {
+            if far.silence_ends() < now {
                 silent.push(at);
             }
             // This process may itself have been stopped for long.
-            if far.limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
+            if far.next_limit() <= now && !is_ready(far.stream.input(), PollFlags::IN) {
                 unanswered.extend(far.take_unanswered(now).into_iter().map(|rank| (at, rank)));
             }
         }
@@ -494,7 +494,7 @@ impl Launcher<'_> {
         let had = far.stream.came().len();
         match far.stream.read() {
             Ok(true) if far.stream.came().len() == had => {
-                let text = format!("nothing has come from it for {} s", far.patience().0.as_secs());
+                let text = format!("nothing has come from it for {} s", far.silence.as_secs());
                 self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
             }
             _ => self.far_ready(at),

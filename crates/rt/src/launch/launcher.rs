@@ -1,14 +1,11 @@
 //! The launcher's loop: it sleeps in poll(2) until a rank writes, asks or ends, a signal comes, or a time is over.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::segment::Boot;
 use oxmpi_os::spawn::{Guard, Signals};
-use oxmpi_param::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::Signal;
 
@@ -17,25 +14,18 @@ use super::far::{FarInput, hosts_of, own_node};
 use super::files::Files;
 use super::input::Feed;
 use super::links::Links;
-use super::output::{Came, Lines, Sink, is_ready, read_some};
+use super::output::{Lines, Sink, is_ready};
+use super::plugs::Plug;
 use super::quiesce::Standing;
 use super::relays::{RELAY, RELAY_ENDED, Relays};
-use super::start::{Outputs, Plug, Rank, Started, app_of};
+use super::start::{Outputs, Rank, Started, app_of};
 use super::watching::Watchdog;
 use super::{Launch, LaunchError, QUIESCE, Stdin, end, start};
 use crate::hosts::agent::stage;
 use crate::hosts::head::Far;
-use crate::hosts::message::ToAgent;
-use crate::job::{Action, Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
+use crate::job::{Event, Exit, Glimpse, Job, Stage, WATCH_INTERVAL};
 use crate::ports::Ports;
 use crate::universe::Parent;
-
-/// How long the output of a job is awaited when its ranks have ended but others still hold their pipes.
-const DRAIN_GRACE: Duration = Duration::from_millis(200);
-/// How long it is awaited that agents pass on what daemons have said.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How often it is looked then whether output of other hosts may still come.
-const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 /// What an event of the poll set is about, packed into its 64 bits.
 const OUTPUT: [u64; 2] = [0, 1];
@@ -118,7 +108,7 @@ pub(super) struct Launcher<'a> {
     /// What must always be listened to: control sockets, processes, signals.
     pub(super) events: OwnedFd,
     /// The ranks' outputs, listened to while our own take more.
-    outputs: OwnedFd,
+    pub(super) outputs: OwnedFd,
     pub(super) open_count: usize,
     pub(super) sinks: [Sink<'static>; 2],
     feed: Feed,
@@ -127,7 +117,7 @@ pub(super) struct Launcher<'a> {
     pub(super) deaths: Vec<u32>,
     /// How far the messages are on the way to standing still.
     pub(super) standing: Standing,
-    grace: Option<Instant>,
+    pub(super) grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
     pub(super) watchdog: Option<Watchdog>,
@@ -321,7 +311,7 @@ impl<'a> Launcher<'a> {
     }
 
     /// Sleeps until something happens, and sees to it.
-    fn wait(&mut self) -> rustix::io::Result<()> {
+    pub(super) fn wait(&mut self) -> rustix::io::Result<()> {
         while let Some(at) = self.late.pop() {
             self.hear_far(at);
         }
@@ -395,58 +385,6 @@ impl<'a> Launcher<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Takes what a rank wrote. `kind` is 0 for standard output, 1 for standard error.
-    fn output(&mut self, rank: u32, kind: usize) {
-        let Some(Some(fd)) = self.members.get(&rank).map(|member| &member.outputs[kind]) else { return };
-        match read_some(fd, &mut self.buffer[..]) {
-            Came::Bytes(n) => {
-                let buffer = std::mem::take(&mut self.buffer);
-                self.take_output(rank, kind, &buffer[..n]);
-                self.buffer = buffer;
-            }
-            Came::Nothing => {}
-            Came::End => self.take_output(rank, kind, &[]),
-        }
-    }
-
-    /// Passes on what a rank wrote; nothing: it has closed this output.
-    pub(super) fn take_output(&mut self, rank: u32, kind: usize, bytes: &[u8]) {
-        let Some(Member { lines, .. }) = self.members.get_mut(&rank) else { return };
-        let lines = &mut lines[kind];
-        if bytes.is_empty() {
-            lines.end(self.sinks[kind].queue());
-            self.close(rank, kind);
-        } else {
-            if self.launch.output_files.as_ref().is_none_or(|files| files.print) {
-                lines.take(bytes, self.sinks[kind].queue());
-            }
-            if let Some(text) = self.files.as_mut().and_then(|files| files.write(rank, kind, bytes)) {
-                self.tell(Event::Say { text });
-            }
-        }
-        self.sinks[kind].write();
-    }
-
-    fn close(&mut self, rank: u32, kind: usize) {
-        let Some(member) = self.members.get_mut(&rank) else { return };
-        // Closing takes it out of the epoll set, too: nobody else has this end.
-        if member.outputs[kind].take().is_some() || std::mem::take(&mut member.far_open[kind]) {
-            self.open_count -= 1;
-        }
-        self.drop_forgotten(rank);
-    }
-
-    /// Drops a member for whom nobody will ask, and who writes nothing more.
-    fn drop_forgotten(&mut self, rank: u32) {
-        let is_done = |member: &Member| {
-            member.is_forgotten && member.outputs.iter().all(Option::is_none) && member.far_open == [false; 2]
-        };
-        if self.members.get(&rank).is_some_and(is_done) {
-            self.members.remove(&rank);
-            self.files.iter_mut().for_each(|files| files.close(rank));
-        }
     }
 
     fn ended(&mut self, rank: u32) -> rustix::io::Result<()> {
@@ -577,79 +515,6 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Tells the state machine what has happened, and does what it says.
-    pub(super) fn tell(&mut self, event: Event) {
-        for action in self.job.on(event) {
-            match action {
-                Action::Print(text) => self.print(&text),
-                Action::Signal { number, ranks } => {
-                    if let Some(signal) = Signal::from_named_raw(number) {
-                        self.signal(signal, ranks.iter().copied());
-                    }
-                }
-                Action::Grace(time) => self.grace = Some(Instant::now() + time),
-                Action::Announce(dead) => self.announce(dead),
-                Action::Over(processes) => self.bury(processes),
-                Action::Forget(processes) => self.forget(processes),
-                Action::Tell { firsts, code, text } => self.tell_others_of_failure(&firsts, code, &text),
-                Action::Finish(code) => self.finished = Some(code),
-            }
-        }
-    }
-
-    /// Tells all that run of a death, each in its own segment.
-    fn announce(&mut self, dead: u32) {
-        self.deaths.push(dead);
-        self.announce_far();
-        for member in self.members.values().filter(|member| member.running) {
-            let Some(rank) = &member.rank else { continue };
-            rank.segment.status().note_death();
-            // The dead may have been about to wake it.
-            rank.segment.ring_after_death(|| member.plug.iter().for_each(|plug| raise_alarm(&plug.alarm)));
-        }
-    }
-
-    /// A spawned job is over: nothing of it is kept but its segments.
-    fn bury(&mut self, processes: Range<u32>) {
-        let (base, size) = (processes.start, processes.len() as u32);
-        self.post_homes(&processes, &ToAgent::Bury { base, size });
-        for number in processes {
-            let has_left = self.glimpse(number).stage == Stage::Finalized;
-            let Some(member) = self.members.get_mut(&number) else { continue };
-            (member.plug, member.has_left) = (None, has_left);
-            if let Some(rank) = member.rank.take() {
-                end::bury(&rank, &self.guard);
-                member.relic = Some(rank.segment_fd);
-            }
-        }
-    }
-
-    /// Nobody will ask for these processes any more, of this launcher or another.
-    fn forget(&mut self, processes: Range<u32>) {
-        self.parents.remove(&processes.start);
-        let (base, size) = (processes.start, processes.len() as u32);
-        self.post_homes(&processes, &ToAgent::Forget { base, size });
-        self.links.forget(processes.start);
-        for number in processes {
-            if let Some(member) = self.members.get_mut(&number) {
-                (member.relic, member.is_forgotten) = (None, true);
-                self.drop_forgotten(number);
-            }
-        }
-    }
-
-    fn signal_running(&mut self, signal: Signal) {
-        let running = self.members.iter().filter(|(_, member)| member.running).map(|(rank, _)| *rank);
-        let running: Vec<u32> = running.collect();
-        self.signal(signal, running.into_iter());
-    }
-
-    /// Sends a signal to processes, here and on other hosts.
-    fn signal(&mut self, signal: Signal, ranks: impl Iterator<Item = u32> + Clone) {
-        ranks.clone().filter_map(|rank| self.rank(rank)).for_each(|rank| end::signal_group(rank, signal));
-        self.signal_far(signal, ranks);
-    }
-
     pub(super) fn glimpses(&self) -> Vec<(u32, Glimpse)> {
         self.members.keys().map(|rank| (*rank, self.glimpse(*rank))).collect()
     }
@@ -669,62 +534,5 @@ impl<'a> Launcher<'a> {
     /// The name of the MPI function of this number, if there is one.
     pub(super) fn call_name(&self, call: u16) -> Option<&'static str> {
         Some(call).filter(|&call| call != 0).and_then(self.launch.call_name)
-    }
-
-    /// What daemons have said until the last rank ended counts, on whichever host they are.
-    fn hear_last_words(&mut self) -> rustix::io::Result<()> {
-        if self.launch.transport != Transport::Lamd {
-            return Ok(());
-        }
-        self.hear_relays();
-        let limit = Instant::now() + LAST_WORDS;
-        while !self.is_look_over() && Instant::now() < limit {
-            self.grace = Some(limit);
-            self.wait()?;
-        }
-        Ok(())
-    }
-
-    /// The ranks have ended: passes on what is still in their pipes.
-    fn drain(&mut self) -> rustix::io::Result<()> {
-        let end = Instant::now() + DRAIN_GRACE;
-        // An agent that held output back has been told by its answer that it may go on.
-        self.look_far();
-        self.hear_last_words()?;
-        while self.open_count > 0 {
-            let full = self.sinks.iter().any(Sink::is_full);
-            let now = Instant::now();
-            if now >= end && !full && !is_ready(&self.outputs, PollFlags::IN) && !self.is_far_busy(now) {
-                break;
-            }
-            self.grace = Some(if full { now + DRAIN_GRACE } else { end.max(now + DRAIN_STEP) });
-            self.wait()?;
-            if self.sinks.iter().any(Sink::is_broken) {
-                break;
-            }
-        }
-        for member in self.members.values_mut() {
-            for kind in [0, 1] {
-                if member.outputs[kind].is_some() || member.far_open[kind] {
-                    member.lines[kind].end(self.sinks[kind].queue());
-                }
-            }
-        }
-        self.grace = None;
-        // Whoever reads our output may take its time, and nobody else is to wait for that.
-        self.part_with_others();
-        while self.sinks.iter().any(|s| s.waiting().is_some()) {
-            self.sinks.iter_mut().for_each(Sink::write);
-            let waiting: Vec<BorrowedFd<'_>> = self.sinks.iter().filter_map(Sink::waiting).collect();
-            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
-            fds.extend(waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)));
-            if fds.len() > 1 {
-                poll(&mut fds, None)?;
-            }
-            if is_ready(self.signals, PollFlags::IN) {
-                break; // the user does not want to wait for a slow reader
-            }
-        }
-        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::segment::RankState;
 
 use super::launcher::{Launcher, Member};
-use super::start::plugs;
+use super::plugs::plugs;
 use crate::hosts::message::ToAgent;
 use crate::job::Stage;
 use crate::quiesce::{Next, Quiescence};

@@ -15,7 +15,7 @@ use oxmpi_wire::relay::{Notice, Order};
 
 use super::launcher::Launcher;
 use super::relay::Relay;
-use super::{LaunchError, start};
+use super::{LaunchError, plugs, start};
 use crate::control::Reply;
 use crate::hosts::message::ToAgent;
 use crate::job::{Event, Exit};
@@ -63,7 +63,7 @@ impl Launcher<'_> {
         };
         let is_one_host = self.launch.spread.is_none();
         let plugs = if nodes > 1 {
-            start::listeners(self.launch, here.len(), None, is_one_host, is_one_host)?
+            plugs::listeners(self.launch, here.len(), None, is_one_host, is_one_host)?
         } else {
             Vec::new()
         };

@@ -1,20 +1,18 @@
 //! Starting the ranks: segments first, then one process after the other.
 
 use std::collections::{BTreeMap, btree_map};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxmpi_os::net::{self, Listener};
-use oxmpi_os::poller::new_alarm;
+use oxmpi_os::net;
 use oxmpi_os::segment::{Boot, Segment, SegmentError};
 use oxmpi_os::semaphore::SemaphoreSets;
-use oxmpi_os::spawn::{GUARD_VARIABLE, Guard, Process, Program, Signals, spawn};
-use oxmpi_os::{barrier, fdpass, host};
+use oxmpi_os::spawn::{Guard, Process, Program, Signals, spawn};
+use oxmpi_os::{barrier, fdpass};
 use oxmpi_param::{Params, Transport};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -22,24 +20,22 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, pidfd_open, setrlimit, waitid,
 };
 
-use super::abroad::Abroad;
 use super::binding::Binding;
+use super::environment::environment;
 use super::input::{Feed, Inputs};
+use super::places::{Place, has_sockets, nodes_of};
+use super::plugs::{Plug, plugs};
 use super::{App, Launch, LaunchError};
-use crate::client::{
-    BOOT_VARIABLE, BOOT_VERSION, is_oversubscribed, new_universe, segment_config, socket_buffers,
-};
+use crate::client::{is_oversubscribed, new_universe, segment_config};
 use crate::hosts::head::Far;
-use crate::interfaces;
 use crate::job::Exit;
-use crate::lost::LAUNCHER_VARIABLE;
 use crate::postboxes::{PostboxFile, postbox_sizes};
 
 /// The number that the segment has in a rank: high enough to be out of the way of scripts, low enough to fit the
 /// descriptor table that every process has.
-const SEGMENT_NUMBER: i32 = 62;
+pub(super) const SEGMENT_NUMBER: i32 = 62;
 /// The number that the control socket has in a rank.
-const CONTROL_NUMBER: i32 = 63;
+pub(super) const CONTROL_NUMBER: i32 = 63;
 /// Descriptors that the launcher keeps for a rank: segment, control, two outputs, the process.
 const FDS_PER_RANK: u64 = 5;
 /// Descriptors that the launcher keeps for a rank with sockets, beside those: the one that listens, the alarm.
@@ -110,19 +106,6 @@ pub(crate) struct Started {
     /// The agents on other hosts, and what standard input is for ranks there.
     pub(crate) far: Vec<Far>,
     pub(crate) far_inputs: Vec<(u32, OwnedFd)>,
-}
-
-/// How a rank over sockets is reached.
-#[derive(Debug)]
-pub(crate) struct Plug {
-    /// What wakes it when it sleeps on descriptors.
-    pub(crate) alarm: OwnedFd,
-    /// Its listening socket, until the rank asks for it.
-    pub(crate) listener: Option<Listener>,
-    /// Where that can be reached.
-    pub(crate) address: String,
-    /// Where else, for processes of other launchers.
-    pub(crate) abroad: Option<Abroad>,
 }
 
 /// A job that is started: the first one, or one that was spawned.
@@ -374,159 +357,12 @@ pub(crate) fn app_of(apps: &[App], rank: u32) -> usize {
     ends.take_while(|end| *end <= rank).count()
 }
 
-/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on those to
-/// their daemons.
-pub(crate) fn has_sockets(launch: &Launch, size: u32) -> bool {
-    launch.transport.is_over_sockets() || launch.nodes(size).iter().any(|node| *node > 0)
-}
-
-/// On how many nodes the ranks of a launcher are.
-fn nodes_of(launch: &Launch, size: u32) -> u64 {
-    launch.nodes(size).iter().max().map_or(0, |last| u64::from(*last) + 1)
-}
-
-impl Launch {
-    /// On which node each of the `size` ranks is: the host that it is placed on, or one of those that this machine pretends to
-    /// be, of which each has a block of ranks, as even as can be.
-    fn nodes(&self, size: u32) -> Vec<u32> {
-        match &self.spread {
-            Some(spread) => spread.nodes.clone(),
-            None => blocks(size, self.params.mpi_virtual_nodes()),
-        }
-    }
-
-    /// The ranks that this process starts itself.
-    pub(crate) fn here(&self, size: u32) -> Vec<u32> {
-        let is_here = |rank: &u32| match &self.spread {
-            Some(spread) => spread.host(*rank).is_none_or(|host| host.opening.is_none()),
-            None => true,
-        };
-        (0..size).filter(is_here).collect()
-    }
-}
-
-/// The node of each rank, if each of the nodes has a block of them.
-fn blocks(size: u32, nodes: u32) -> Vec<u32> {
-    let (all, nodes) = (u64::from(size), u64::from(nodes.clamp(1, size.max(1))));
-    (0..all).map(|rank| (((rank + 1) * nodes - 1) / all) as u32).collect()
-}
-
-/// Where a rank is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// If there are several.
-    pub(crate) node: Option<u32>,
-    pub(crate) local_rank: u32,
-    pub(crate) local_size: u32,
-}
-
-impl Place {
-    /// Of all ranks, which are on these nodes.
-    pub(crate) fn all(nodes: &[u32]) -> Vec<Place> {
-        let mut sizes = BTreeMap::new();
-        let ranks = nodes.iter().map(|node| {
-            let size = sizes.entry(*node).or_insert(0);
-            *size += 1;
-            *size - 1
-        });
-        let ranks: Vec<u32> = ranks.collect();
-        let place = |(node, local_rank)| Place {
-            node: (sizes.len() > 1).then_some(node),
-            local_rank,
-            local_size: sizes.get(&node).copied().unwrap_or(0),
-        };
-        nodes.iter().copied().zip(ranks).map(place).collect()
-    }
-}
-
 /// What a rank's process is handed beside its own things.
 struct Hands<'a> {
     stdin: BorrowedFd<'a>,
     signals: &'a Signals,
     open_files: Option<(u64, u64)>,
     cpus: Option<&'a [u64]>,
-}
-
-/// The network that the sockets of a job on one host use.
-///
-/// # Errors
-/// There is none, or parameters leave none.
-pub fn network(params: &Params) -> Result<net::Interface, LaunchError> {
-    networks(params, true).map(|mut all| all.swap_remove(0))
-}
-
-/// The networks that the sockets of a job may use, one at least, the best first.
-fn networks(params: &Params, is_one_host: bool) -> Result<Vec<net::Interface>, LaunchError> {
-    let there = net::interfaces().map_err(|e| LaunchError::Kernel("list the interfaces of this host", e))?;
-    let (include, exclude) = (params.btl_tcp_if_include(), params.btl_tcp_if_exclude());
-    let chosen = interfaces::choose(&there, include, exclude, is_one_host)?;
-    Ok(chosen.into_iter().cloned().collect())
-}
-
-/// Sockets that listen, for `count` ranks; for ranks with daemons their alarms alone.
-pub(crate) fn plugs(
-    launch: &Launch,
-    count: usize,
-    is_one_host: bool,
-    has_near_sockets: bool,
-) -> Result<Vec<Plug>, LaunchError> {
-    let listeners = match launch.transport {
-        Transport::Lamd => Vec::new(),
-        _ => {
-            let buffers = Some(socket_buffers(&launch.params));
-            listeners(launch, count, buffers, is_one_host, has_near_sockets)?
-        }
-    };
-    let mut listeners = listeners.into_iter();
-    let plug = |_| {
-        let (listener, address) = listeners.next().unzip();
-        let alarm = new_alarm().map_err(|e| LaunchError::Kernel("make an alarm (eventfd)", e))?;
-        Ok(Plug { alarm, listener, address: address.unwrap_or_default(), abroad: None })
-    };
-    (0..count).map(plug).collect()
-}
-
-/// So many sockets that listen on the network of the job, with such `buffers`, and the addresses that others are told.
-pub(crate) fn listeners(
-    launch: &Launch,
-    count: usize,
-    buffers: Option<usize>,
-    is_one_host: bool,
-    has_near_sockets: bool,
-) -> Result<Vec<(Listener, String)>, LaunchError> {
-    let mut chosen = networks(&launch.params, is_one_host)?;
-    if is_one_host {
-        chosen.truncate(1);
-    }
-    let name = host::name();
-    let told: Vec<_> =
-        chosen.iter().map(|network| (launch.hostmap.told(&name, network.address), network)).collect();
-    // Where it is this host's own; else something between the hosts translates it.
-    let own = told.iter().map(|(told, network)| if net::is_own(*told) { *told } else { network.address });
-    let own: Vec<IpAddr> = own.collect();
-    if has_near_sockets && let Some(address) = own.first() {
-        net::reach_own(*address).map_err(|error| LaunchError::NoLoopback { address: *address, error })?;
-    }
-    // One socket that listens at all addresses of a kind, if it shall listen at several.
-    let at = match own[..] {
-        [address] => address,
-        [IpAddr::V4(_), ..] => Ipv4Addr::UNSPECIFIED.into(),
-        _ => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let listen = |e| LaunchError::Kernel("listen on a socket", e);
-    let one = |_| {
-        let listener = Listener::bind(at, buffers).map_err(listen)?;
-        let port = listener.address().map_err(listen)?.port();
-        let mut addresses: Vec<String> = told
-            .iter()
-            .zip(&own)
-            .filter(|(_, own)| own.is_ipv4() == at.is_ipv4())
-            .map(|((told, network), _)| format!("{}%{}", SocketAddr::new(*told, port), network.name))
-            .collect();
-        addresses.dedup();
-        Ok((listener, addresses.join(" ")))
-    };
-    (0..count).map(one).collect()
 }
 
 fn start_one(
@@ -576,65 +412,6 @@ fn start_one(
     ))
 }
 
-/// What the ranks of a program have in their environment.
-fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| key != BOOT_VARIABLE).cloned().collect();
-    for (key, value) in launch.env.iter().chain(&app.env) {
-        set(&mut env, key, value.clone());
-    }
-    if let Some(directory) = &launch.library_directory {
-        let path = env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
-        let mut value = directory.clone().into_os_string();
-        if let Some(path) = path.filter(|p| !p.is_empty()) {
-            value.push(":");
-            value.push(path);
-        }
-        set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
-    }
-    env
-}
-
-/// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
-fn environment(
-    launch: &Launch,
-    app: &App,
-    (rank, size): (u32, u32),
-    place: Place,
-    mark: &str,
-) -> Vec<CString> {
-    let mut env = base_environment(launch, app);
-    if let Some(directory) = &app.directory {
-        set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
-    }
-    let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
-    set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
-    set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
-    set(&mut env, OsStr::new(GUARD_VARIABLE), mark.into());
-    for prefix in ["OXMPI", "OMPI"] {
-        let Place { local_rank, local_size, .. } = place;
-        for (name, value) in
-            [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
-        {
-            set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
-        }
-    }
-    // What came from an environment has no zero bytes; what came from arguments neither.
-    env.into_iter()
-        .filter_map(|(mut key, value)| {
-            key.push("=");
-            key.push(value);
-            CString::new(key.into_vec()).ok()
-        })
-        .collect()
-}
-
-fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
-    match env.iter_mut().find(|(k, _)| k == key) {
-        Some(entry) => entry.1 = value,
-        None => env.push((key.to_owned(), value)),
-    }
-}
-
 /// Makes room for the descriptors of many ranks, before any of them is made. Returns the limits for the ranks, if they are
 /// to be set: those from before, but a rank that may have a socket to each other one gets room for them.
 pub(crate) fn raise_open_files(
@@ -676,42 +453,4 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
 
 pub(crate) fn kernel<T>(what: &'static str, result: rustix::io::Result<T>) -> Result<T, LaunchError> {
     result.map_err(|e| LaunchError::Kernel(what, e.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_spread_over_nodes_in_even_blocks() {
-        for size in 1..20 {
-            for nodes in 1..=size {
-                let places = Place::all(&blocks(size, nodes));
-                let node = |place: &Place| place.node.unwrap_or(0);
-                for node_number in 0..nodes {
-                    let here: Vec<_> = places.iter().filter(|place| node(place) == node_number).collect();
-                    assert!(
-                        [size / nodes, size.div_ceil(nodes)].contains(&(here.len() as u32)),
-                        "{places:?}"
-                    );
-                    for (at, place) in here.iter().enumerate() {
-                        assert_eq!((place.local_rank, place.local_size), (at as u32, here.len() as u32));
-                    }
-                }
-                assert!(places.is_sorted_by_key(node), "{places:?}");
-            }
-        }
-        assert_eq!(Place::all(&blocks(3, 1))[0].node, None);
-        assert_eq!(blocks(2, 9), [0, 1]);
-    }
-
-    #[test]
-    fn ranks_of_a_node_need_not_be_in_a_row() {
-        let places = Place::all(&[0, 1, 0, 1, 0]);
-        let shown: Vec<_> = places.iter().map(|p| (p.node, p.local_rank, p.local_size)).collect();
-        assert_eq!(
-            shown,
-            [(Some(0), 0, 3), (Some(1), 0, 2), (Some(0), 1, 3), (Some(1), 1, 2), (Some(0), 2, 3)]
-        );
-    }
 }

@@ -1,0 +1,656 @@
+//! The table of a lane's requests.
+
+use super::{
+    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, ReceiveWork, Received, RequestId, SendWork,
+    Work,
+};
+use crate::compound::{Persistent, Standing};
+use crate::matching::{ANYBODY, Message};
+use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_mem::table::Int;
+use oxmpi_os::bytes::Bytes;
+use std::collections::HashMap;
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum State {
+    Free,
+    /// A posted receive, of which `plain` says all.
+    Posted,
+    /// It goes on, as `work` says.
+    Active,
+    /// Complete, and `received` is all there is to say.
+    Good,
+    /// Complete, with a `completion`.
+    Complete,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    state: State,
+    /// Nobody will ask: free it as soon as it is complete.
+    detached: bool,
+    next_free: u32,
+    plain: PlainReceive,
+    received: Received,
+    work: Work,
+    completion: Completion,
+    /// Packed bytes kept for a buffered send.
+    kept: usize,
+    /// The buffer in which they count.
+    owner: u32,
+}
+
+impl Slot {
+    /// What it says if it is complete.
+    fn completed(&self) -> Option<Completion> {
+        match self.state {
+            State::Good => Some(self.received.into()),
+            State::Complete => Some(self.completion),
+            State::Free | State::Posted | State::Active => None,
+        }
+    }
+
+    /// Whether it goes on.
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Posted | State::Active)
+    }
+
+    /// Whether it goes on, but whoever started it has let go of it: nobody has a right to ask. (A buffered send is let
+    /// go of by the engine itself.)
+    fn is_freed(&self) -> bool {
+        self.detached && self.kept == 0
+    }
+
+    /// Makes a plain receive one that can keep more.
+    fn widen(&mut self) {
+        if self.state == State::Posted {
+            self.state = State::Active;
+            self.work = Work::Receive(self.plain.into());
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// All requests of a lane.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    slots: Vec<Slot>,
+    free: u32,
+    active_sends: usize,
+    /// Packed bytes that are kept for buffered sends, by the buffer in which they count: one with a number, or
+    /// [`NO_CONTEXT`] for the buffer of all others.
+    buffered: HashMap<u32, usize>,
+    /// The contexts whose buffered sends do not count in the buffer of all, and the buffer in which they do.
+    own_buffers: Vec<(u32, u32)>,
+    /// Something happened for which somebody may wait, since [`Requests::take_news`].
+    news: bool,
+}
+
+/// What a request that goes on is about.
+pub(crate) enum Outstanding<'a> {
+    /// A posted receive into memory in one piece.
+    Posted(&'a PlainReceive),
+    /// Anything else.
+    Active(&'a Work),
+    /// It does not go on.
+    Over,
+}
+
+/// What a number names.
+pub(crate) enum Found {
+    Active,
+    Complete(Completion),
+    Stale,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        let mut all = Requests {
+            slots: Vec::new(),
+            free: NONE,
+            active_sends: 0,
+            buffered: HashMap::new(),
+            own_buffers: Vec::new(),
+            news: false,
+        };
+        all.slots.push(Slot::empty()); // index 0 stands for RequestId::COMPLETE
+        all
+    }
+
+    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    pub(crate) fn of_int(&self, int: u32) -> RequestId {
+        let int = Int::new(int);
+        let slot = u64::from(int.index).checked_sub(FIRST).and_then(|at| self.slots.get(at as usize));
+        RequestId(int.handle(slot.map_or(0, |slot| slot.generation)).raw())
+    }
+
+    /// The name that the next request will have.
+    pub(crate) fn next_id(&self) -> RequestId {
+        match self.free {
+            NONE => RequestId(FIRST + self.slots.len() as u64),
+            i => RequestId((u64::from(self.slots[i as usize].generation) << 32) | (FIRST + u64::from(i))),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, work: Work) -> RequestId {
+        if matches!(work, Work::Send(_)) {
+            self.active_sends += 1;
+        }
+        let (id, slot) = self.vacant();
+        slot.state = State::Active;
+        slot.work = work;
+        id
+    }
+
+    /// A vacant slot, no longer among the free ones, and the name of the request that it will hold.
+    #[inline(always)]
+    fn vacant(&mut self) -> (RequestId, &mut Slot) {
+        if self.free == NONE {
+            self.grow();
+        }
+        let index = self.free;
+        let Some(slot) = self.slots.get_mut(index as usize) else { unreachable!("a free slot exists") };
+        self.free = slot.next_free;
+        (RequestId((u64::from(slot.generation) << 32) | (FIRST + u64::from(index))), slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.slots.push(Slot::empty());
+        self.free = (self.slots.len() - 1) as u32;
+    }
+
+    #[inline]
+    fn slot(&self, id: RequestId) -> Option<&Slot> {
+        let (index, generation) = id.split()?;
+        self.slots.get(index).filter(|s| s.generation == generation && s.state != State::Free)
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, id: RequestId) -> Option<(usize, &mut Slot)> {
+        let (index, generation) = id.split()?;
+        let slot = self.slots.get_mut(index)?;
+        (slot.generation == generation && slot.state != State::Free).then_some((index, slot))
+    }
+
+    /// The context that a request takes place in.
+    #[inline]
+    pub(crate) fn context(&self, id: RequestId) -> u32 {
+        match self.slot(id) {
+            Some(slot) if slot.state == State::Posted => slot.plain.context,
+            Some(slot) => slot.work.context(),
+            None => NO_CONTEXT,
+        }
+    }
+
+    /// Whether somebody has a right to ask for it.
+    #[inline(always)]
+    pub(crate) fn knows(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|slot| !slot.is_freed())
+    }
+
+    pub(crate) fn find(&self, id: RequestId) -> Found {
+        match self.slot(id) {
+            None => Found::Stale,
+            Some(s) if s.is_freed() => Found::Stale,
+            Some(s) => s.completed().map_or(Found::Active, Found::Complete),
+        }
+    }
+
+    /// As [`Requests::find`]; a request that is complete is gone afterwards.
+    #[inline]
+    pub(crate) fn take(&mut self, id: RequestId) -> Found {
+        let Some((index, slot)) = self.slot_mut(id) else { return Found::Stale };
+        let Some(completion) = slot.completed() else {
+            return if slot.is_freed() { Found::Stale } else { Found::Active };
+        };
+        self.release(index);
+        Found::Complete(completion)
+    }
+
+    pub(crate) fn send_mut(&mut self, id: RequestId) -> Option<&mut SendWork> {
+        match self.slot_mut(id) {
+            Some((_, Slot { work: Work::Send(w), state: State::Active, .. })) => Some(w),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn receive(&self, id: RequestId) -> Option<&ReceiveWork> {
+        match self.slot(id) {
+            Some(Slot { work: Work::Receive(w), state: State::Active, .. }) => Some(w),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn receive_mut(&mut self, id: RequestId) -> Option<&mut ReceiveWork> {
+        let (_, slot) = self.slot_mut(id)?;
+        slot.widen();
+        match slot {
+            Slot { work: Work::Receive(w), state: State::Active, .. } => Some(w),
+            _ => None,
+        }
+    }
+
+    /// Whether an active request waits as a posted receive for a message from anybody; its context.
+    pub(crate) fn waits_for_anybody(&self, id: RequestId) -> Option<u32> {
+        match self.slot(id)? {
+            Slot { state: State::Posted, plain, .. } if plain.from == ANYBODY => Some(plain.context),
+            Slot { state: State::Active, work: Work::Receive(w), .. }
+                if w.posted.is_some() && w.from.is_none() =>
+            {
+                Some(w.context)
+            }
+            _ => None,
+        }
+    }
+
+    /// A new request that is complete already.
+    #[inline(always)]
+    pub(crate) fn insert_good(&mut self, received: Received) -> RequestId {
+        let (id, slot) = self.vacant();
+        slot.state = State::Good;
+        slot.received = received;
+        id
+    }
+
+    /// A new posted receive into memory in one piece, and the place of its key among the posted ones.
+    #[inline(always)]
+    pub(crate) fn insert_posted(&mut self, into: PlainBuf, context: u32, from: u32) -> (RequestId, &mut u32) {
+        let (id, slot) = self.vacant();
+        slot.state = State::Posted;
+        slot.plain = PlainReceive { into, context, from, posted: NONE };
+        (id, &mut slot.plain.posted)
+    }
+
+    /// Stores a whole message into the plain receive that it was matched with, and completes it. `false`: it is no such
+    /// receive, or the message does not fit, and nothing happened.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self, id: RequestId, message: Bytes<'_>, received: Received) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.state != State::Posted || !message.copy_if_it_fits(slot.plain.into.bytes_mut()) {
+            return false;
+        }
+        slot.state = State::Good;
+        slot.received = received;
+        let detached = slot.detached;
+        self.news = true;
+        if detached {
+            self.release(index);
+        }
+        true
+    }
+
+    /// What a request says that went well; the request is then gone. `None`: it is not like that, and nothing
+    /// happened.
+    #[inline(always)]
+    pub(crate) fn take_good(&mut self, id: RequestId) -> Option<Received> {
+        let (index, slot) = self.slot_mut(id)?;
+        if slot.state != State::Good {
+            return None;
+        }
+        let received = slot.received;
+        self.release(index);
+        Some(received)
+    }
+
+    pub(crate) fn complete(&mut self, id: RequestId, mut completion: Completion) {
+        let Some((index, slot)) = self.slot_mut(id) else { return };
+        slot.widen();
+        if slot.state != State::Active {
+            return;
+        }
+        if completion.fault.is_some() && completion.context == NO_CONTEXT {
+            completion.context = slot.work.context();
+        }
+        let Completion { source, tag, bytes, cancelled, fault, .. } = completion;
+        if fault.is_none() && !cancelled {
+            slot.state = State::Good;
+            slot.received = Received { source, tag, bytes };
+        } else {
+            slot.state = State::Complete;
+            slot.completion = completion;
+        }
+        let kept = std::mem::take(&mut slot.kept);
+        let detached = slot.detached;
+        let (sends, owner) = (matches!(slot.work, Work::Send(_)), slot.owner);
+        slot.work = Work::None;
+        self.news = true;
+        if kept > 0 {
+            self.let_go(owner, kept);
+        }
+        self.active_sends -= usize::from(sends);
+        if detached {
+            self.release(index);
+        }
+    }
+
+    /// Completes a request of something above the lane that has more to say than the lane can keep. It never counts as
+    /// one that went well, so that nobody takes it without asking. `false`: there is no such request.
+    pub(crate) fn complete_generalized(&mut self, id: RequestId) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.state != State::Active || !matches!(slot.work, Work::External) {
+            return false;
+        }
+        slot.state = State::Complete;
+        slot.completion = Completion { generalized: true, ..Completion::EMPTY };
+        slot.work = Work::None;
+        let detached = slot.detached;
+        self.news = true;
+        if detached {
+            self.release(index);
+        }
+        true
+    }
+
+    /// Forgets a complete request.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        if let Some((index, slot)) = self.slot_mut(id)
+            && !slot.is_open()
+        {
+            self.release(index);
+        }
+    }
+
+    /// Nobody will ask for this request any more. Returns whether there was one.
+    pub(crate) fn detach(&mut self, id: RequestId) -> bool {
+        let Some((index, slot)) = self.slot_mut(id) else { return false };
+        if slot.is_freed() {
+            return false;
+        }
+        if !slot.is_open() {
+            self.release(index);
+        } else {
+            slot.detached = true;
+        }
+        true
+    }
+
+    /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts as one byte: it has to
+    /// be waited for as well.)
+    pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
+        let Requests { buffered, own_buffers, .. } = self;
+        if let Some((index, generation)) = id.split()
+            && let Some(slot) = self.slots.get_mut(index)
+            && slot.generation == generation
+            && slot.state != State::Free
+        {
+            let context = slot.work.context();
+            slot.kept = bytes.max(1);
+            slot.detached = true;
+            let own = own_buffers.iter().find(|(of, _)| *of == context);
+            slot.owner = own.map_or(NO_CONTEXT, |(_, owner)| *owner);
+            *buffered.entry(slot.owner).or_default() += slot.kept;
+        }
+    }
+
+    /// From now on buffered sends of this context count in the buffer `owner`, or else in that of all.
+    pub(crate) fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
+        self.own_buffers.retain(|(of, _)| *of != context);
+        self.own_buffers.extend(owner.map(|owner| (context, owner)));
+    }
+
+    /// The buffered sends that count in a buffer and are not complete.
+    pub(crate) fn kept_in(&self, owner: u32) -> Vec<RequestId> {
+        let kept = self.slots.iter().enumerate().filter(|(_, s)| s.kept > 0 && s.owner == owner);
+        kept.map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64))).collect()
+    }
+
+    /// Bytes that were kept for a buffered send are needed no more.
+    #[cold]
+    fn let_go(&mut self, owner: u32, bytes: usize) {
+        if let Some(kept) = self.buffered.get_mut(&owner) {
+            *kept -= bytes;
+            if *kept == 0 {
+                self.buffered.remove(&owner);
+            }
+        }
+    }
+
+    /// Makes a slot vacant. Its work is over.
+    #[inline(always)]
+    fn release(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.state = State::Free;
+        slot.detached = false;
+        slot.kept = 0;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = self.free;
+        self.free = index as u32;
+    }
+
+    /// Notes that something happened for which somebody may wait.
+    #[inline]
+    pub(crate) fn note_news(&mut self) {
+        self.news = true;
+    }
+
+    /// Whether something happened, since the last such question, for which somebody may wait.
+    #[inline]
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Whether this is an active request of something above the lane.
+    pub(crate) fn is_external(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|s| s.state == State::Active && matches!(s.work, Work::External))
+    }
+
+    /// Sends that are not complete.
+    pub(crate) fn active_sends(&self) -> usize {
+        self.active_sends
+    }
+
+    /// Packed bytes that are kept for the buffered sends which count in a buffer.
+    pub(crate) fn buffered_in(&self, owner: u32) -> usize {
+        self.buffered.get(&owner).copied().unwrap_or(0)
+    }
+
+    /// Packed bytes that are kept for all buffered sends.
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered.values().map(|bytes| *bytes as u64).sum()
+    }
+
+    /// How many requests there are.
+    pub(crate) fn alive(&self) -> u64 {
+        // The first stands for those that were complete from the start.
+        self.slots.iter().skip(1).filter(|slot| slot.state != State::Free).count() as u64
+    }
+
+    /// What a request is about, if it goes on.
+    pub(crate) fn outstanding(&self, id: RequestId) -> Outstanding<'_> {
+        match self.slot(id) {
+            Some(slot) if slot.state == State::Posted => Outstanding::Posted(&slot.plain),
+            Some(slot) if slot.state == State::Active => Outstanding::Active(&slot.work),
+            _ => Outstanding::Over,
+        }
+    }
+
+    /// The works of all requests that go on, but those of plain receives.
+    pub(crate) fn works(&self) -> impl Iterator<Item = &Work> {
+        self.slots.iter().filter(|slot| slot.state == State::Active).map(|slot| &slot.work)
+    }
+
+    /// The work of a request that goes on.
+    pub(crate) fn work_mut(&mut self, id: RequestId) -> Option<&mut Work> {
+        match self.slot_mut(id) {
+            Some((_, slot)) if slot.state == State::Active => Some(&mut slot.work),
+            _ => None,
+        }
+    }
+
+    /// A persistent request.
+    pub(crate) fn persistent_mut(&mut self, id: RequestId) -> Option<&mut Persistent> {
+        match self.work_mut(id)? {
+            Work::Persistent(persistent) => Some(persistent),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a request.
+    pub(crate) fn is_known(&self, id: RequestId) -> bool {
+        self.slot(id).is_some()
+    }
+
+    /// Whether this is a persistent request that was not started.
+    pub(crate) fn is_inactive(&self, id: RequestId) -> bool {
+        matches!(
+            self.slot(id),
+            Some(Slot { state: State::Active, work: Work::Persistent(p), .. }) if p.standing == Standing::Inactive
+        )
+    }
+
+    /// Takes a matched message; its request is gone.
+    pub(crate) fn take_message(&mut self, id: RequestId) -> Option<MatchedMessage> {
+        let (index, slot) = self.slot_mut(id)?;
+        if slot.state != State::Active || !matches!(slot.work, Work::Message(_)) {
+            return None;
+        }
+        let work = std::mem::replace(&mut slot.work, Work::None);
+        self.release(index);
+        match work {
+            Work::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The data of a matched message went down with their sender.
+    pub(crate) fn break_messages_of(&mut self, process: u32) {
+        for slot in &mut self.slots {
+            if let Slot { state: State::Active, work: Work::Message(matched), .. } = slot
+                && matched.message.from == process
+                && matched.message.what.needs_sender()
+            {
+                matched.message.what = Message::Broken { length: matched.message.what.length() };
+            }
+        }
+    }
+
+    /// Makes the slot of a request vacant whose parts are over or live on by themselves.
+    pub(crate) fn dissolve(&mut self, id: RequestId) {
+        if let Some((index, slot)) = self.slot_mut(id) {
+            slot.work = Work::None;
+            self.release(index);
+        }
+    }
+
+    /// Whether a persistent request that was not started is for one of two contexts.
+    pub(crate) fn any_inactive_in(&self, contexts: [u32; 2]) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            Slot { state: State::Active, work: Work::Persistent(p), .. } => {
+                p.standing == Standing::Inactive
+                    && p.operation.context().is_some_and(|c| contexts.contains(&c))
+            }
+            _ => false,
+        })
+    }
+
+    /// The active requests, of these two contexts, that somebody may still ask for.
+    pub(crate) fn held_in(&self, contexts: [u32; 2]) -> usize {
+        let ids = self.active(|context, _| contexts.contains(&context));
+        ids.into_iter().filter(|id| self.slot(*id).is_some_and(|slot| !slot.detached)).count()
+    }
+
+    /// Whether a send of one of these two contexts is not complete.
+    pub(crate) fn is_sending_in(&self, contexts: [u32; 2]) -> bool {
+        self.slots.iter().any(|slot| {
+            slot.state == State::Active
+                && matches!(slot.work, Work::Send(_))
+                && contexts.contains(&slot.work.context())
+        })
+    }
+
+    /// Whether nobody will ask for an active request.
+    pub(crate) fn is_detached(&self, id: RequestId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.is_open() && slot.detached)
+    }
+
+    /// The active requests whose context and peer fulfil a condition; the peer of a receive from anybody is `None`.
+    pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
+        let mut concerned = |s: &Slot| match s.state {
+            State::Posted => wanted(s.plain.context, s.plain.from()),
+            // One that was not started uses its context, and waits for nobody.
+            State::Active if matches!(&s.work, Work::Persistent(p) if p.standing == Standing::Inactive) => {
+                false
+            }
+            State::Active => wanted(s.work.context(), s.work.peer()),
+            State::Free | State::Good | State::Complete => false,
+        };
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| concerned(s))
+            .map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64)))
+            .collect()
+    }
+}
+
+impl Slot {
+    const fn empty() -> Slot {
+        Slot {
+            generation: 0,
+            state: State::Free,
+            detached: false,
+            next_free: NONE,
+            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY, posted: NONE },
+            received: Received::NOTHING,
+            work: Work::None,
+            completion: Completion::EMPTY,
+            kept: 0,
+            owner: NO_CONTEXT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_outlives_its_request_as_stale() {
+        let mut all = Requests::new();
+        assert!(matches!(all.find(RequestId::COMPLETE), Found::Stale));
+        let expected = all.next_id();
+        let id = all.insert(Work::External);
+        assert_eq!(id, expected);
+        assert!(matches!(all.find(id), Found::Active));
+        all.complete(id, Completion::EMPTY);
+        assert!(matches!(all.find(id), Found::Complete(_)));
+        all.forget(id);
+        assert!(matches!(all.find(id), Found::Stale));
+        let next = all.insert(Work::External);
+        assert_ne!(next, id);
+        assert!(matches!(all.find(id), Found::Stale));
+        assert!(matches!(all.find(RequestId::from_raw(3)), Found::Stale));
+        assert!(matches!(all.find(RequestId::from_raw(u64::MAX)), Found::Stale));
+    }
+
+    #[test]
+    fn a_generalized_request_never_goes_unasked() {
+        let mut all = Requests::new();
+        let id = all.insert(Work::External);
+        assert!(all.complete_generalized(id));
+        assert!(!all.complete_generalized(id));
+        assert_eq!(all.take_good(id), None);
+        assert!(matches!(all.take(id), Found::Complete(Completion { generalized: true, .. })));
+        let id = all.insert(Work::External);
+        assert!(all.detach(id) && all.complete_generalized(id));
+        assert!(matches!(all.find(id), Found::Stale));
+        let done = all.insert_good(Received::NOTHING);
+        assert!(!all.complete_generalized(done));
+    }
+
+    #[test]
+    fn a_detached_request_goes_when_it_is_complete() {
+        let mut all = Requests::new();
+        let id = all.insert(Work::External);
+        assert!(all.detach(id));
+        assert!(matches!(all.find(id), Found::Stale) && matches!(all.take(id), Found::Stale));
+        assert!(!all.detach(id), "twice");
+        all.complete(id, Completion::EMPTY);
+        assert!(matches!(all.find(id), Found::Stale));
+        assert!(!all.detach(id));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a segment says of its owner, for those who watch it (rule 2).
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// What a rank is doing, for those who watch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum RankState {
+    /// The segment is there, no process yet.
+    Created = 0,
+    /// A process has claimed it: the library is loaded.
+    Loaded = 1,
+    /// MPI is initialised.
+    Initialized = 2,
+    /// MPI is finalised.
+    Finalized = 3,
+    /// The rank has called for an abort.
+    Aborting = 4,
+    /// MPI is finalised; a session may initialise it again.
+    Resting = 5,
+    /// MPI is being finalised: by MPI_Finalize, or that of the last session. No user of it is left that could wait for a message.
+    Finalizing = 6,
+}
+
+/// The status line (rule 2).
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Status {
+    pid: AtomicU32,
+    state: AtomicU32,
+    last_call: AtomicU16,
+    /// Where the owner has mapped this segment, 0 if it has not said.
+    pub(super) mapped_at: AtomicU64,
+    /// Where the owner has mapped the heap, 0 if it has not.
+    pub(super) heap_at: AtomicU64,
+    /// How many processes of the job have died that the owner should hear of. Only the launcher writes it.
+    deaths: AtomicU32,
+    /// The step that the owner's messages shall take on their way to standing still, and back. Only the launcher writes it.
+    quiesce: AtomicU32,
+    /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the launcher
+    /// writes it.
+    sought: AtomicU32,
+}
+
+impl Status {
+    /// Makes the process `pid` the owner. `Err` has the pid of the process that is it already.
+    pub fn claim(&self, pid: u32) -> Result<(), u32> {
+        self.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire)?;
+        self.state.store(RankState::Loaded as u32, Ordering::Release);
+        Ok(())
+    }
+
+    /// The owner's process, if it has come.
+    pub fn pid(&self) -> Option<u32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    /// What the owner is doing.
+    pub fn state(&self) -> RankState {
+        match self.state.load(Ordering::Acquire) {
+            0 => RankState::Created,
+            1 => RankState::Loaded,
+            2 => RankState::Initialized,
+            3 => RankState::Finalized,
+            5 => RankState::Resting,
+            6 => RankState::Finalizing,
+            _ => RankState::Aborting,
+        }
+    }
+
+    /// Says what the owner is doing from now on.
+    pub fn set_state(&self, state: RankState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// How many processes of the job have died, as the launcher has said.
+    #[inline(always)]
+    pub fn deaths(&self) -> u32 {
+        // Relaxed: who they are is asked over a socket.
+        self.deaths.load(Ordering::Relaxed)
+    }
+
+    /// The launcher says that another process of the job has died. Ring the owner's door afterwards.
+    pub fn note_death(&self) {
+        self.deaths.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the last step that the launcher has asked for of all whose messages shall stand still for some time.
+    #[inline(always)]
+    pub fn quiesce_step(&self) -> u32 {
+        // What was made for the step is given over a socket.
+        self.quiesce.load(Ordering::Relaxed)
+    }
+
+    /// The launcher asks for this step. Ring the owner's door afterwards.
+    pub fn ask_quiesce_step(&self, step: u32) {
+        self.quiesce.store(step, Ordering::Release);
+    }
+
+    /// How often processes that share no memory with the owner were told where they can reach it, as it does not know yet.
+    pub fn sought(&self) -> u32 {
+        // What was made for it is given over a socket.
+        self.sought.load(Ordering::Relaxed)
+    }
+
+    /// The launcher has told such processes. Ring the owner's door afterwards.
+    pub fn note_sought(&self) {
+        self.sought.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the MPI call that the owner entered last; 0 if none.
+    pub fn last_call(&self) -> u16 {
+        self.last_call.load(Ordering::Relaxed)
+    }
+
+    /// Where the number of the last call is noted, for a caller that stores it on each of its calls.
+    pub fn last_call_cell(&self) -> &AtomicU16 {
+        &self.last_call
+    }
+
+    /// Notes that the owner enters MPI call number `call`: one plain store.
+    #[inline]
+    pub fn set_last_call(&self, call: u16) {
+        self.last_call.store(call, Ordering::Relaxed);
+    }
+}

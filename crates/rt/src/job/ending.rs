@@ -1,0 +1,176 @@
+//! Jobs that are ended, and what is told of why (rules 4, 5, 11 and 12).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::{
+    Action, Exit, FAILURE_GRACE, Glimpse, INTERRUPT_GRACE, Job, Phase, SIGINT, SIGKILL, SIGTERM, TIMEOUT_CODE,
+};
+use crate::report::{self, Fault, Subject};
+
+impl Job {
+    pub(super) fn aborted(
+        &mut self,
+        rank: u32,
+        code: i32,
+        text: &str,
+        seen: &Glimpse,
+        out: &mut Vec<Action>,
+    ) {
+        if self.world(rank).is_none_or(|world| world.phase != Phase::Running) {
+            return;
+        }
+        // A process can only exit with 8 bits, and an aborted job must not look like a good one.
+        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
+        let worlds = self.connected(rank);
+        let others = self.running_in(&worlds).iter().filter(|other| **other != rank).count();
+        let name = self.name(rank);
+        let subject = Subject { name: &name, host: self.host_of(rank), seen };
+        let report = report::abort(&subject, text, others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    pub(super) fn timed_out(&mut self, time: Duration, seen: Vec<(u32, Glimpse)>, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        if worlds.is_empty() {
+            return;
+        }
+        let all: Vec<u32> = self.worlds.keys().copied().collect();
+        let all: HashSet<u32> = self.running_in(&all).into_iter().collect();
+        let seen = seen.into_iter().filter(|(rank, _)| all.contains(rank));
+        let name = |rank| match self.hosts.is_empty() {
+            true => self.name(rank),
+            false => format!("{} on host {}", self.name(rank), self.host_of(rank)),
+        };
+        let running: Vec<(String, Glimpse)> = seen.map(|(rank, seen)| (name(rank), seen)).collect();
+        let host = Some(&*self.host).filter(|_| self.hosts.is_empty());
+        let report = report::timeout(time, host, &running);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    /// Rule 11.
+    pub(super) fn hung(&mut self, text: String, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        if worlds.is_empty() {
+            return;
+        }
+        let first = report::first_line(&text);
+        let others = self.running_in(&worlds).len();
+        out.push(Action::Print(text + &report::ending(others, TIMEOUT_CODE)));
+        self.end(&worlds, TIMEOUT_CODE, SIGTERM, FAILURE_GRACE, &first, out);
+    }
+
+    /// Messages that went through a daemon are lost, whichever these were: nobody can go on (rule 12).
+    pub(super) fn daemon_ended(
+        &mut self,
+        (node, pid, host): (u32, i32, Option<&str>),
+        exit: Exit,
+        why: Option<&str>,
+        out: &mut Vec<Action>,
+    ) {
+        let worlds = self.in_phase(Phase::Running);
+        let others = self.running_in(&worlds).len();
+        if others == 0 {
+            return;
+        }
+        let code = report::shell_code(exit).max(1);
+        let report = report::daemon((node, pid, host.unwrap_or(&self.host)), (exit, why), others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    pub(super) fn signalled(&mut self, signal: i32, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Running);
+        if worlds.is_empty() {
+            return self.kill(out);
+        }
+        let ranks = self.running_in(&worlds);
+        let report = report::interrupted(signal, ranks.len());
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(&worlds, 128 + signal, signal, INTERRUPT_GRACE, &text, out);
+        if signal != SIGINT && signal != SIGTERM && !ranks.is_empty() {
+            // Programs that ignore the rarer ones should still hear that the end is near.
+            out.push(Action::Signal { number: SIGTERM, ranks });
+        }
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        rank: u32,
+        fault: &Fault,
+        code: i32,
+        seen: &Glimpse,
+        out: &mut Vec<Action>,
+    ) {
+        let worlds = self.connected(rank);
+        self.fail_all(rank, fault, code, seen, &worlds, out);
+    }
+
+    pub(super) fn fail_all(
+        &mut self,
+        rank: u32,
+        fault: &Fault,
+        code: i32,
+        seen: &Glimpse,
+        worlds: &[u32],
+        out: &mut Vec<Action>,
+    ) {
+        let (name, others) = (self.name(rank), self.running_in(worlds).len());
+        let subject = Subject { name: &name, host: self.host_of(rank), seen };
+        let report = report::fault(&subject, fault, others, code);
+        let text = report::first_line(&report);
+        out.push(Action::Print(report));
+        self.end(worlds, code, SIGTERM, FAILURE_GRACE, &text, out);
+    }
+
+    /// Ends jobs of this launcher; `text` is what other launchers are told of why.
+    pub(super) fn end(
+        &mut self,
+        worlds: &[u32],
+        code: i32,
+        signal: i32,
+        grace: Duration,
+        text: &str,
+        out: &mut Vec<Action>,
+    ) {
+        self.code.get_or_insert(code);
+        let mut firsts = Vec::new();
+        for first in worlds {
+            if let Some(world) = self.worlds.get_mut(first)
+                && world.other.is_none()
+                && world.phase == Phase::Running
+            {
+                world.phase = Phase::Ending;
+                firsts.push(*first);
+            }
+        }
+        if self.worlds.values().any(|world| world.other.is_some()) {
+            out.push(Action::Tell { firsts, code, text: text.to_string() });
+        }
+        let ranks = self.running_in(worlds);
+        if !ranks.is_empty() {
+            out.push(Action::Signal { number: signal, ranks });
+            out.push(Action::Grace(grace));
+        }
+    }
+
+    /// Kills what has been asked to end.
+    pub(super) fn kill(&mut self, out: &mut Vec<Action>) {
+        let worlds = self.in_phase(Phase::Ending);
+        let ranks = self.running_in(&worlds);
+        for first in worlds {
+            if let Some(world) = self.worlds.get_mut(&first) {
+                world.phase = Phase::Killed;
+            }
+        }
+        if !ranks.is_empty() {
+            out.push(Action::Signal { number: SIGKILL, ranks });
+        }
+    }
+}

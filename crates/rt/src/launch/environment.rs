@@ -1,0 +1,71 @@
+//! What ranks have in their environment.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+use oxmpi_os::spawn::GUARD_VARIABLE;
+
+use super::places::Place;
+use super::start::{CONTROL_NUMBER, SEGMENT_NUMBER};
+use super::{App, Launch};
+use crate::client::{BOOT_VARIABLE, BOOT_VERSION};
+use crate::lost::LAUNCHER_VARIABLE;
+
+/// What the ranks of a program have in their environment.
+fn base_environment(launch: &Launch, app: &App) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<_> = app.inherited.iter().filter(|(key, _)| key != BOOT_VARIABLE).cloned().collect();
+    for (key, value) in launch.env.iter().chain(&app.env) {
+        set(&mut env, key, value.clone());
+    }
+    if let Some(directory) = &launch.library_directory {
+        let path = env.iter().find(|(key, _)| key == "LD_LIBRARY_PATH").map(|(_, value)| value.clone());
+        let mut value = directory.clone().into_os_string();
+        if let Some(path) = path.filter(|p| !p.is_empty()) {
+            value.push(":");
+            value.push(path);
+        }
+        set(&mut env, OsStr::new("LD_LIBRARY_PATH"), value);
+    }
+    env
+}
+
+/// The environment of one rank. Scripts read the numbers, under our names and under Open MPI's.
+pub(super) fn environment(
+    launch: &Launch,
+    app: &App,
+    (rank, size): (u32, u32),
+    place: Place,
+    mark: &str,
+) -> Vec<CString> {
+    let mut env = base_environment(launch, app);
+    if let Some(directory) = &app.directory {
+        set(&mut env, OsStr::new("PWD"), directory.clone().into_os_string());
+    }
+    let boot = format!("{BOOT_VERSION}:{SEGMENT_NUMBER}:{CONTROL_NUMBER}");
+    set(&mut env, OsStr::new(BOOT_VARIABLE), boot.into());
+    set(&mut env, OsStr::new(LAUNCHER_VARIABLE), std::process::id().to_string().into());
+    set(&mut env, OsStr::new(GUARD_VARIABLE), mark.into());
+    for prefix in ["OXMPI", "OMPI"] {
+        let Place { local_rank, local_size, .. } = place;
+        for (name, value) in
+            [("RANK", rank), ("SIZE", size), ("LOCAL_RANK", local_rank), ("LOCAL_SIZE", local_size)]
+        {
+            set(&mut env, OsStr::new(&format!("{prefix}_COMM_WORLD_{name}")), value.to_string().into());
+        }
+    }
+    // What came from an environment has no zero bytes; what came from arguments neither.
+    env.into_iter()
+        .filter_map(|(mut key, value)| {
+            key.push("=");
+            key.push(value);
+            CString::new(key.into_vec()).ok()
+        })
+        .collect()
+}
+
+fn set(env: &mut Vec<(OsString, OsString)>, key: &OsStr, value: OsString) {
+    match env.iter_mut().find(|(k, _)| k == key) {
+        Some(entry) => entry.1 = value,
+        None => env.push((key.to_owned(), value)),
+    }
+}

@@ -1,0 +1,58 @@
+// ranks: 2 8
+// not over: tcp, because a rank with sockets has more to come up with: the bounds are those of shared memory
+/* What MPI_Init costs each rank in memory of its own, and of the library's text: by what the kernel says of the mappings before
+ * and afterwards. Who passes a bound has made all programs larger, and sees where. 'footprint STACK HEAP LIBRARY TEXT' names other
+ * bounds, in KiB: the usual ones are those of a debug build, in which the text is no matter. */
+#include "check.h"
+
+enum { STACK_KIB = 64, HEAP_KIB = 64, LIBRARY_KIB = 248, TEXT_KIB = 1 << 20 };
+
+/* KiB */
+struct memory {
+    long stack, heap, library, text;
+};
+
+static struct memory now(void)
+{
+    struct memory sum = {0, 0, 0, 0};
+    char line[512], path[512] = "", rights[8] = "";
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    if (!maps) return sum;
+    while (fgets(line, sizeof line, maps)) {
+        long kib;
+        if (sscanf(line, "%*x-%*x %7s %*x %*s %*d %500[^\n]", rights, path) == 2) continue;
+        if (sscanf(line, "%*x-%*x %7s", rights) == 1 && !strchr(line, ':')) {
+            path[0] = '\0';
+            continue;
+        }
+        int is_library = strstr(path, "libmpi_abi") != NULL;
+        if (sscanf(line, "Rss: %ld", &kib) == 1 && is_library && rights[2] == 'x') sum.text += kib;
+        if (sscanf(line, "Private_Dirty: %ld", &kib) != 1) continue;
+        if (strstr(path, "[stack]")) sum.stack += kib;
+        if (strstr(path, "[heap]")) sum.heap += kib;
+        if (is_library) sum.library += kib;
+    }
+    fclose(maps);
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    /* What reading takes is there afterwards as before. */
+    now();
+    struct memory before = now();
+    check_begin(&argc, &argv);
+    struct memory after = now();
+    long stack = after.stack - before.stack, heap = after.heap - before.heap;
+    if (rank == 0)
+        printf("after MPI_Init, in KiB: stack %ld more, heap %ld more, written of the library %ld, text %ld\n", stack, heap,
+               after.library, after.text);
+    struct memory most = {STACK_KIB, HEAP_KIB, LIBRARY_KIB, TEXT_KIB};
+    if (argc == 5) most = (struct memory) {atol(argv[1]), atol(argv[2]), atol(argv[3]), atol(argv[4])};
+    CHECK(after.text > 0);
+    CHECK(stack <= most.stack);
+    CHECK(heap <= most.heap);
+    CHECK(after.library <= most.library);
+    CHECK(after.text <= most.text);
+    return check_end();
+}

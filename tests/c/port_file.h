@@ -1,0 +1,29 @@
+/* A port whose name is left in a file: how processes of two mpiruns meet. */
+#include <mpi.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* Opens a port and leaves its name in the file, whole at once. */
+static void leave_port(const char *path, char port[MPI_MAX_PORT_NAME])
+{
+    char next[1000];
+    MPI_Open_port(MPI_INFO_NULL, port);
+    snprintf(next, sizeof next, "%s.new", path);
+    FILE *file = fopen(next, "w");
+    fputs(port, file);
+    fclose(file);
+    rename(next, path);
+}
+
+/* Waits for the file, and reads the name. */
+static void await_port(const char *path, char port[MPI_MAX_PORT_NAME])
+{
+    FILE *file;
+    while (!(file = fopen(path, "r"))) usleep(10000);
+    if (!fgets(port, MPI_MAX_PORT_NAME, file)) {
+        fprintf(stderr, "there is no port in %s\n", path);
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    }
+    fclose(file);
+}

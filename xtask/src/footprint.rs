@@ -1,0 +1,24 @@
+//! The memory of each rank after MPI_Init, held against bounds: it grows unseen otherwise.
+
+use std::path::Path;
+
+use crate::root;
+use crate::run::{Failure, Run};
+
+/// What a rank of a release build may take at most, in KiB: stack and heap more than before MPI_Init, what is written of the
+/// library's data, and how much of its text is resident. About a third more than it takes.
+const BOUNDS: [(&str, u32); 4] = [("stack", 48), ("heap", 64), ("data", 128), ("text", 640)];
+
+/// Runs `tests/c/footprint.c` with the release build that is installed in `prefix`.
+pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
+    let program = prefix.join("footprint");
+    let source = root().join("tests/c/footprint.c");
+    Run::new(prefix.join("bin/mpicc")).args(["-O1", "-o"]).arg(&program).arg(source).show()?;
+    let run = Run::new(prefix.join("bin/mpirun")).args(["-n", "2", "--timeout", "60"]).arg(&program);
+    run.args(BOUNDS.map(|(_, kib)| kib.to_string())).show().map_err(|failure| {
+        let bounds = BOUNDS.map(|(what, kib)| format!("{what} {kib}")).join(", ");
+        let cure =
+            "if it is the text, 'cargo xtask order' may bring functions together that have moved apart";
+        Failure::new(format!("{failure}\na rank takes more memory than is wanted ({bounds} KiB): {cure}"))
+    })
+}
