@@ -172,11 +172,15 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     links[at].get_or_insert_default()
 }
 
-/// How to send to a peer, if contact was made, and its pool, if it has a ring here.
+/// How to send `len` bytes to a peer, if contact was made, and its pool, if they may lie there as an answer.
 #[inline(always)]
-fn out_and_pool_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<(&mut Out, Option<&mut PoolView>)> {
+fn out_and_pool_of(
+    links: &mut [Option<Box<Link>>],
+    peer: u32,
+    len: usize,
+) -> Option<(&mut Out, Option<&mut PoolView>)> {
     let Link { out, ring_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
-    Some((out.as_mut()?, ring_in.as_mut().and_then(|ring| ring.receiver.pool())))
+    Some((out.as_mut()?, ring_in.as_mut().and_then(|ring| ring.receiver.pool_to_answer(len))))
 }
 
 /// How to send to a peer, if contact was made.
@@ -512,7 +516,7 @@ impl Fabric for Shm {
             self.connect(to)?;
         }
         let from = self.settings.pool_from;
-        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to) else {
+        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, message.body.len()) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
@@ -543,7 +547,7 @@ impl Fabric for Shm {
             return self.send_short_now(to, context, tag, bytes);
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to) else { return false };
+        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, bytes.len()) else { return false };
         let Ok(index) = u16::try_from(context) else { return false };
         let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
         bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))

@@ -43,7 +43,8 @@
 //!    four blocks is no part.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes, lines
 //!    have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one that it
-//!    has freed last, if these are still free and it has sent nothing there since: it claims them, each by a compare and swap (acquire) from
+//!    has freed last, if these are still free and it has sent nothing that way since (of many messages under way at once the lines had better
+//!    fall out to the cache that all share): it claims them, each by a compare and swap (acquire) from
 //!    free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps the blocks for
 //!    its next message to that process: their states still name it as the holder, and stay as they are. Whatever else the
 //!    owner does with them, it frees them before (rule 4): when it is short of room, and when others come back. So nobody keeps
@@ -594,7 +595,7 @@ impl Pool {
 pub struct PoolView {
     /// This process as a holder.
     reader: u32,
-    /// What it has freed last, and not claimed since (rule 9).
+    /// What it has freed last, if it has sent nothing since (rule 9).
     read: Option<Span>,
     touched: Touched,
     area: PoolArea,
@@ -632,14 +633,12 @@ impl PoolView {
         self.read = Some(self.area.join(self.read, span));
     }
 
-    /// Claims the blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the position of
-    /// the first (rule 9).
+    /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the position of
+    /// the first. Whatever is sent next is no answer (rule 9).
     #[inline]
     pub(crate) fn claim(&mut self, len: usize) -> Option<u32> {
-        let (last, left) = self.area.split_last(self.read?, len)?;
-        let is_claimed = self.area.claim(last, self.reader);
-        self.read = left.filter(|_| is_claimed);
-        is_claimed.then_some(last.first)
+        let (last, _) = self.area.split_last(self.read.take()?, len)?;
+        self.area.claim(last, self.reader).then_some(last.first)
     }
 
     /// `len` bytes at `position` to write: of blocks that were claimed and whose slot is not yet published.
@@ -742,8 +741,9 @@ mod tests {
         let own = pool.own_view(7);
         assert_eq!((pool.take_back(1, 7), view.claim(1)), (None, None), "nothing came");
         let start = pool.take(2048, 7);
-        (0..2).for_each(|block| view.free(start + block * 1024, 1));
+        view.free(start, 2048);
         assert_eq!(view.claim(2049), None, "longer than what came");
+        (0..2).for_each(|block| view.free(start + block * 1024, 1));
         // As if the message were sent again and again, by turns.
         for _ in 0..3 {
             assert_eq!((view.claim(2048), view.claim(1)), (Some(start), None));
@@ -752,17 +752,20 @@ mod tests {
             view.free(start, 2048);
         }
         // Shorter ones take the last of them.
-        assert_eq!(view.claim(1024), Some(start + 1024));
+        assert_eq!((view.claim(1024), view.claim(0)), (Some(start + 1024), None));
         own.keep(start + 1024, 1024);
         assert_eq!([pool.take_back(0, 7), pool.take_back(0, 7)], [Some(start + 1024), None]);
         view.free(start + 1024, 0);
-        // The owner does without if it is short of room, or if there are too few.
+        // The owner does without if it is short of room.
         assert_eq!(view.claim(1024), Some(start + 1024));
         assert_eq!(pool.free_bytes(), 7 << 10);
         own.keep(start + 1024, 1024);
         assert_eq!(pool.free_bytes(), 8 << 10);
-        assert_eq!(pool.take_back(1, 7), None);
-        assert_eq!(view.claim(1024), None, "it was reclaimed");
+        assert_eq!((pool.take_back(1, 7), view.claim(1024)), (None, None));
+        // What it has reclaimed nobody claims.
+        let start = pool.take(1024, 7);
+        view.free(start, 1024);
+        assert_eq!((pool.free_bytes(), view.claim(1024)), (8 << 10, None));
     }
 
     #[test]

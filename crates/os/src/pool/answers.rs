@@ -40,7 +40,8 @@ impl Answers {
         self.count.store(kept.len() as u32, Ordering::Relaxed);
     }
 
-    /// Takes blocks for a message of `len` bytes to process `to` out of those that it has answered in.
+    /// Takes blocks for a message of `len` bytes to process `to` out of those that it has answered in, and frees what is left of
+    /// them.
     #[inline]
     pub(super) fn take(&self, len: usize, to: u32, area: &PoolArea) -> Option<Span> {
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -48,17 +49,13 @@ impl Answers {
         }
         let mut kept = self.lock();
         let at = kept.iter().position(|(whose, _)| *whose == to)?;
-        let Some((last, left)) = area.split_last(kept[at].1, len) else {
-            area.free(kept.remove(at).1);
-            self.count.store(kept.len() as u32, Ordering::Relaxed);
-            return None;
-        };
-        match left {
-            Some(left) => kept[at].1 = left,
-            None => drop(kept.remove(at)),
-        }
+        let span = kept.remove(at).1;
         self.count.store(kept.len() as u32, Ordering::Relaxed);
-        Some(last)
+        let split = area.split_last(span, len);
+        if let Some(left) = split.map_or(Some(span), |(_, left)| left) {
+            area.free(left);
+        }
+        split.map(|(last, _)| last)
     }
 
     /// Frees all blocks.

@@ -54,16 +54,16 @@ impl<'a> Pooling<'a> {
     /// Takes or claims the blocks of a message; the position of the first one. `None`: no room.
     #[inline]
     fn place(&mut self, total: usize) -> Option<u32> {
+        let shape = self.pool.shape();
+        let mut theirs = self.theirs.take().filter(|theirs| theirs.shape() == shape);
+        let claimed = theirs.as_mut().and_then(|theirs| theirs.claim(total));
+        if claimed.is_some() {
+            self.theirs = theirs;
+            return claimed;
+        }
         if let Some(back) = self.pool.take_back(total, self.to) {
-            self.theirs = None;
             return Some(back);
         }
-        let shape = self.pool.shape();
-        self.theirs = self.theirs.take().filter(|theirs| theirs.shape() == shape);
-        if let Some(claimed) = self.theirs.as_mut().and_then(|theirs| theirs.claim(total)) {
-            return Some(claimed);
-        }
-        self.theirs = None;
         self.pool.room_for(total).then(|| self.pool.take(total, self.to))
     }
 }

@@ -10,6 +10,9 @@ use crate::{
     sync::Ordering,
 };
 
+/// The shortest message in bytes that lies where the one lay that it answers.
+const SHORTEST_ANSWER: usize = if cfg!(loom) { 0 } else { 8 << 10 };
+
 /// What lies in the next slot. The views are good until the slot is released.
 #[derive(Clone, Copy, Debug)]
 pub enum Slot<'a> {
@@ -118,10 +121,11 @@ impl RingReceiver {
         self.own_pool = Some(pool);
     }
 
-    /// The sender's pool, for answers.
+    /// The sender's pool, for a message of `len` bytes that answers (rule 9 of the pool). Not where it pays nothing: shorter ones, and
+    /// where the sender's next one is there already, as when messages go both ways all the time.
     #[inline]
-    pub fn pool(&mut self) -> Option<&mut PoolView> {
-        self.pool.as_mut()
+    pub fn pool_to_answer(&mut self, len: usize) -> Option<&mut PoolView> {
+        if len < SHORTEST_ANSWER || !self.is_empty() { None } else { self.pool.as_mut() }
     }
 
     /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
