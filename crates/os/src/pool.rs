@@ -10,10 +10,10 @@
 //! it in advance, and in a longer message these are the ones that it reads next.
 //!
 //! ```text
-//! states    for each block 64 bits: holder 32 | the position after it when it was freed last 32
+//! states    for each block 32 bits: the position after it when it was freed last, a multiple of 1024, plus holder
 //! data      on a page of their own, the blocks
 //! position  bytes before it since the start of all time; 32 bits, wraps
-//! holder    0: nobody      the number of a process, plus 1: it has claimed the block      the highest number: the owner
+//! holder    0: nobody      the number of a process, plus 1: it has claimed the block      1023: the owner
 //! ```
 //!
 //! Rules
@@ -46,7 +46,8 @@
 //!    has freed last, if these are still free and it has sent nothing that way since (of many messages under way at once the lines had better
 //!    fall out to the cache that all share): it claims them, each by a compare and swap (acquire) from
 //!    free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps the blocks for
-//!    its next message to that process: their states still name it as the holder, and stay as they are. Whatever else the
+//!    its next message to that process: their states still name it as the holder, and stay as they are. A process whose number is too high
+//!    for a holder's claims nothing. Whatever else the
 //!    owner does with them, it frees them before (rule 4): when it is short of room, and when others come back. So nobody keeps
 //!    a block of another's pool in which nothing lies.
 
@@ -62,7 +63,7 @@ use answers::Answers;
 use crate::{
     bytes::{Bytes, BytesMut},
     line::{Keep, Touch, Watched, heap_data},
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU32, Ordering},
 };
 use std::{ptr::NonNull, sync::Arc};
 
@@ -129,14 +130,14 @@ impl PoolShape {
     }
 
     const fn data_offset(&self) -> usize {
-        (self.blocks() * size_of::<u64>()).next_multiple_of(PAGE)
+        (self.blocks() * size_of::<u32>()).next_multiple_of(PAGE)
     }
 }
 
 /// The memory of a pool, in a segment or on the heap. Cloning it gives another view of the same pool.
 #[derive(Clone, Debug)]
 pub struct PoolArea {
-    states: NonNull<AtomicU64>,
+    states: NonNull<AtomicU32>,
     data: NonNull<u8>,
     shape: PoolShape,
     watched: Watched,
@@ -159,7 +160,7 @@ impl PoolArea {
             panic!("{wrong}");
         }
         assert!(shape.bytes > 0, "a pool of no bytes");
-        let states: Arc<[AtomicU64]> = (0..shape.blocks()).map(|_| AtomicU64::new(0)).collect();
+        let states: Arc<[AtomicU32]> = (0..shape.blocks()).map(|_| AtomicU32::new(0)).collect();
         let data = heap_data(shape.bytes as usize);
         PoolArea {
             states: NonNull::from(&states[0]),
@@ -208,7 +209,7 @@ impl PoolArea {
 
     /// The state of that block.
     #[inline(always)]
-    fn state(&self, block: usize) -> &AtomicU64 {
+    fn state(&self, block: usize) -> &AtomicU32 {
         debug_assert!(block < self.shape.blocks());
         // SAFETY: `block` reduces all positions to the numbers of blocks that there are; mapped while `_keep` lives.
         unsafe { self.states.add(block).as_ref() }
@@ -270,7 +271,7 @@ impl PoolArea {
 
     /// The states of the blocks of a span, each with the position after the block.
     #[inline]
-    fn states(&self, span: Span) -> impl Iterator<Item = (&AtomicU64, u32)> {
+    fn states(&self, span: Span) -> impl Iterator<Item = (&AtomicU32, u32)> {
         let ends = (0..span.blocks)
             .map(move |at| self.block_end(span.first.wrapping_add(at * self.shape.block_bytes)));
         ends.map(|end| (self.state(self.block(end.wrapping_sub(1))), end))
@@ -329,21 +330,21 @@ struct Span {
 
 /// The holders of a block that are no process that has claimed it.
 const NOBODY: u32 = 0;
-const OWNER: u32 = u32::MAX;
+const OWNER: u32 = SMALLEST - 1;
 
-/// Process `number` as a holder.
-const fn holder(number: u32) -> u32 {
-    number.wrapping_add(1)
+/// Process `number` as a holder, if it can be one.
+const fn holder(number: u32) -> Option<u32> {
+    if number < OWNER - 1 { Some(number + 1) } else { None }
 }
 
-/// The state of a block that was freed at this position and has this holder since.
-const fn held(end: u32, holder: u32) -> u64 {
-    end as u64 | (holder as u64) << 32
+/// The state of a block that was freed at this position, a multiple of [`SMALLEST`], and has this holder since.
+const fn held(end: u32, holder: u32) -> u32 {
+    end | holder
 }
 
 /// Gives a free block a holder. Whether it was free.
 #[inline]
-fn change_free(state: &AtomicU64, end: u32, holder: u32) -> bool {
+fn change_free(state: &AtomicU32, end: u32, holder: u32) -> bool {
     let free = held(end, NOBODY);
     state.compare_exchange(free, held(end, holder), Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
@@ -512,9 +513,12 @@ impl Pool {
             let state = self.area.state(block);
             // Acquire: who frees a block has read it.
             let found = state.load(Ordering::Acquire);
-            let is_of_this_lap = found as u32 == end && found != held(end, OWNER);
-            let was_its =
-                if is_of_this_lap { found == held(end, holder(to)) } else { self.destinations[block] == to };
+            let is_of_this_lap = found & !OWNER == end && found != held(end, OWNER);
+            let was_its = if is_of_this_lap {
+                holder(to).is_some_and(|its| found == held(end, its))
+            } else {
+                self.destinations[block] == to
+            };
             if was_its {
                 state.store(held(end, NOBODY), Ordering::Release);
             }
@@ -593,8 +597,8 @@ impl Pool {
 /// The receiving side, of a peer's pool: any number of them, one in each process.
 #[derive(Debug)]
 pub struct PoolView {
-    /// This process as a holder.
-    reader: u32,
+    /// This process as a holder, if it can be one.
+    reader: Option<u32>,
     /// What it has freed last, if it has sent nothing since (rule 9).
     read: Option<Span>,
     touched: Touched,
@@ -638,7 +642,7 @@ impl PoolView {
     #[inline]
     pub(crate) fn claim(&mut self, len: usize) -> Option<u32> {
         let (last, _) = self.area.split_last(self.read.take()?, len)?;
-        self.area.claim(last, self.reader).then_some(last.first)
+        self.area.claim(last, self.reader?).then_some(last.first)
     }
 
     /// `len` bytes at `position` to write: of blocks that were claimed and whose slot is not yet published.
@@ -766,6 +770,19 @@ mod tests {
         let start = pool.take(1024, 7);
         view.free(start, 1024);
         assert_eq!((pool.free_bytes(), view.claim(1024)), (8 << 10, None));
+    }
+
+    #[test]
+    fn rule_9_a_process_with_a_high_number_claims_nothing() {
+        for (number, claims) in [(1021, true), (1022, false), (u32::MAX, false)] {
+            let (mut pool, _) = pool();
+            let mut view = PoolView::new(pool.area.clone(), number);
+            let start = pool.take(1024, number);
+            view.free(start, 1024);
+            assert_eq!(view.claim(1024).is_some(), claims, "{number}");
+            pool.forget(number);
+            assert_eq!(pool.free_bytes(), 8 << 10);
+        }
     }
 
     #[test]
