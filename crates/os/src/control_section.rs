@@ -42,6 +42,9 @@
 //! 9. *Turn.* A nonblocking collective takes its steps when it is called, and may write and publish them at once (rule 2),
 //!    though the rank is not done with steps before. All else a rank does with its open collectives in the order of their
 //!    steps, the one whose turn it is, so that it is done with steps in their order (rule 4). Rule 5 says nothing of them.
+//! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each writes where it read a lap ago. The
+//!    lines are in its cache since, and go from core to core once in a step and not twice. So a rank with two is done itself, too, with
+//!    the step that used a segment last before it writes there.
 
 use crate::{
     barrier::BarrierKind,
@@ -251,7 +254,15 @@ impl ControlSection {
             self.segment_bytes,
             self.ranks
         );
-        (rank as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
+        let part = if self.ranks == 2 { rank ^ self.lap_is_odd(step) } else { rank };
+        (part as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
+    }
+
+    /// 1 in every second lap of the segments, else 0 (rule 10).
+    #[inline]
+    fn lap_is_odd(&self, step: u64) -> u32 {
+        let segments = u64::from(self.segments);
+        if segments.is_power_of_two() { u32::from(step & segments != 0) } else { (step / segments % 2) as u32 }
     }
 
     /// Has `fill` write what `rank`, the caller, has for a step: `len` bytes (rule 2).
