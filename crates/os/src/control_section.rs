@@ -9,13 +9,12 @@
 //! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
-//!                   two lines for each segment, word 0 of the first: the step that was published there, the others: short
-//!                   data, of which the second has what is longer than 56 bytes
+//!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
 //! then the pool     for each rank, for each segment, `segment_bytes`
 //! ```
 //!
 //! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
-//! behind the last segment. Here data of up to [`SHORT_BYTES`] ride in the lines that announce them, each rank has a pool of
+//! behind the last segment. Here data of up to [`SHORT_BYTES`] ride in the line that announces them, each rank has a pool of
 //! its own, and nobody waits for all but who wants to write where somebody may still read.
 //!
 //! Rules
@@ -54,8 +53,8 @@ use crate::{
 };
 use std::ptr::NonNull;
 
-/// The longest data that ride in the lines that announce them, bytes.
-pub const SHORT_BYTES: usize = SHORT_WORDS * size_of::<u64>();
+/// The longest data that ride in the line that announces them, bytes.
+pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
 /// The most ranks of a team: each has a bit in the words of sleepers.
 pub const MAX_RANKS: u32 = 64;
 
@@ -63,12 +62,6 @@ pub const MAX_RANKS: u32 = 64;
 const FULL_POOLS: usize = 16;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
-/// Lines of a segment.
-const SEGMENT_LINES: usize = 2;
-/// Words of short data: all of a segment's lines but the first.
-const SHORT_WORDS: usize = SEGMENT_LINES * LINE_WORDS - 1;
-/// As many of them are in the first line.
-const FIRST_WORDS: usize = LINE_WORDS - 1;
 
 /// The sizes of a message pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +136,7 @@ impl ControlSection {
     }
 
     const fn lines(ranks: u32, segments: u32) -> usize {
-        1 + ranks as usize * (RANK_LINES + SEGMENT_LINES * segments as usize)
+        1 + ranks as usize * (RANK_LINES + segments as usize)
     }
 
     /// A section in zeroed memory on the heap, for threads of one process.
@@ -212,7 +205,7 @@ impl ControlSection {
     #[inline]
     fn rank_line(&self, rank: u32) -> usize {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
-        1 + rank as usize * (RANK_LINES + SEGMENT_LINES * self.segments as usize)
+        1 + rank as usize * (RANK_LINES + self.segments as usize)
     }
 
     #[inline]
@@ -237,12 +230,7 @@ impl ControlSection {
 
     #[inline]
     fn segment_line(&self, rank: u32, step: u64) -> &[AtomicU64; LINE_WORDS] {
-        self.line(self.rank_line(rank) + RANK_LINES + SEGMENT_LINES * self.segment_of(step))
-    }
-
-    #[inline]
-    fn second_line(&self, rank: u32, step: u64) -> &[AtomicU64; LINE_WORDS] {
-        self.line(self.rank_line(rank) + RANK_LINES + SEGMENT_LINES * self.segment_of(step) + 1)
+        self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
     }
 
     /// Where the part of a rank begins in the pool.
@@ -274,10 +262,7 @@ impl ControlSection {
         if len > SHORT_BYTES {
             return self.write_part(rank, step, len, fill);
         }
-        if len > FIRST_WORDS * size_of::<u64>() {
-            return self.write_two_lines(rank, step, len, fill);
-        }
-        let mut words = [0u64; FIRST_WORDS];
+        let mut words = [0u64; LINE_WORDS - 1];
         // SAFETY: the words are ours and longer than that.
         fill(unsafe { BytesMut::from_raw(words.as_mut_ptr().cast(), len) });
         let line = self.segment_line(rank, step);
@@ -309,35 +294,12 @@ impl ControlSection {
         if len > SHORT_BYTES {
             return self.read_part(rank, step, len, f);
         }
-        if len > FIRST_WORDS * size_of::<u64>() {
-            return self.read_two_lines(rank, step, len, f);
-        }
-        let mut words = [0u64; FIRST_WORDS];
+        let mut words = [0u64; LINE_WORDS - 1];
         let line = self.segment_line(rank, step);
         for (word, from) in words.iter_mut().zip(&line[1..]).take(len.div_ceil(size_of::<u64>())) {
             *word = from.load(Ordering::Relaxed);
         }
         // SAFETY: the words are ours and longer than that.
-        f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
-    }
-
-    #[inline]
-    fn write_two_lines(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        let mut words = [0u64; SHORT_WORDS];
-        // SAFETY: the words are ours, and no shorter than that: the caller has looked.
-        fill(unsafe { BytesMut::from_raw(words.as_mut_ptr().cast(), len) });
-        let (first, second) = words.split_at(FIRST_WORDS);
-        store(&self.segment_line(rank, step)[1..], first);
-        store(self.second_line(rank, step), &second[..len.div_ceil(size_of::<u64>()) - FIRST_WORDS]);
-    }
-
-    #[inline]
-    fn read_two_lines<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        let mut words = [0u64; SHORT_WORDS];
-        let (first, second) = words.split_at_mut(FIRST_WORDS);
-        load(first, &self.segment_line(rank, step)[1..]);
-        load(&mut second[..len.div_ceil(size_of::<u64>()) - FIRST_WORDS], self.second_line(rank, step));
-        // SAFETY: the words are ours, and no shorter than that: the caller has looked.
         f(unsafe { Bytes::from_raw(words.as_ptr().cast(), len) })
     }
 
@@ -412,14 +374,4 @@ impl ControlSection {
     pub fn last_step(&self) -> u64 {
         self.line(0)[1].load(Ordering::Relaxed)
     }
-}
-
-#[inline]
-fn store(line: &[AtomicU64], words: &[u64]) {
-    line.iter().zip(words).for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
-}
-
-#[inline]
-fn load(words: &mut [u64], line: &[AtomicU64]) {
-    words.iter_mut().zip(line).for_each(|(word, from)| *word = from.load(Ordering::Relaxed));
 }
