@@ -42,8 +42,9 @@
 //!    though the rank is not done with steps before. All else a rank does with its open collectives in the order of their
 //!    steps, the one whose turn it is, so that it is done with steps in their order (rule 4). Rule 5 says nothing of them.
 //! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each writes where it read a lap ago. The
-//!    lines are in its cache since, and go from core to core once in a step and not twice. So a rank with two is done itself, too, with
-//!    the step that used a segment last before it writes there.
+//!    lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done itself, too, with
+//!    the step that used a segment last before it writes there. Where a step names the parts (a scatter; an allreduce, in which what was
+//!    written comes back) they are as they are.
 
 use crate::{
     barrier::BarrierKind,
@@ -242,15 +243,18 @@ impl ControlSection {
             self.segment_bytes,
             self.ranks
         );
-        let part = if self.ranks == 2 { rank ^ self.lap_is_odd(step) } else { rank };
-        (part as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
+        (rank as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
     }
 
-    /// 1 in every second lap of the segments, else 0 (rule 10).
+    /// In whose part a rank writes in a step (rule 10).
     #[inline]
-    fn lap_is_odd(&self, step: u64) -> u32 {
+    fn place(&self, rank: u32, step: u64) -> u32 {
         let segments = u64::from(self.segments);
-        if segments.is_power_of_two() { u32::from(step & segments != 0) } else { (step / segments % 2) as u32 }
+        match self.ranks {
+            2 if segments.is_power_of_two() => rank ^ u32::from(step & segments != 0),
+            2 => rank ^ (step / segments % 2) as u32,
+            _ => rank,
+        }
     }
 
     /// Has `fill` write what `rank`, the caller, has for a step: `len` bytes (rule 2).
@@ -260,7 +264,7 @@ impl ControlSection {
     #[inline]
     pub fn write(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
         if len > SHORT_BYTES {
-            return self.write_part(rank, step, len, fill);
+            return self.write_part(self.place(rank, step), step, len, fill);
         }
         let mut words = [0u64; LINE_WORDS - 1];
         // SAFETY: the words are ours and longer than that.
@@ -292,7 +296,7 @@ impl ControlSection {
     #[inline]
     pub fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
         if len > SHORT_BYTES {
-            return self.read_part(rank, step, len, f);
+            return self.read_part(self.place(rank, step), step, len, f);
         }
         let mut words = [0u64; LINE_WORDS - 1];
         let line = self.segment_line(rank, step);
