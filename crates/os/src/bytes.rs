@@ -107,6 +107,21 @@ impl<'a> Bytes<'a> {
         true
     }
 
+    /// As [`copy_to`](Self::copy_to), to memory that another processor has read last: much of it is written by the processor's
+    /// string instruction, which need not fetch lines that it overwrites. The C library takes that for some alignments only.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_over(&self, to: BytesMut<'_>) {
+        if self.len < long::SHARED_BYTES {
+            return self.copy_to(to);
+        }
+        assert_eq!(self.len, to.len, "copy between views of different lengths");
+        // SAFETY: both views are mapped for their lifetimes and equally long.
+        unsafe { long::copy(self.ptr, to.ptr, self.len) }
+    }
+
     #[inline(never)]
     fn copy_any(&self, to: BytesMut<'_>) {
         if self.len >= long::LONG_BYTES {

@@ -7,6 +7,8 @@
 
 /// Copies of so many bytes are long.
 pub(super) const LONG_BYTES: usize = 512 << 10;
+/// As many go by it to memory that another processor has read last.
+pub(super) const SHARED_BYTES: usize = 8 << 10;
 
 /// Copies `len` bytes, which are many; both sides may overlap.
 ///
