@@ -615,8 +615,12 @@ fn control_section_rule_2_of_two_ranks_each_may_write_over_what_it_has_seen() {
             while first > 2 && place.done_with(other) < first - 2 {
                 thread::yield_now();
             }
-            give(place, me, first, 60, 10 + me as u8);
-            let seen = take_byte(place, other, first, 60);
+            place.write_part(me, first, 60, |to| Bytes::from(&[10 + me as u8; 60]).copy_to(to));
+            place.publish(me, first);
+            while !place.is_published(other, first) {
+                thread::yield_now();
+            }
+            let seen = place.read_part(other, first, 60, |bytes| bytes.to_vec()[59]);
             place.write_part(other, first, 60, |to| Bytes::from(&[seen + 20; 60]).copy_to(to));
             place.publish(me, first + 1);
             while !place.is_published(other, first + 1) {

@@ -224,7 +224,7 @@ impl RingSender {
             let end = position.wrapping_add(len);
             let is_full = end & (block_bytes - 1) == 0;
             let ends_block = is_full || offset == total;
-            let bits = ENDS_BLOCK * usize::from(ends_block) | ANSWER * usize::from(is_answer);
+            let bits = (ENDS_BLOCK * usize::from(ends_block)) | (ANSWER * usize::from(is_answer));
             self.publish(header(tag, context, form::POOLED, bits, self.lap));
             if offset == total {
                 return;
