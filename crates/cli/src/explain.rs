@@ -26,7 +26,8 @@ oxmpi explain coll COLLECTIVE: which algorithm serves a collective, and why
                          'inter_reduce' are those of intercommunicators that move data, and that reduce
   --ranks N              ranks of the communicator (needed)
   --bytes N              bytes of the whole vector of bcast, reduce, allreduce, scan and exscan, of one block (on the
-                         average) of the others; suffixes k, m (0)
+                         average) of the others; suffixes k, m (0); a barrier, gatherv, scatterv, alltoallv and w,
+                         neighbourhoods and intercommunicators are served alike for all
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
   --crowded              there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)

@@ -259,10 +259,13 @@ fn parsable((framework, component): Place, param: &Param, params: &Params) -> St
         escaped(&params.source(param).to_string()),
         escaped(param.help)
     );
-    if let Unit::Choice(words) = param.unit {
-        for (at, word) in words.iter().enumerate() {
-            out += &format!("{start}:enumerator:value:{at}:{word}\n");
-        }
+    let words = match param.unit {
+        Unit::Choice(words) => words,
+        Unit::Switch => &["false", "true"],
+        _ => &[],
+    };
+    for (at, word) in words.iter().enumerate() {
+        out += &format!("{start}:enumerator:value:{at}:{word}\n");
     }
     out += &format!("{start}:deprecated:no\n{start}:type:{}\n", kind(param));
     param.aliases.iter().for_each(|alias| out += &format!("{start}:synonym:name:{alias}\n"));
@@ -303,6 +306,7 @@ mod tests {
         let all = told("--param all all --level 9 --parsable");
         assert!(count(&all) > 6 * Param::all().len(), "{}", count(&all));
         assert!(all.contains("mca:rpi:base:param:rpi:enumerator:value:1:tcp\n"), "{all}");
+        assert!(all.contains("param:mpi_abort_on_non_zero_status:enumerator:value:1:true\n"), "{all}");
         assert!(all.contains("mca:rpi:shm:param:single_copy:synonym:name:shm_single_copy\n"));
         for param in Param::all() {
             assert!(all.contains(&format!(":param:{}:value:", param.name)), "{}", param.name);

@@ -14,7 +14,7 @@
 //!    never goes back to the inbox.
 //! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes lie in their slot,
 //!    longer ones in chunks. All others are a frame in a slot of its own, with its body in chunks behind it.
-//! 5. Chunks lie in the sender's pool if they are many and the pool has room, else in the data ring. So a receiver maps
+//! 5. Chunks lie in a pool if they are many and it has room (the sender's; the receiver's, of an answer), else in the data ring. So a receiver maps
 //!    the peer's segment before it grants a ring.
 //! 6. After each publication the sender rings the peer's bell.
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
@@ -143,6 +143,8 @@ pub struct Shm {
     shares: Shares,
     /// Bytes copied from peers' heaps.
     heap_bytes: u64,
+    /// Peers that are dead, of which something may not be read yet.
+    buried: Vec<u32>,
     /// Processes of other jobs that this one has parted with.
     parted: Box<Parted>,
 }
@@ -219,6 +221,7 @@ impl Shm {
             sections: Sections::new(&boot.config),
             shares: Shares::default(),
             heap_bytes: 0,
+            buried: Vec::new(),
             parted: Box::default(),
         }
     }
@@ -443,6 +446,7 @@ impl Shm {
 
     /// Skips what comes next if one of these, *which must be known to be dead*, has not finished it. Whether it was so.
     pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
+        self.forget_buried();
         let next = self.inbox.claimed_by();
         next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
     }
@@ -450,10 +454,23 @@ impl Shm {
     /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
     pub(crate) fn bury(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
-        if let Some(pool) = &mut self.pool {
-            pool.forget(peer);
-        }
+        self.buried.push(peer);
+        self.forget_buried();
         self.grants.retain(|(to, _)| *to != peer);
+    }
+
+    /// Frees what the pool has for peers that are buried, as soon as all that they have sent is read: answers lie there.
+    fn forget_buried(&mut self) {
+        let Shm { buried, links, pool: Some(pool), .. } = self else { return };
+        buried.retain(|peer| {
+            let link = links.get(*peer as usize).and_then(Option::as_ref);
+            let is_read =
+                link.and_then(|link| link.ring_in.as_ref()).is_none_or(|ring| ring.receiver.is_empty());
+            if is_read {
+                pool.forget(*peer);
+            }
+            !is_read
+        });
     }
 
     fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {

@@ -25,7 +25,7 @@
 //! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, whose
 //!    publication (release) and observation (acquire) order the copies of both sides. A piece lies in one block, or takes
 //!    blocks that lie side by side, the first from its beginning on and all but the last to their ends; it is the last piece in
-//!    each of them. Only the destination reads a block.
+//!    each of them. Only who is told of a block so reads it.
 //! 4. *Free.* After its last look at a block the receiver stores the position after the block to the block's state
 //!    (release). The slot of the last piece in a block says so.
 //! 5. *Reclaim.* When the sender is short of room it moves `tail` over all blocks at whose state it finds (acquire) the
@@ -43,7 +43,7 @@
 //!    four blocks is no part.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes, lines
 //!    have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one that it
-//!    has freed last, if these are still free and it has sent nothing that way since (of many messages under way at once the lines had better
+//!    has freed last, if these are still free and it has claimed nothing there since (of many messages under way at once the lines had better
 //!    fall out to the cache that all share): it claims them, each by a compare and swap (acquire) from
 //!    free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps the blocks for
 //!    its next message to that process: their states still name it as the holder, and stay as they are. A process whose number is too high
@@ -599,7 +599,7 @@ impl Pool {
 pub struct PoolView {
     /// This process as a holder, if it can be one.
     reader: Option<u32>,
-    /// What it has freed last, if it has sent nothing since (rule 9).
+    /// What it has freed last, if it has claimed nothing since (rule 9).
     read: Option<Span>,
     touched: Touched,
     area: PoolArea,

@@ -208,7 +208,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let first = step;
         let mut from = 0;
         while from < count {
-            // Two batches are under way: what is given, and the results of both.
+            // All segments are used in a batch: for what is given, and for the results.
             let batch = (count - from).min(steps.ahead() as usize);
             let pieces = || {
                 (from..from + batch).map(|n| {

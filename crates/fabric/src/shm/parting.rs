@@ -67,6 +67,9 @@ impl Shm {
             *link = None;
         }
         self.grants.retain(|(to, _)| *to != peer);
+        if let Some(pool) = &mut self.pool {
+            pool.forget(peer);
+        }
         for (ring, place) in (0..).zip(&mut self.granted) {
             // A ring that cannot be emptied is left alone.
             if *place == peer {

@@ -129,7 +129,7 @@ impl RingSender {
         self.has_slots(slots) && pool.room_beside(len, to)
     }
 
-    /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset, piece, kind)` is
+    /// Sends a message of `total` bytes through the sender's pool, or the receiver's if it is an answer, all or nothing. `fill(offset, piece, kind)` is
     /// called for each piece in turn and writes the message's bytes from `offset` on to it, all of them. If `kind` is
     /// streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring or in the
     /// pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for the

@@ -136,8 +136,8 @@ impl RingReceiver {
     /// What came next, if anything. It stays the next until it is released.
     ///
     /// # Panics
-    /// If the slot holds what no sender of this protocol writes, or bytes in a pool and [`RingReceiver::set_pool`] was
-    /// not called.
+    /// If the slot holds what no sender of this protocol writes, or bytes in a pool of which
+    /// [`RingReceiver::set_pool`] or [`RingReceiver::set_own_pool`] has not told.
     #[inline]
     pub fn peek(&mut self) -> Option<Slot<'_>> {
         let header = self.next_header()?;
