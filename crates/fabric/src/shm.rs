@@ -25,6 +25,8 @@ mod outgoing;
 mod parting;
 mod sections;
 mod shares;
+#[cfg(test)]
+mod tests;
 
 use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path, Pools};

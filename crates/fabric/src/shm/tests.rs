@@ -1,0 +1,106 @@
+//! Two processes' ways to each other, in one process.
+
+use super::*;
+use crate::Envelope;
+use oxmpi_os::segment::{Boot, SegmentConfig};
+use oxmpi_wire::{Context, ContextId};
+
+/// Counts the bytes that come, all of which have this value.
+struct Counting {
+    value: u8,
+    bytes: usize,
+}
+
+impl Counting {
+    fn note(&mut self, part: Bytes<'_>) {
+        assert!(part.to_vec().iter().all(|byte| *byte == self.value));
+        self.bytes += part.len();
+    }
+}
+
+impl Sink for Counting {
+    fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
+        self.note(first);
+    }
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, _: Bytes<'_>) {}
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {
+        self.note(part);
+    }
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, _: u32) {}
+}
+
+fn two() -> [Shm; 2] {
+    let created = [0, 1].map(|rank| {
+        let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
+        Segment::create(&Boot {
+            job_id: 3,
+            rank,
+            base: 0,
+            size: 2,
+            local_rank: rank,
+            local_size: 2,
+            app: 0,
+            oversubscribed: false,
+            asymmetric: false,
+            sockets: false,
+            node: None,
+            config,
+        })
+        .unwrap()
+    });
+    [0, 1].map(|me: usize| {
+        let other = created[1 - me].try_clone().unwrap();
+        let open = Box::new(move |_| {
+            other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
+        });
+        let own = Segment::map(&created[me]).unwrap();
+        Shm::new(own, BarrierKind::Symmetric, Settings::default(), open)
+    })
+}
+
+fn send(from: &mut Shm, to: u32, bytes: &[u8]) {
+    let envelope = Envelope { context: Context::Local(0), tag: 0 };
+    let frame = Frame::Eager { envelope };
+    let body = Body::Bytes(Bytes::from(bytes));
+    assert_eq!(from.send(to, &Message { sequence: 0, frame, body, token: 0 }), Ok(Sent::Done));
+}
+
+fn receive(shm: &mut Shm, value: u8, bytes: usize) {
+    let mut sink = Counting { value, bytes: 0 };
+    while sink.bytes < bytes {
+        shm.poll(&mut sink);
+    }
+    assert_eq!(sink.bytes, bytes);
+}
+
+/// An answer lies in the pool of the one who reads it: what the dead have left there stays until it is read.
+#[test]
+fn what_the_dead_have_answered_is_read_before_its_blocks_are_free() {
+    const LEN: usize = 40 << 10;
+    let [mut a, mut b] = two();
+    // Each becomes hot for the other.
+    for _ in 0..4 {
+        send(&mut a, 1, &[1]);
+        receive(&mut b, 1, 1);
+        send(&mut b, 0, &[2]);
+        receive(&mut a, 2, 1);
+    }
+    let free = |shm: &mut Shm| shm.pool.as_mut().unwrap().free_bytes();
+    let all = free(&mut a);
+    send(&mut a, 1, &[3; LEN]);
+    receive(&mut b, 3, LEN);
+    send(&mut b, 0, &[4; LEN]);
+    assert_eq!((free(&mut a), free(&mut b)), (all - (64 << 10), all), "it lies in the pool that it goes to");
+    a.bury(1);
+    assert_eq!(free(&mut a), all - (64 << 10), "it is not read");
+    receive(&mut a, 4, LEN);
+    a.skip_dead(&[1]);
+    assert_eq!(free(&mut a), all);
+}
