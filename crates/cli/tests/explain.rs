@@ -60,11 +60,11 @@ fn the_component_is_explained() {
         let (_, out, _) = oxmpi(&format!("explain coll {collective} --ranks 4 --bytes 1k --type-size 8"));
         assert!(out.contains(plain), "{out}");
     }
-    let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 256k --type-size 8");
+    let (_, long, _) = oxmpi("explain coll allreduce --ranks 4 --bytes 512k --type-size 8");
     let long_later = "  component:     shmem (blocking), tuned (nonblocking), tuned (persistent)\n";
     assert!(long.contains(long_later), "{long}");
     // All pieces of a nonblocking call must have room in half of the pool.
-    let many = "explain coll alltoall --ranks 32 --bytes 4k";
+    let many = "explain coll alltoall --ranks 32 --bytes 16k";
     let (_, out_of_room, _) = oxmpi(many);
     assert!(out_of_room.contains(long_later), "{out_of_room}");
     let (_, in_more, _) = oxmpi(&format!("{many} --mca coll_base_shmem_message_pool_size 4m"));
