@@ -180,18 +180,12 @@ pub fn world_shared<R: Send>(
     let segments: Vec<OwnedFd> = (0..ranks)
         .map(|rank| {
             Segment::create(&Boot {
-                job_id,
-                rank,
-                base: 0,
-                size: ranks,
-                local_rank: rank,
-                local_size: ranks,
-                app: 0,
                 oversubscribed,
                 asymmetric: !oversubscribed && options.sockets.is_none(),
                 sockets: options.sockets.is_some(),
                 node: options.node(rank),
                 config: options.config,
+                ..Boot::on_one_node(job_id, rank, ranks)
             })
             .unwrap_or_else(|e| panic!("no segment for rank {rank}: {e}"))
         })

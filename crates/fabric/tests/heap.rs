@@ -15,18 +15,9 @@ const HEAP: usize = 1 << 20;
 
 fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     Segment::create(&Boot {
-        job_id: 3,
-        rank,
-        base: 0,
-        size: 2,
-        local_rank: rank,
-        local_size: 2,
-        app: 0,
         oversubscribed,
-        asymmetric: false,
-        sockets: false,
-        node: None,
         config: SegmentConfig { heap_bytes: HEAP as u64, ..SegmentConfig::default() },
+        ..Boot::on_one_node(3, rank, 2)
     })
     .unwrap()
 }

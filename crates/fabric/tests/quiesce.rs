@@ -12,7 +12,7 @@ use oxmpi_fabric::ways::{Coordinator, Far, Ways};
 use oxmpi_fabric::{Fabric, Sent};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::net::Listener;
-use oxmpi_os::segment::{Boot, Segment, SegmentConfig};
+use oxmpi_os::segment::{Boot, Segment};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -66,20 +66,7 @@ fn is_found_again(is_known_abroad: bool) {
         *plans[0].peer.lock().unwrap() = place(&more);
         end.tcp.listen_also(more).unwrap();
     }
-    let boot = Boot {
-        job_id: JOB,
-        rank: 1,
-        base: 0,
-        size: 2,
-        local_rank: 1,
-        local_size: 2,
-        app: 0,
-        oversubscribed: true,
-        asymmetric: false,
-        sockets: true,
-        node: None,
-        config: SegmentConfig::default(),
-    };
+    let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
     let shm = Shm::new(segment.clone(), BarrierKind::Symmetric, Settings::default(), open);

@@ -38,20 +38,7 @@ struct Side {
 fn sides(asymmetric: bool) -> [Side; 2] {
     let segments = [0, 1].map(|rank| {
         let config = SegmentConfig::default();
-        let boot = Boot {
-            job_id: 1,
-            rank,
-            base: 0,
-            size: 2,
-            local_rank: rank,
-            local_size: 2,
-            app: 0,
-            oversubscribed: false,
-            asymmetric,
-            sockets: false,
-            node: None,
-            config,
-        };
+        let boot = Boot { asymmetric, config, ..Boot::on_one_node(1, rank, 2) };
         Segment::map(Segment::create(&boot).expect("a segment")).expect("a mapping")
     });
     [0, 1].map(|me| {

@@ -174,18 +174,8 @@ mod tests {
 
     fn heap(heap_bytes: u64) -> (Arc<Heap>, OwnedFd) {
         let fd = Segment::create(&Boot {
-            job_id: 1,
-            rank: 0,
-            base: 0,
-            size: 1,
-            local_rank: 0,
-            local_size: 1,
-            app: 0,
-            oversubscribed: false,
-            asymmetric: false,
-            sockets: false,
-            node: None,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
+            ..Boot::on_one_node(1, 0, 1)
         })
         .unwrap();
         let (segment, own) = (Segment::map(&fd).unwrap(), fd.try_clone().unwrap());

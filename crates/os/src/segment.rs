@@ -92,6 +92,27 @@ pub struct Boot {
     pub config: SegmentConfig,
 }
 
+impl Boot {
+    /// What rank `rank` of a job of `size` ranks on one node must know, with no more ranks than processors and symmetric barriers,
+    /// if all of them run one program and talk through segments of the usual sizes. For everything else change the fields.
+    pub fn on_one_node(job_id: u64, rank: u32, size: u32) -> Boot {
+        Boot {
+            job_id,
+            rank,
+            base: 0,
+            size,
+            local_rank: rank,
+            local_size: size,
+            app: 0,
+            oversubscribed: false,
+            asymmetric: false,
+            sockets: false,
+            node: None,
+            config: SegmentConfig::default(),
+        }
+    }
+}
+
 /// The door's line: see [`crate::door`].
 #[repr(C, align(64))]
 #[derive(Debug)]

@@ -39,21 +39,7 @@ impl Sink for Counting {
 fn two() -> [Shm; 2] {
     let created = [0, 1].map(|rank| {
         let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
-        Segment::create(&Boot {
-            job_id: 3,
-            rank,
-            base: 0,
-            size: 2,
-            local_rank: rank,
-            local_size: 2,
-            app: 0,
-            oversubscribed: false,
-            asymmetric: false,
-            sockets: false,
-            node: None,
-            config,
-        })
-        .unwrap()
+        Segment::create(&Boot { config, ..Boot::on_one_node(3, rank, 2) }).unwrap()
     });
     [0, 1].map(|me: usize| {
         let other = created[1 - me].try_clone().unwrap();

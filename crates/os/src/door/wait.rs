@@ -545,20 +545,7 @@ mod tests {
 
     /// The segment of a job of one rank.
     fn alone(oversubscribed: bool) -> Arc<Segment> {
-        let boot = crate::segment::Boot {
-            job_id: 1,
-            rank: 0,
-            size: 1,
-            base: 0,
-            local_rank: 0,
-            local_size: 1,
-            app: 0,
-            oversubscribed,
-            asymmetric: false,
-            sockets: false,
-            node: None,
-            config: crate::segment::SegmentConfig::default(),
-        };
+        let boot = crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
         Segment::map(Segment::create(&boot).unwrap()).unwrap()
     }
 

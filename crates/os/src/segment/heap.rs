@@ -201,18 +201,8 @@ mod tests {
 
     fn created(rank: u32, heap_bytes: u64) -> OwnedFd {
         Segment::create(&Boot {
-            job_id: 7,
-            rank,
-            base: 0,
-            size: 2,
-            local_rank: rank,
-            local_size: 2,
-            app: 0,
-            oversubscribed: false,
-            asymmetric: false,
-            sockets: false,
-            node: None,
             config: SegmentConfig { heap_bytes, ..SegmentConfig::default() },
+            ..Boot::on_one_node(7, rank, 2)
         })
         .unwrap()
     }
