@@ -16,7 +16,7 @@ use crate::choice::Setup;
 use crate::cost::{LogGp, Machine, Outline, outline};
 use crate::ir::Unit;
 use crate::knowledge::Shared;
-use crate::table::{AlgorithmId, Parameter, Parameters, algorithms, make, unit};
+use crate::table::{AlgorithmId, Parameter, Parameters, make, settled, unit};
 
 /// The machine, for ranks of one node with a processor each.
 pub const ROOMY: Machine = Machine {
@@ -229,8 +229,7 @@ fn candidates(setup: Setup, collective: Collective, class: Class, commutative: b
     };
     let mut all = Vec::new();
     let is_fluent = |id: &AlgorithmId| setup == Setup::Roomy || !PIPELINES.contains(&id.algorithm().name);
-    let is_settled = |id: &AlgorithmId| !id.algorithm().is_experiment();
-    for algorithm in algorithms(collective).filter(legal).filter(is_fluent).filter(is_settled) {
+    for algorithm in settled(collective).filter(legal).filter(is_fluent) {
         let row = algorithm.algorithm();
         let has = |parameter| row.parameters.contains(&parameter);
         let is_cut = has(Parameter::Segment) && setup == Setup::Roomy;

@@ -241,6 +241,11 @@ pub fn algorithms(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
         .map(|(id, _)| AlgorithmId(id))
 }
 
+/// The algorithms of a collective that are no experiments ([`EXPERIMENTS_FROM`]).
+pub fn settled(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
+    algorithms(collective).filter(|id| !id.algorithm().is_experiment())
+}
+
 /// The first algorithm of a collective in the table.
 pub(crate) fn first(collective: Collective) -> AlgorithmId {
     algorithms(collective).next().unwrap_or(AlgorithmId(0))

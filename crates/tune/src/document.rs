@@ -7,7 +7,7 @@ use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, Variant, cells, sizes};
 use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
 use crate::verdict::{Verdict, verdict};
 use oxmpi_plan::cost::Machine;
-use oxmpi_plan::table::algorithms;
+use oxmpi_plan::table::settled;
 use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Member, Parameters, make};
 use oxmpi_tuned::collectives::{TUNABLE, Tunable};
 use std::fmt::Write as _;
@@ -83,7 +83,7 @@ fn tables() -> String {
         let _ = writeln!(out, "{id} in rules files, message size there: {}; {unit}.\n", measure.phrase());
         out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
         out += "|---|---|---|---|---|---|---|---|\n";
-        for id in algorithms(collective).filter(|id| !id.algorithm().is_experiment()) {
+        for id in settled(collective) {
             out += &line(id);
         }
         if PICTURES.contains(&collective) {

@@ -4,7 +4,7 @@
 //! collective counts them, `lg` = log2 p, `s` segments, `f` the fan-out, `k` the requests at a time.
 
 use crate::model::Model;
-use oxmpi_plan::table::algorithms;
+use oxmpi_plan::table::settled;
 use oxmpi_plan::{AlgorithmId, Collective};
 use oxmpi_tuned::collectives::TUNABLE;
 
@@ -66,8 +66,8 @@ pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
 /// All algorithms that can be chosen and are no experiments, by the numbers of their collectives in rules files. What needs nodes is
 /// chosen by the component smp alone.
 pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
-    let is_one = |id: &AlgorithmId| !id.algorithm().needs_nodes() && !id.algorithm().is_experiment();
-    TUNABLE.iter().flat_map(|row| algorithms(row.collective)).filter(is_one)
+    let is_one = |id: &AlgorithmId| !id.algorithm().needs_nodes();
+    TUNABLE.iter().flat_map(|row| settled(row.collective)).filter(is_one)
 }
 
 macro_rules! formulas {
