@@ -37,19 +37,19 @@
 //! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again), and what that one has
 //!    claimed, its owner frees: [`Pool::forget`].
 //! 8. *Long messages keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
-//!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is an
+//!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is a
 //!    quarter of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
 //!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. A quarter of fewer than
 //!    four blocks is no part.
-//! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes, lines
-//!    have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one that it
-//!    has freed last, if these are still free and it has claimed nothing there since (of many messages under way at once the lines had better
-//!    fall out to the cache that all share): it claims them, each by a compare and swap (acquire) from
-//!    free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps the blocks for
-//!    its next message to that process: their states still name it as the holder, and stay as they are. A process whose number is too high
-//!    for a holder's claims nothing. Whatever else the
-//!    owner does with them, it frees them before (rule 4): when it is short of room, and when others come back. So nobody keeps
-//!    a block of another's pool in which nothing lies.
+//! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
+//!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
+//!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
+//!    once the lines had better fall out to the cache that all share): it claims them, each by a compare and swap (acquire)
+//!    from free to its own number, and the slots say in whose pool the message lies. The owner has read the answer, and keeps
+//!    the blocks for its next message to that process: their states still name it as the holder, and stay as they are. A
+//!    process whose number is too high for a holder's claims nothing. Whatever else the owner does with them, it frees them
+//!    before (rule 4): when it is short of room, and when others come back. So nobody keeps a block of another's pool in
+//!    which nothing lies.
 
 mod answers;
 mod choice;

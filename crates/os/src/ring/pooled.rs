@@ -50,21 +50,34 @@ enum Place<'a> {
     Theirs(&'a mut PoolView),
 }
 
+/// The blocks that a message has got, and how it is copied into them.
+struct Placed<'a> {
+    place: Place<'a>,
+    /// The position of the first block.
+    first: u32,
+    block_bytes: u32,
+    copies: &'a mut CopyChoice,
+}
+
 impl<'a> Pooling<'a> {
-    /// Takes or claims the blocks of a message; the position of the first one. `None`: no room.
+    /// Takes or claims the blocks of a message. `None`: no room.
     #[inline]
-    fn place(&mut self, total: usize) -> Option<u32> {
-        let shape = self.pool.shape();
-        let mut theirs = self.theirs.take().filter(|theirs| theirs.shape() == shape);
-        let claimed = theirs.as_mut().and_then(|theirs| theirs.claim(total));
-        if claimed.is_some() {
-            self.theirs = theirs;
-            return claimed;
+    fn place(self, total: usize) -> Option<Placed<'a>> {
+        let Self { pool, to, copies, theirs, .. } = self;
+        let shape = pool.shape();
+        let block_bytes = shape.block_bytes;
+        if let Some(theirs) = theirs
+            && theirs.shape() == shape
+            && let Some(first) = theirs.claim(total)
+        {
+            return Some(Placed { place: Place::Theirs(theirs), first, block_bytes, copies });
         }
-        if let Some(back) = self.pool.take_back(total, self.to) {
-            return Some(back);
-        }
-        self.pool.room_for(total).then(|| self.pool.take(total, self.to))
+        let first = match pool.take_back(total, to) {
+            Some(back) => back,
+            None if pool.room_for(total) => pool.take(total, to),
+            None => return None,
+        };
+        Some(Placed { place: Place::Own(pool), first, block_bytes, copies })
     }
 }
 
@@ -129,11 +142,11 @@ impl RingSender {
         self.has_slots(slots) && pool.room_beside(len, to)
     }
 
-    /// Sends a message of `total` bytes through the sender's pool, or the receiver's if it is an answer, all or nothing. `fill(offset, piece, kind)` is
-    /// called for each piece in turn and writes the message's bytes from `offset` on to it, all of them. If `kind` is
-    /// streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring or in the
-    /// pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for the
-    /// pool.
+    /// Sends a message of `total` bytes through the sender's pool, or the receiver's if it is an answer, all or nothing.
+    /// `fill(offset, piece, kind)` is called for each piece in turn and writes the message's bytes from `offset` on to it, all
+    /// of them. If `kind` is streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring
+    /// or in the pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for
+    /// the pool.
     ///
     /// # Panics
     /// If `total` is more than [`RingSender::max_pooled`].
@@ -145,12 +158,11 @@ impl RingSender {
         pooling: Pooling<'_>,
         mut fill: impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) -> bool {
-        let (pieces, mut pooling) = (self.pieces(total, &pooling), pooling);
-        let first = if self.has_slots(pieces.slots) { pooling.place(total) } else { None };
-        if let Some(first) = first {
-            self.send_pieces(tag, context, total, (first, pieces.longest), pooling, &mut fill);
-        }
-        first.is_some()
+        let pieces = self.pieces(total, &pooling);
+        let placed = if self.has_slots(pieces.slots) { pooling.place(total) } else { None };
+        let Some(placed) = placed else { return false };
+        self.send_pieces(tag, context, total, pieces.longest, placed, &mut fill);
+        true
     }
 
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 10): through
@@ -178,15 +190,14 @@ impl RingSender {
                 }
                 gone
             }
-            Some(mut pooling) => {
+            Some(pooling) => {
                 let pieces = self.pieces(body_len, &pooling);
-                let first = if self.has_slots(pieces.slots + 1) { pooling.place(body_len) } else { None };
-                if let Some(first) = first {
-                    let gone = self.send_slot(tag, 0, form::FRAME, frame);
-                    debug_assert!(gone, "there was a slot for it");
-                    self.send_pieces(0, 0, body_len, (first, pieces.longest), pooling, &mut fill);
-                }
-                first.is_some()
+                let placed = if self.has_slots(pieces.slots + 1) { pooling.place(body_len) } else { None };
+                let Some(placed) = placed else { return false };
+                let gone = self.send_slot(tag, 0, form::FRAME, frame);
+                debug_assert!(gone, "there was a slot for it");
+                self.send_pieces(0, 0, body_len, pieces.longest, placed, &mut fill);
+                true
             }
         }
     }
@@ -198,19 +209,17 @@ impl RingSender {
         tag: i32,
         context: u16,
         total: usize,
-        (first, longest): (u32, u32),
-        pooling: Pooling<'_>,
+        longest: u32,
+        placed: Placed<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Pooling { pool, theirs, copies, .. } = pooling;
+        let Placed { mut place, first, block_bytes, copies } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
         if std::mem::replace(&mut self.complaints, complaints) != complaints {
             copies.reader_was_slow();
         }
         let total = total as u32;
-        let block_bytes = pool.shape().block_bytes;
-        let is_answer = theirs.is_some();
-        let mut place = theirs.map_or(Place::Own(pool), Place::Theirs);
+        let is_answer = matches!(place, Place::Theirs(_));
         let (mut position, mut offset) = (first, 0);
         loop {
             let len = longest.min(total - offset).min(place.side_by_side(position));
