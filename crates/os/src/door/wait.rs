@@ -242,8 +242,7 @@ impl Door {
     ///
     /// ```
     /// # use oxmpi_os::{door::*, segment::*};
-    /// # let boot = Boot { job_id: 1, rank: 0, base: 0, size: 1, local_rank: 0, local_size: 1, app: 0, oversubscribed: false,
-    /// #     asymmetric: false, sockets: false, node: None, config: SegmentConfig::default() };
+    /// # let boot = Boot::on_one_node(1, 0, 1);
     /// # let segment = Segment::map(Segment::create(&boot)?)?;
     /// # let door = Door::new(segment, Policy::new(false));
     /// # let mut looks = 0;
