@@ -49,6 +49,7 @@
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
+    hint::prefetch_to_read,
     line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
     sync::{AtomicU64, Ordering},
 };
@@ -61,6 +62,9 @@ pub const MAX_RANKS: u32 = 64;
 
 /// Ranks whose pools are as long as was asked for; more ranks share as much memory.
 const FULL_POOLS: usize = 16;
+/// The longest data that [`ControlSection::fetch`] fetches, bytes. Of longer ones lines are taken from their writer before it has
+/// written them.
+const FETCHED: usize = 512;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
@@ -317,6 +321,31 @@ impl ControlSection {
         self.watched.touch(at, len, Touch::Read);
         // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
+    }
+
+    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are short. Before a look at whether it has published
+    /// the step: both come at the same time then, instead of one after the other.
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn fetch(&self, rank: u32, step: u64, len: usize) {
+        self.fetch_part(self.place(rank, step), step, len);
+    }
+
+    /// As [`ControlSection::fetch`], of what is written by [`ControlSection::write_part`].
+    ///
+    /// # Panics
+    /// As [`ControlSection::write`].
+    #[inline]
+    pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
+        let at = self.part(rank, step, len);
+        if len > FETCHED {
+            return;
+        }
+        for line in (0..len).step_by(LINE_BYTES) {
+            prefetch_to_read(self.pool.as_ptr().wrapping_add(at + line));
+        }
     }
 
     /// Tells that `rank`, the caller, has written its data of a step (rule 3). Ask for sleepers afterwards.

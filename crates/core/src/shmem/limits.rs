@@ -55,6 +55,9 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
+/// The most that a rank writes in a short collective, bytes: what lies in the pool is fetched with the look whether it was published.
+pub(super) const STRAIGHT: usize = 512;
+
 /// What is longer goes better by messages, bytes.
 const LONG: usize = 4 << 20;
 

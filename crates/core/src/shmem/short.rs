@@ -1,4 +1,5 @@
-//! The straight line of a short collective: one step, whose data ride in the lines that announce it.
+//! The straight line of a short collective: one step, whose data ride in the lines that announce it, or lie in a few of the pool
+//! that are fetched with the look at those.
 //!
 //! Nothing is described here, and nothing allocated: a rank that has its arguments at hand does what `moves` and `reductions`
 //! would do with them, step by step alike, so that it does not matter which ranks of a call come this way.
@@ -69,11 +70,14 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.steps.me == root
     }
 
-    /// Whether a line has room for some blocks of this many bytes.
+    /// Whether some blocks of this many bytes are short enough, and a step has room for them.
     #[inline(always)]
     pub fn has_room(&self, block: usize, blocks: u32) -> bool {
         // Neither is long enough for an overflow after the first comparison.
-        block.wrapping_sub(1) < SHORT_BYTES && block * blocks as usize <= SHORT_BYTES
+        block.wrapping_sub(1) < limits::STRAIGHT && {
+            let all = block * blocks as usize;
+            all <= SHORT_BYTES || all <= limits::STRAIGHT.min(self.steps.segment())
+        }
     }
 
     #[inline(always)]
@@ -113,7 +117,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         if s.me == root {
             self.give(step, len, |to| data.as_bytes().copy_to(to))?;
         } else {
-            s.see(root, step)?;
+            s.see_data(root, step, len)?;
             s.read(root, step, len, |from| from.copy_to(data));
             s.finish(step);
             s.one_seen(step);
@@ -173,7 +177,16 @@ impl<F: Fabric> ShortWay<'_, F> {
     pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
         let (s, step) = (&self.steps, self.begin(Collective::Scatter));
         let len = all.len() / s.ranks as usize;
-        self.give(step, len * (s.ranks as usize - 1), |to| self.spread(all, len, to))?;
+        let others = len * (s.ranks as usize - 1);
+        if s.is_short(others) {
+            self.give(step, others, |to| self.spread(all, len, to))?;
+        } else {
+            s.wait_until_free(step)?;
+            for rank in s.others() {
+                s.write_part(rank, step, len, |to| all.slice(rank as usize * len, len).copy_to(to));
+            }
+            s.publish_last(step);
+        }
         if let Some(block) = block {
             all.slice(s.me as usize * len, len).copy_to(block);
         }
@@ -188,8 +201,13 @@ impl<F: Fabric> ShortWay<'_, F> {
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let (s, step) = (&self.steps, self.begin(Collective::Scatter));
         let len = block.len();
-        s.see(root, step)?;
-        self.read_part(root, step, len, |from| from.copy_to(block));
+        if s.is_short(len * (s.ranks as usize - 1)) {
+            s.see(root, step)?;
+            self.read_part(root, step, len, |from| from.copy_to(block));
+        } else {
+            s.see_own_part(root, step, len)?;
+            s.read_own_part(step, len, |from| from.copy_to(block));
+        }
         s.finish(step);
         s.one_seen(step);
         self.end()
@@ -209,7 +227,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let own = s.me as usize * len;
         given.slice(own, len).copy_to(all.slice(own, len));
         for rank in s.others() {
-            s.see(rank, step)?;
+            self.see_part(rank, step, len)?;
             self.read_part(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
         }
         s.finish(step);
@@ -230,7 +248,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         s.publish(step);
         let own = given.slice(s.me as usize * len, len);
         self.combine(kernel, 0..s.ranks, own, result, |rank, take| {
-            s.see(rank, step)?;
+            self.see_part(rank, step, len)?;
             self.read_part(rank, step, len, take);
             Ok(())
         })?;
@@ -328,7 +346,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     fn read_all(&self, step: u64, len: usize, all: &mut BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
         for rank in s.others() {
-            s.see(rank, step)?;
+            s.see_data(rank, step, len)?;
             s.read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
         }
         Ok(())
@@ -341,6 +359,12 @@ impl<F: Fabric> ShortWay<'_, F> {
             let place = self.steps.place(self.steps.me, rank);
             all.slice(rank as usize * len, len).copy_to(to.slice(place * len, len));
         }
+    }
+
+    /// Waits until a rank has written its blocks.
+    #[inline(always)]
+    fn see_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
+        self.steps.see_data(rank, step, len * (self.steps.ranks as usize - 1))
     }
 
     /// Shows what a rank has written for this one among its blocks.
@@ -362,7 +386,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     ) -> Result<()> {
         let (s, len) = (&self.steps, given.len());
         self.combine(kernel, ranks, given, result, |rank, take| {
-            s.see(rank, step)?;
+            s.see_data(rank, step, len)?;
             s.read(rank, step, len, take);
             Ok(())
         })
@@ -375,13 +399,39 @@ impl<F: Fabric> ShortWay<'_, F> {
         kernel: &Kernel,
         ranks: Range<u32>,
         own: Bytes<'_>,
-        mut result: BytesMut<'_>,
+        result: BytesMut<'_>,
         read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
     ) -> Result<()> {
         // The result may be made where the contribution lies.
-        let (mut kept, len) = ([0_u8; SHORT_BYTES], own.len());
+        if own.as_ptr() == result.as_bytes().as_ptr() && self.steps.me > 0 {
+            return self.combine_in_place(kernel, ranks, own, result, read);
+        }
+        self.combine_in_order(kernel, ranks, own, result, read)
+    }
+
+    #[inline(never)]
+    fn combine_in_place(
+        &self,
+        kernel: &Kernel,
+        ranks: Range<u32>,
+        own: Bytes<'_>,
+        result: BytesMut<'_>,
+        read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
+    ) -> Result<()> {
+        let (mut kept, len) = ([0_u8; limits::STRAIGHT], own.len());
         own.copy_to(BytesMut::from(&mut kept[..len]));
-        let own = Bytes::from(&kept[..len]);
+        self.combine_in_order(kernel, ranks, Bytes::from(&kept[..len]), result, read)
+    }
+
+    #[inline(always)]
+    fn combine_in_order(
+        &self,
+        kernel: &Kernel,
+        ranks: Range<u32>,
+        own: Bytes<'_>,
+        mut result: BytesMut<'_>,
+        read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
+    ) -> Result<()> {
         for rank in ranks {
             let mut take = |part: Bytes<'_>| match rank {
                 0 => part.copy_to(result.reborrow()),

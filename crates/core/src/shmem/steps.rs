@@ -259,6 +259,31 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
+    /// As [`Steps::see`], if `len` bytes that the rank writes for the step are read next: fetches them, too, wherever they lie in
+    /// the pool.
+    #[inline]
+    pub(super) fn see_data(&self, rank: u32, step: u64, len: usize) -> Result<()> {
+        if self.is_short(len) {
+            return self.see(rank, step);
+        }
+        self.see_fetching(rank, step, || self.section.fetch(rank, step, len))
+    }
+
+    /// As [`Steps::see_data`], of data in this rank's part of the pool.
+    #[inline]
+    pub(super) fn see_own_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
+        self.see_fetching(rank, step, || self.section.fetch_part(self.me, step, len))
+    }
+
+    #[inline]
+    fn see_fetching(&self, rank: u32, step: u64, fetch: impl Fn()) -> Result<()> {
+        let is_there = || {
+            fetch();
+            self.section.is_published(rank, step)
+        };
+        if is_there() { Ok(()) } else { self.wait_for_rank(rank, step, is_there) }
+    }
+
     #[inline(never)]
     fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if !self.process.is_crowded {

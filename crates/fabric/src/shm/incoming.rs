@@ -28,6 +28,7 @@ impl Link {
         let Link { ring_in: Some(RingIn { receiver, framed }), matched_in, cells_in, .. } = self else {
             return seen;
         };
+        receiver.fetch_data(FETCHED_FOR_ANY);
         for _ in 0..BURST {
             if seen.any {
                 receiver.fetch_ahead();
@@ -80,6 +81,7 @@ impl Link {
         let Some(RingIn { receiver, framed: None }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };
+        receiver.fetch_data(FETCHED_FOR_ONE);
         let (its_tag, total, mut stored) = match receiver.peek() {
             None => return (Taken::Nothing, false),
             // A frame, or a chunk of a message that has begun to come to somebody else.
@@ -126,6 +128,12 @@ impl Link {
         (Taken::Message { tag: its_tag, len: total }, credits_wanted)
     }
 }
+
+/// The longest message in bytes that is fetched with a look for it, where just that one is expected. On distant cores 1 KiB takes
+/// 0.45 us instead of 0.57, and 1.5 KiB 0.89 instead of 0.61.
+const FETCHED_FOR_ONE: usize = 1 << 10;
+/// As [`FETCHED_FOR_ONE`], where others may come behind it: a stream of 1 KiB lost a sixth.
+const FETCHED_FOR_ANY: usize = 512;
 
 /// How many looks for the next chunk of a message that has begun before others get their turn.
 const PATIENCE: u32 = 200;

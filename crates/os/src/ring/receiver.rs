@@ -5,7 +5,7 @@ use super::{ANSWER, ENDS_BLOCK, RingArea, form, header as header_of, whole_lines
 use crate::pool::{SHORTEST_MEASURED, is_slow};
 use crate::{
     bytes::Bytes,
-    line::{Line, Touch},
+    line::{LINE_BYTES, Line, Touch},
     pool::{OwnView, PoolView, Spell},
     sync::Ordering,
 };
@@ -66,6 +66,8 @@ pub struct RingReceiver {
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
     data_returned: u32,
+    /// Bytes of the last message of which something was in the data ring.
+    last_in_ring: u32,
     /// The pool chunk that is being looked at.
     pooled: Option<Pooled>,
     pool: Option<PoolView>,
@@ -98,6 +100,7 @@ impl RingReceiver {
             quarter,
             data_seen: 0,
             data_returned: 0,
+            last_in_ring: 0,
             pooled: None,
             pool: None,
             own_pool: None,
@@ -170,6 +173,22 @@ impl RingReceiver {
         let ahead = self.slot.wrapping_add(AHEAD);
         if ahead < self.end {
             crate::hint::prefetch_to_read(ahead);
+        }
+    }
+
+    /// Fetches what the next message has in the data ring, if it is as long as the last one there was, and that had at most
+    /// `longest` bytes. Before a look: the sender writes it before the slot, so both come at the same time instead of one after
+    /// the other. Of longer ones lines are taken from the sender before it has written them.
+    #[inline(always)]
+    pub fn fetch_data(&self, longest: usize) {
+        let bytes = self.last_in_ring as usize;
+        if bytes == 0 || bytes > longest {
+            return;
+        }
+        let at = self.data_seen & (self.area.shape.data_bytes - 1);
+        let start = self.area.data.as_ptr().wrapping_add(at as usize);
+        for line in (0..bytes).step_by(LINE_BYTES) {
+            crate::hint::prefetch_to_read(start.wrapping_add(line));
         }
     }
 
@@ -294,6 +313,7 @@ impl RingReceiver {
             "broken ring: a chunk of {len} bytes at {at} of {size}, bytes {offset}.. of a message of {total}"
         );
         self.data_seen = position.wrapping_add(whole_lines(len));
+        self.last_in_ring = total;
         if self.data_seen.wrapping_sub(self.data_returned) >= size / 4 && self.until_return > 1 {
             // Rule 4: return with the next release.
             self.slots_returned = self.slots_returned.wrapping_sub(self.until_return - 1);
