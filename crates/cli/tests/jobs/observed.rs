@@ -63,7 +63,6 @@ const OBSERVED: &[Row] = &[
         "a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported",
         &["mpi_agent_silence_s"],
     ),
-    ("hosts/silence.rs", "agents_of_quiet_ranks_are_not_taken_for_lost", &["mpi_agent_silence_s"]),
     ("hosts/main.rs", "an_address_that_is_not_reached_is_skipped_and_told", &["btl_tcp_if_exclude"]),
     // The guide's shared memory: the program computes the size of the segment and the number of pieces by the guide's formulas.
     (
