@@ -256,8 +256,11 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
     }
 }
 
-/// Says which variables for Open MPI look as if they had been meant for us.
+/// Says which parameters have no effect, and which variables for Open MPI look as if they had been meant for us.
 fn warn(found: &Found) {
+    for no_effect in &found.no_effect {
+        eprintln!("mpirun: warning: {no_effect}");
+    }
     for ignored in &found.ignored {
         if let Some(nearest) = ignored.nearest {
             eprintln!(
@@ -307,9 +310,7 @@ fn params(options: &Options, profiles: &[Profile]) -> Result<Found, Stop> {
     profiles.iter().for_each(|profile| found.read_profile(profile, own_variable));
     for Setting { option, name, value } in &options.mca {
         let source = Source::CommandLine(format!("{option} {name} {value}"));
-        if let Err(error) = found.params.set_from(name, value, source) {
-            found.errors.push(error);
-        }
+        found.say(name, value, source);
     }
     if found.errors.is_empty() {
         return Ok(found);

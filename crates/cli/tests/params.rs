@@ -252,6 +252,43 @@ fn components_of_collectives_are_selected_step_by_step() {
     assert!(code == 2 && err.contains("--ranks 0: expected a whole number from 1 to 2147483647"), "{err}");
 }
 
+/// Scripts for Open MPI switch components off, or tune them, that are not here: they go on, and what has no effect is said. To
+/// ask for such a component is an error, and so is a name that is nobody's.
+#[test]
+fn parameters_of_components_that_are_not_here_do_no_harm() {
+    let home = Home::new("absent", "");
+    let mpirun = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        home.run(&[&["mpirun", "-n", "2"], &words[..], &["true"]].concat(), &[])
+    };
+    let off = "--mca coll_hcoll_enable 0 --mca btl_openib_warn_no_device_params_found 0 --mca btl ^openib";
+    assert_eq!(mpirun(off), (0, String::new(), String::new()));
+    let (code, _, err) =
+        mpirun("--mca btl_openib_if_include mlx5_0 --mca btl_vader_single_copy_mechanism none");
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!((code, lines.len()), (0, 2), "{err}");
+    for (line, option, text) in [
+        (lines[0], "--mca btl_openib_if_include mlx5_0", "there is no transport for such networks"),
+        (lines[1], "--mca btl_vader_single_copy_mechanism none", "'single_copy off'"),
+    ] {
+        let start = format!("mpirun: warning: {option}: this has no effect: ");
+        assert!(line.starts_with(&start) && line.contains(text), "{line}");
+    }
+    std::fs::write(home.0.join("set"), "pml_ucx_priority = 5\n-mca coll_ucc_enable 0\n").unwrap();
+    let set = home.0.join("set").display().to_string();
+    let (code, _, err) = mpirun(&format!("--tune {set}"));
+    let start = format!("mpirun: warning: file {set}:1:1: this has no effect: ");
+    assert!(code == 0 && err.lines().count() == 1 && err.starts_with(&start), "{err}");
+    for (words, text) in [
+        ("--mca coll_hcoll_enable 1", "'coll_hcoll_enable' (that collective component is Open MPI's"),
+        ("--mca coll_hcol_enable 0", "there is no parameter 'coll_hcol_enable'"),
+        ("--mca btl_opneib_if_include x", "there is no parameter 'btl_opneib_if_include'"),
+    ] {
+        let (code, _, err) = mpirun(words);
+        assert!(code == 2 && err.contains(text), "{words}: {err}");
+    }
+}
+
 /// The spellings of Open MPI select transports, wherever they stand; what contradicts itself names both places.
 #[test]
 fn transports_are_selected_in_the_words_of_open_mpi() {

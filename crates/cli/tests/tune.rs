@@ -109,6 +109,34 @@ fn a_run_that_is_killed_goes_on() {
     assert!(err.contains("mine:3: the line is damaged"), "{err}");
 }
 
+/// Only when the rules are written is the state no longer needed. A job goes on with the parameters that it had.
+#[test]
+fn measurements_are_kept_until_the_rules_are_written() {
+    let here = Directory::new("kept");
+    let line = "tune --collectives bcast --ranks 2 --sizes 8:64k --time 0.1 --mca rpi tcp --out my.json";
+    let mut first = here.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let state = || std::fs::read_to_string(here.path("my.json.state")).unwrap_or_default();
+    while state().lines().count() < 3 {
+        assert!(Instant::now() < end, "nothing is measured");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // In the way of the rules.
+    std::fs::create_dir(here.path("my.json")).unwrap();
+    let other = here.oxmpi("tune --resume my.json.state --out other");
+    if first.try_wait().unwrap().is_none() {
+        assert!(other.0 == 1 && other.2.contains("another run of oxmpi tune is writing it"), "{}", other.2);
+    }
+    assert_eq!(first.wait().unwrap().code(), Some(1));
+    std::fs::remove_dir(here.path("my.json")).unwrap();
+    assert!(state().lines().nth(1).unwrap().starts_with("mca rpi tcp #"), "{}", state());
+    let (code, out, err) = here.oxmpi("tune --resume my.json.state");
+    assert!(code == 0 && out.contains("of 8 calls have"), "{out}{err}");
+    here.rules("my.json");
+    let _ = std::fs::remove_file(here.path("other"));
+    assert_eq!(here.files(), ["my.json"]);
+}
+
 /// What was written is what is explained: rules of a simulation, which are always the same.
 #[test]
 fn rules_of_a_simulation_are_followed() {
@@ -177,6 +205,11 @@ fn what_cannot_work_is_told_before_anything_is_measured() {
         ("--resume gone", 1, "gone: No such file"),
         ("--resume there", 1, "there:1: this is no state of oxmpi tune"),
         ("--ranks 0", 2, "--ranks 0: expected"),
+        ("--out . --force", 1, ".: it is a directory"),
+        ("--out one --svg ./one", 1, "./one: two different things cannot go to one file"),
+        ("--out one --state one", 1, "one: two different things cannot go to one file"),
+        ("--out one --svg one.state", 1, "one.state: two different things cannot go to one file"),
+        ("--resume there --mca rpi tcp", 2, "--mca has no meaning beside --resume"),
     ] {
         let (code, out, err) = here.oxmpi(&format!("tune {line}"));
         assert_eq!((code, out.as_str()), (wanted_code, ""), "{line}: {err}");

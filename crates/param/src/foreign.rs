@@ -1,12 +1,15 @@
 //! Names that users know from other MPI libraries, or from the guide, and what to use instead of them.
 
+use crate::absent::instead_of_component;
+
 /// What to use instead of the parameter `name`, which is not one of ours.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     let belongs = |family: &str| {
         name == family
             || name.strip_prefix(family).is_some_and(|rest| family.ends_with('_') || rest.starts_with('_'))
     };
-    FAMILIES.iter().find(|(family, _)| belongs(family)).map(|(_, text)| *text)
+    let family = || FAMILIES.iter().find(|(family, _)| belongs(family)).map(|(_, text)| *text);
+    instead_of_component(name).or_else(family)
 }
 
 /// What to use instead of a word that the parameter `name` does not take, and which is known from elsewhere.
@@ -32,9 +35,6 @@ const FAMILIES: &[(&str, &str)] = &[
         "it is Open MPI's; the sockets of OxMPI have rpi_tcp_short, rpi_tcp_sockbuf, btl_tcp_if_include and \
                  btl_tcp_if_exclude",
     ),
-    ("btl_sm", SHARED_MEMORY),
-    ("btl_vader", SHARED_MEMORY),
-    ("btl_openib", "it is Open MPI's; there is no InfiniBand transport yet ('--mca rpi tcp' goes over IP)"),
     ("btl", TRANSPORT),
     ("pml", TRANSPORT),
     ("mtl", "it is Open MPI's; there is no MTL yet ('--mca btl self,sm' and '--mca btl self,tcp' are there)"),
@@ -65,8 +65,6 @@ const FAMILIES: &[(&str, &str)] = &[
 
 const NO_MODULE: &str =
     "this transport of the guide is not there yet; 'oxmpi info --select' lists those that are";
-const SHARED_MEMORY: &str =
-    "it is Open MPI's; parameters of shared memory start with 'shm_' here ('oxmpi info --params')";
 const TRANSPORT: &str = "it is Open MPI's; parameters of transports start with 'shm_' and 'rpi_tcp_' here ('oxmpi info --params')";
 const BINDING: &str =
     "it is Open MPI's; here '--bind-to none', '--bind-to core' or '--bind-to hwthread' says it";
@@ -79,8 +77,8 @@ mod tests {
 
     #[test]
     fn families_are_cut_at_underscores() {
-        assert_eq!(instead_of("btl_ugni_max"), Some(TRANSPORT));
-        assert_eq!(instead_of("btl_sm_eager_limit"), Some(SHARED_MEMORY));
+        assert_eq!(instead_of("btl_elan_max"), Some(TRANSPORT));
+        assert_eq!(instead_of("btl_sm_eager_limit"), instead_of_component("btl_sm_eager_limit"));
         assert_eq!(instead_of("rpi_gm_port"), Some(NO_MODULE));
         assert_eq!(instead_of_value("rpi", "gm"), Some(NO_MODULE));
         assert_eq!((instead_of_value("rpi", "tpc"), instead_of_value("btl", "gm")), (None, None));

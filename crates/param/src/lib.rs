@@ -32,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod absent;
 mod choices;
 pub mod components;
 mod definition;
@@ -46,6 +47,7 @@ pub mod select;
 mod source;
 pub mod tuned;
 
+pub use absent::{Absence, NoEffect, absence};
 pub use choices::{InitialErrhandler, SingleCopy, Transport};
 pub use definition::{Change, Level, Param, Value};
 pub use load::{Found, Ignored};

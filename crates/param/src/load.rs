@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::absent::{Absence, NoEffect, absence};
 use crate::definition::Param;
 use crate::file::{Assignment, LineError, Wrong};
 use crate::nearest::nearest_within;
@@ -32,6 +33,8 @@ pub struct Found {
     pub errors: Vec<ParamError>,
     /// Variables for Open MPI that were skipped, sorted.
     pub ignored: Vec<Ignored>,
+    /// What the command line and its files say to components that are not here.
+    pub no_effect: Vec<NoEffect>,
 }
 
 impl Found {
@@ -79,6 +82,22 @@ impl Found {
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
             }
         }
+    }
+
+    /// Takes one value from the command line, stronger than what was found before.
+    pub fn say(&mut self, name: &str, value: &str, source: Source) {
+        if !self.says_to_absent(name, value, &source) {
+            self.set(name, value, source);
+        }
+    }
+
+    /// Whether a parameter is not ours, and means a component that is not here; what has no effect is noted.
+    pub(crate) fn says_to_absent(&mut self, name: &str, value: &str, source: &Source) -> bool {
+        let absence = if Param::find(name).is_some() { None } else { absence(name, value) };
+        if let Some(Absence::Tuned(instead)) = absence {
+            self.no_effect.push(NoEffect { from: source.clone(), instead });
+        }
+        absence.is_some()
     }
 
     /// Takes one value from a file, in which `at` is the place of a column.

@@ -179,6 +179,8 @@ impl Found {
             match entries {
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
                 Ok(entries) => entries.into_iter().for_each(|entry| match entry {
+                    Entry::Parameter(one)
+                        if self.says_to_absent(&one.name, &one.value, &at(one.columns.0)) => {}
                     Entry::Parameter(one) => self.assign(&one, &at),
                     Entry::Variable { name, value: None, column } if own(&name).is_none() => {
                         self.refuse(LineError::Variable, at(column));

@@ -4,7 +4,8 @@
 //! 2. A round measures all that are still in it one after the other, so that drift hits all alike, each round beginning with
 //!    another. What takes long is repeated less within a round.
 //! 3. After a round those leave whose best time is beaten clearly by the median of the leader. The longer it lasts the less
-//!    is clearly. The fixed choice stays unless it is beaten twice over: the rules are written against it.
+//!    is clearly. The fixed choice stays for as many rounds as count at least, and then unless it is beaten twice over: the
+//!    rules are written against it, and one disturbance of it must not become one.
 //! 4. It ends when one is left, when nobody could be told from the leader any better, or when its time is up.
 
 use crate::question::{Cell, Variant};
@@ -157,7 +158,11 @@ impl Bout {
         let clearly = CLEARLY[(counted - 1).min(CLEARLY.len() - 1)];
         for (at, run) in self.runs.iter_mut().enumerate() {
             let best = run.times_ns.iter().copied().fold(f64::INFINITY, f64::min);
-            let limit = if at == 0 { clearly.max(CLEARLY_FIXED) } else { clearly };
+            let limit = match at {
+                0 if counted < FEWEST => f64::INFINITY,
+                0 => clearly.max(CLEARLY_FIXED),
+                _ => clearly,
+            };
             run.is_in = run.is_in && best <= leader * limit;
         }
     }
@@ -238,6 +243,20 @@ mod tests {
             assert!(calls[3] >= calls[6], "seed {seed}: {calls:?}");
             assert!(outcome.times.iter().any(|(variant, _)| *variant == Variant::FIXED));
         }
+    }
+
+    #[test]
+    fn one_disturbance_of_the_fixed_choice_is_not_taken_for_its_time() {
+        let mut bout = Bout::new(cell(), variants(&cell()), 0.0);
+        for round in 0.. {
+            let Some(ask) = bout.ask() else { break };
+            let time =
+                |variant: &Variant| if *variant == Variant::FIXED && round == 1 { 60_000.0 } else { 1000.0 };
+            let times: Vec<f64> = ask.runs.iter().map(|(variant, _)| time(variant)).collect();
+            assert!(bout.take(&ask, &times, 1.0));
+        }
+        let (_, fixed) = bout.outcome().times[0];
+        assert_eq!((fixed.median_ns, fixed.least_ns), (1000.0, 1000.0));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Settings {
     pub sizes: Vec<usize>,
     /// How long all may take, in minutes.
     pub minutes: f64,
+    /// Parameters of the jobs that measure: names and values.
+    pub mca: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -115,6 +117,7 @@ pub(crate) mod tests {
             ranks: vec![2, 4],
             sizes: vec![8, 32],
             minutes: 0.001,
+            mca: vec![("rpi".to_string(), "tcp".to_string()), ("coll".to_string(), "a b".to_string())],
         }
     }
 

@@ -1,7 +1,7 @@
 //! `oxmpi tune`: the command.
 
 use crate::bout::Outcome;
-use crate::campaign::Campaign;
+use crate::campaign::{Campaign, Settings};
 use crate::job::Job;
 use crate::options::{HELP, Options, Simulated, parse};
 use crate::picture::{bytes_text, draw};
@@ -12,8 +12,8 @@ use crate::verdict::{Verdict, rules, verdict};
 use oxmpi_tuned::Rules;
 use oxmpi_tuned::write::Version;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Does what the words behind `oxmpi tune` say and returns the exit code: 1 if it has failed, 2 if the words are wrong.
@@ -46,18 +46,34 @@ pub fn main(words: &[String]) -> i32 {
 
 fn tune(options: &Options) -> Result<String, String> {
     // Better now than after minutes.
+    let mut written: Vec<&Path> = Vec::new();
+    let state = (options.simulated.is_none()).then(|| state_of(options));
+    let all = [Some(&options.out), options.svg.as_ref(), state.as_ref()];
+    for file in all.into_iter().flatten() {
+        if written.iter().any(|other| is_same(other, file)) {
+            return Err(format!("{}: two different things cannot go to one file", file.display()));
+        }
+        written.push(file);
+    }
     for file in [Some(&options.out), options.svg.as_ref()].into_iter().flatten() {
         check_writable(file, options.force)?;
     }
-    let (outcomes, heading) = match &options.simulated {
-        Some(simulated) => (simulate(options, simulated), simulated_heading(simulated)),
-        None => (measure(options)?, "fastest algorithms, measured".to_string()),
+    let (outcomes, heading, state) = match &options.simulated {
+        Some(simulated) => (simulate(options, simulated), simulated_heading(simulated), None),
+        None => {
+            let (outcomes, state) = measure(options)?;
+            (outcomes, "fastest algorithms, measured".to_string(), Some(state))
+        }
     };
     let rules = rules(&options.out.display().to_string(), &outcomes);
     let verdicts: Vec<Verdict> = outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
     write_file(&options.out, &text_of(&rules, &options.out)?)?;
     if let Some(svg) = &options.svg {
         write_file(svg, &draw(&heading, &verdicts))?;
+    }
+    // Not before: whatever fails above can be made good from it.
+    if let Some(state) = state.filter(|state| state.is_own) {
+        fs::remove_file(&state.path).map_err(|error| format!("{}: {error}", state.path.display()))?;
     }
     Ok(summary(options, &rules, &verdicts))
 }
@@ -76,6 +92,9 @@ fn text_of(rules: &Rules, file: &Path) -> Result<String, String> {
 
 /// Says now what would fail in the end.
 fn check_writable(file: &Path, force: bool) -> Result<(), String> {
+    if file.is_dir() {
+        return Err(format!("{}: it is a directory", file.display()));
+    }
     if file.exists() && !force {
         return Err(format!("{}: it is there already (--force overwrites it)", file.display()));
     }
@@ -83,6 +102,18 @@ fn check_writable(file: &Path, force: bool) -> Result<(), String> {
     let made = File::create(&partial);
     made.map_err(|error| format!("{}: cannot be written: {error}", file.display()))?;
     fs::remove_file(&partial).map_err(|error| format!("{}: {error}", partial.display()))
+}
+
+/// Whether two names are of one file, as far as can be told before they are there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |file: &Path| {
+        let directory =
+            file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let named =
+            directory.canonicalize().ok().zip(file.file_name()).map(|(directory, name)| directory.join(name));
+        file.canonicalize().ok().or(named)
+    };
+    one == other || whole(one).is_some_and(|one| whole(other) == Some(one))
 }
 
 fn partial_of(file: &Path) -> PathBuf {
@@ -113,41 +144,55 @@ fn simulate(options: &Options, simulated: &Simulated) -> Vec<Outcome> {
         progress.show(at, cell, None);
         outcome(&simulated.machine, cell, simulated.walked_ranks)
     };
-    let outcomes = cells.iter().enumerate().map(one).collect();
-    progress.end();
-    outcomes
+    cells.iter().enumerate().map(one).collect()
 }
 
-/// A state file that is being written.
+/// A state file that is being written, and is locked as long as that lasts.
 struct State {
     path: PathBuf,
     file: File,
-    /// Whether it goes when all is done.
+    /// Whether it goes when all is done: nobody has asked for it.
     is_own: bool,
 }
 
-fn measure(options: &Options) -> Result<Vec<Outcome>, String> {
+fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
     let oxmpi = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let (mut campaign, mut state) = match &options.resume {
-        Some(path) => resume(path)?,
-        None => (Campaign::new(&options.settings), begin(options)?),
+    let (settings, mut campaign, mut state) = match &options.resume {
+        Some(path) => resume(path, options)?,
+        None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),
     };
     eprintln!(
         "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' goes on",
         state.path.display()
     );
-    let measured = measure_all(options, &oxmpi, &mut campaign, &mut state);
+    let measured = measure_all(&settings, &oxmpi, &mut campaign, &mut state);
     measured.map_err(|text| {
         format!("{text}; what was measured is in {0}, '--resume {0}' goes on", state.path.display())
     })?;
-    if state.is_own {
-        fs::remove_file(&state.path).map_err(|error| format!("{}: {error}", state.path.display()))?;
-    }
-    Ok(campaign.outcomes().to_vec())
+    Ok((campaign.outcomes().to_vec(), state))
+}
+
+/// Where the state is, or will be.
+fn state_of(options: &Options) -> PathBuf {
+    options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| own_state(options))
+}
+
+/// Where the state goes if nothing is said.
+fn own_state(options: &Options) -> PathBuf {
+    with_suffix(&options.out, ".state")
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), String> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            format!("{}: another run of oxmpi tune is writing it", path.display())
+        }
+        TryLockError::Error(error) => format!("{}: cannot be locked: {error}", path.display()),
+    })
 }
 
 fn begin(options: &Options) -> Result<State, String> {
-    let path = options.state.clone().unwrap_or_else(|| with_suffix(&options.out, ".state"));
+    let path = state_of(options);
     let file = OpenOptions::new().write(true).create_new(true).open(&path);
     let mut file = file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
@@ -155,26 +200,30 @@ fn begin(options: &Options) -> Result<State, String> {
         }
         _ => format!("{}: cannot be written: {error}", path.display()),
     })?;
+    lock(&file, &path)?;
     let head = state::head(&options.settings);
     file.write_all(head.as_bytes())
         .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
     Ok(State { path, file, is_own: options.state.is_none() })
 }
 
-fn resume(path: &Path) -> Result<(Campaign, State), String> {
+fn resume(path: &Path, options: &Options) -> Result<(Settings, Campaign, State), String> {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(named)?;
-    let Resumed { campaign, answers, good_bytes, .. } =
+    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(named)?;
+    lock(&file, path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(named)?;
+    let Resumed { settings, campaign, answers, good_bytes } =
         state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
-    let file = OpenOptions::new().append(true).open(path).map_err(named)?;
     file.set_len(good_bytes).map_err(named)?;
     let (done, all) = campaign.progress();
     eprintln!("oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over");
-    Ok((campaign, State { path: path.to_path_buf(), file, is_own: false }))
+    let is_own = is_same(path, &own_state(options));
+    Ok((settings, campaign, State { path: path.to_path_buf(), file, is_own }))
 }
 
 fn measure_all(
-    options: &Options,
+    settings: &Settings,
     oxmpi: &Path,
     campaign: &mut Campaign,
     state: &mut State,
@@ -187,7 +236,7 @@ fn measure_all(
             // The one before ends first: they would disturb each other.
             drop(job.take());
             let timeout_seconds = 120 + (campaign.left_seconds() * 4.0) as u64;
-            job = Some(Job::start(oxmpi, ask.cell.ranks, &options.mca, timeout_seconds)?);
+            job = Some(Job::start(oxmpi, ask.cell.ranks, &settings.mca, timeout_seconds)?);
         }
         let Some(job) = &mut job else { break };
         let answer = job.answer(&ask)?;
@@ -198,7 +247,6 @@ fn measure_all(
         let written = state.file.write_all(line.as_bytes());
         written.map_err(|error| format!("{}: cannot be written: {error}", state.path.display()))?;
     }
-    progress.end();
     Ok(())
 }
 
@@ -230,8 +278,11 @@ impl Progress {
             false => writeln!(std::io::stderr(), "{text}"),
         };
     }
+}
 
-    fn end(&self) {
+impl Drop for Progress {
+    /// Makes room for what is said next, be it an error.
+    fn drop(&mut self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }

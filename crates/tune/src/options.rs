@@ -17,11 +17,13 @@ oxmpi tune: finds the fastest algorithm of each collective, and writes rules for
   --ranks N,N,...        numbers of ranks (powers of two up to the processors, at least 2 and 4)
   --sizes MIN:MAX        bytes, as of 'oxmpi explain coll --bytes', in steps of four; suffixes k, m (8:1m)
   --time MINUTES         how long it may take in all (10)
-  --out FILE             where the rules go: JSON if it ends in .json, version 2 otherwise (oxmpi-tune.conf)
+  --out FILE             where the rules go: JSON if it ends in .json, version 2 otherwise (oxmpi-tune.conf; beside
+                         --resume FILE.state it is FILE)
   --svg FILE             a picture of the winners over sizes and ranks
   --force                overwrite what is there
   --state FILE           where all measurements go as they are made (the name of --out and '.state'; removed at the end)
-  --resume STATE         go on where the run ended that has written this state
+  --resume STATE         go on where the run ended that has written this state, with its collectives, ranks, sizes, time and
+                         parameters
   --mca NAME VALUE       a parameter of the measured jobs, such as 'rpi tcp'
   --simulate NODES:PPN   do not measure: compare by a model of NODES nodes with PPN ranks each, up to 1048576 in all
   --network L,o,g,G      the model's network, in nanoseconds: latency, overhead of a call, gap between messages, time of a
@@ -50,8 +52,6 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// A state to go on from.
     pub resume: Option<PathBuf>,
-    /// Parameters of the jobs.
-    pub mca: Vec<(String, String)>,
     /// What to compute instead of measuring.
     pub simulated: Option<Simulated>,
 }
@@ -88,7 +88,7 @@ const WORDS: [&str; 16] = [
 ];
 
 /// What cannot be said beside `--resume`: the state says it.
-const OF_STATE: [&str; 4] = ["--collectives", "--ranks", "--sizes", "--time"];
+const OF_STATE: [&str; 5] = ["--collectives", "--ranks", "--sizes", "--time", "--mca"];
 /// What only a measurement takes.
 const MEASURED: [&str; 4] = ["--time", "--state", "--resume", "--mca"];
 /// What only a simulation takes.
@@ -103,7 +103,8 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
     let mut collectives: Vec<Collective> = TUNABLE.map(|row| row.collective).to_vec();
     let mut numbers = None;
     let (mut span, mut minutes) = ((8, 1 << 20), 10.0);
-    let (mut out, mut svg, mut state, mut resume) = (PathBuf::from("oxmpi-tune.conf"), None, None, None);
+    let (mut out, mut svg, mut state, mut resume): (Option<PathBuf>, _, _, Option<PathBuf>) =
+        (None, None, None, None);
     let (mut mca, mut shape, mut machine, mut walked_ranks) = (Vec::new(), None, MACHINE, WALKED_RANKS);
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
@@ -114,14 +115,19 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
             "--ranks" => numbers = Some(list(word, value()?, 2)?),
             "--sizes" => span = sizes_of(value()?)?,
             "--time" => minutes = minutes_of(value()?)?,
-            "--out" => out = value()?.into(),
+            "--out" => out = Some(value()?.into()),
             "--svg" => svg = Some(value()?.into()),
             "--force" => {}
             "--state" => state = Some(value()?.into()),
             "--resume" => resume = Some(value()?.into()),
             "--mca" => {
-                let name = value()?.to_string();
-                mca.push((name, words.next().ok_or("--mca needs a name and a value behind it")?.to_string()));
+                let name = value()?;
+                let value = words.next().ok_or("--mca needs a name and a value behind it")?;
+                // The state has a line for each.
+                if name.contains(char::is_whitespace) || value.contains('\n') {
+                    return Err(format!("--mca '{name}' '{value}': expected a name and a value in one line"));
+                }
+                mca.push((name.to_string(), value.to_string()));
             }
             "--simulate" => shape = Some(shape_of(value()?)?),
             "--network" => machine.between = level(word, value()?)?,
@@ -175,16 +181,20 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
             None => numbers,
         },
     };
+    let out = out.unwrap_or_else(|| {
+        let of_resumed = resume.as_ref().filter(|state| state.extension().is_some_and(|end| end == "state"));
+        of_resumed.map_or_else(|| "oxmpi-tune.conf".into(), |state| state.with_extension(""))
+    });
     let simulated = shape.map(|(nodes, ranks_per_node)| Simulated {
         nodes,
         machine: Machine { ranks_per_node, ..machine },
         walked_ranks,
     });
-    let settings = Settings { collectives, ranks: numbers, sizes: sizes(span.0, span.1), minutes };
+    let settings = Settings { collectives, ranks: numbers, sizes: sizes(span.0, span.1), minutes, mca };
     if settings.cells().is_empty() {
         return Err("there is nothing to compare: all buffers would be longer than 256 MiB".to_string());
     }
-    Ok(Options { settings, out, svg, force: given.contains(&"--force"), state, resume, mca, simulated })
+    Ok(Options { settings, out, svg, force: given.contains(&"--force"), state, resume, simulated })
 }
 
 /// More than anybody wants on a machine.
@@ -296,7 +306,7 @@ mod tests {
                 .unwrap();
         assert_eq!(options.settings.collectives, [Collective::Barrier, Collective::Bcast]);
         assert_eq!((&options.settings.ranks[..], options.settings.sizes[0]), (&[2, 4][..], 1024));
-        assert_eq!(options.mca, [("rpi".to_string(), "tcp".to_string())]);
+        assert_eq!(options.settings.mca, [("rpi".to_string(), "tcp".to_string())]);
         let options = asked("--simulate 64:32 --network 500,100,20,.04 --compute 0,1 --walk 0").unwrap();
         let simulated = options.simulated.unwrap();
         assert_eq!((simulated.nodes, simulated.machine.ranks_per_node, simulated.walked_ranks), (64, 32, 0));
@@ -306,6 +316,14 @@ mod tests {
         );
         assert_eq!(simulated.machine.reduce_byte_ns, 1.0);
         assert_eq!(options.settings.ranks.last(), Some(&2048));
+    }
+
+    #[test]
+    fn what_is_resumed_goes_where_it_would_have_gone() {
+        let out = |line: &str| asked(line).unwrap().out.display().to_string();
+        assert_eq!(out("--resume a/my.json.state"), "a/my.json");
+        assert_eq!(out("--resume my.json.state --out other"), "other");
+        assert_eq!(out("--resume mine"), "oxmpi-tune.conf");
     }
 
     #[test]
@@ -339,6 +357,7 @@ mod tests {
             ("--simulate 2:2 --walk 5000", "expected a number of ranks from 0 to 4096"),
             ("--network 1,2,3,4", "--network has no meaning without --simulate"),
             ("--resume f --ranks 2", "--ranks has no meaning beside --resume"),
+            ("--resume f --mca rpi tcp", "--mca has no meaning beside --resume"),
             ("--collectives alltoall --ranks 4096 --sizes 1m:1m", "there is nothing to compare"),
         ] {
             let error = asked(line).unwrap_err();

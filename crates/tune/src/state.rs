@@ -1,5 +1,5 @@
-//! The file in which a campaign is kept as it goes: a line that says what it is, a line of settings, and a line for each
-//! answer, each with a check sum. The campaign follows from it ([`crate::campaign`]).
+//! The file in which a campaign is kept as it goes: a line that says what it is, one for each parameter of the jobs, a line
+//! of settings, and a line for each answer, each with a check sum. The campaign follows from it ([`crate::campaign`]).
 //!
 //! A line that was being written when the program ended is missing its end: it is dropped, and measured again. Any other
 //! damage is an error that says where.
@@ -40,6 +40,8 @@ pub struct Resumed {
 #[must_use]
 pub fn head(settings: &Settings) -> String {
     let list = |words: Vec<String>| words.join(",");
+    let parameters = settings.mca.iter().map(|(name, value)| line(&format!("mca {name} {value}")));
+    let head = line(TITLE) + &parameters.collect::<String>();
     let settings = format!(
         "settings collectives={} ranks={} sizes={} minutes={}",
         list(settings.collectives.iter().map(|c| c.name().to_string()).collect()),
@@ -47,7 +49,7 @@ pub fn head(settings: &Settings) -> String {
         list(settings.sizes.iter().map(usize::to_string).collect()),
         settings.minutes,
     );
-    line(TITLE) + &line(&settings)
+    head + &line(&settings)
 }
 
 /// The line of an answer.
@@ -77,7 +79,7 @@ fn check(text: &str) -> u32 {
 /// Where it is damaged, or does not go on as its settings want.
 pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
     let error = |line: usize, text: String| StateError { file: file.to_string(), line, text };
-    // Lines are made of ASCII alone; whatever else is there has no check sum.
+    // Whatever is no text has no check sum that fits.
     let text = String::from_utf8_lossy(bytes);
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let mut lines = whole.lines().zip(1..).map(|(text, number)| match text.rsplit_once(" #") {
@@ -90,9 +92,16 @@ pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
         Ok((TITLE, _)) => {}
         _ => return Err(error(1, format!("this is no state of oxmpi tune: expected '{TITLE}'"))),
     }
-    let missing = || error(2, "the settings are missing".to_string());
-    let (settings, _) = lines.next().ok_or_else(missing)??;
-    let settings = parse_settings(settings).map_err(|text| error(2, text))?;
+    let mut mca = Vec::new();
+    let (settings, number) = loop {
+        let missing = || error(mca.len() + 2, "the settings are missing".to_string());
+        let (text, number) = lines.next().ok_or_else(missing)??;
+        match text.strip_prefix("mca ").and_then(|parameter| parameter.split_once(' ')) {
+            Some((name, value)) => mca.push((name.to_string(), value.to_string())),
+            None => break (text, number),
+        }
+    };
+    let settings = Settings { mca, ..parse_settings(settings).map_err(|text| error(number, text))? };
     let mut campaign = Campaign::new(&settings);
     let mut answers = 0;
     for entry in lines {
@@ -124,6 +133,7 @@ fn parse_settings(text: &str) -> Result<Settings, String> {
             ranks: value("ranks")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
             sizes: value("sizes")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
             minutes: value("minutes")?.parse().ok()?,
+            mca: Vec::new(),
         })
     };
     read().ok_or_else(wrong)
@@ -192,6 +202,7 @@ mod tests {
             error("rule-file-version-2\n").starts_with("f:1: this is no state of oxmpi tune: expected '")
         );
         assert_eq!(error(&line(TITLE)), "f:2: the settings are missing");
+        assert_eq!(error(&(line(TITLE) + &line("mca rpi tcp"))), "f:3: the settings are missing");
         assert!(error(&(line(TITLE) + &line("settings x"))).starts_with("f:2: expected the settings"));
         let lines: Vec<&str> = text.lines().collect();
         let without = |n: usize| {
@@ -199,7 +210,7 @@ mod tests {
                 lines.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| format!("{line}\n"));
             kept.collect::<String>()
         };
-        assert!(error(&without(2)).starts_with("f:3: the answer is not one to what was asked next"));
+        assert!(error(&without(4)).starts_with("f:5: the answer is not one to what was asked next"));
         assert_eq!(
             error(&(text.clone() + &line("answer x"))).split(": ").nth(1),
             Some("there is an answer behind the end")

@@ -214,7 +214,14 @@ pub struct Unserved {
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no collective component serves a {} {} here", self.form.name(), self.collective)?;
+        // Who asks may have called any of those that are served as one kind.
+        let kind = match self.collective {
+            Collective::Alltoallv => "alltoallv or alltoallw",
+            Collective::Neighbor => "neighborhood collective",
+            Collective::InterMove | Collective::InterReduce => "collective of two groups",
+            collective => collective.name(),
+        };
+        write!(f, "no collective component serves a {} {kind} here", self.form.name())?;
         for (at, (component, why)) in self.why.iter().enumerate() {
             write!(f, "{} {component}: {why}", if at == 0 { ":" } else { ";" })?;
         }

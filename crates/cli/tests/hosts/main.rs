@@ -5,6 +5,7 @@
 mod connected;
 mod daemons;
 mod quiesce;
+mod silence;
 mod spawned;
 #[path = "../support/mod.rs"]
 mod support;

@@ -67,6 +67,20 @@ fn barriers_of_sync_hold_a_fast_rank_back() {
 }
 
 #[test]
+fn exactly_each_nth_collective_has_a_barrier_of_sync() {
+    let programs = compile(&["jobs/barriers"]);
+    for (before, after, more) in [
+        ("3", "0", ("rpi", "shm")),
+        ("0", "4", ("rpi", "tcp")),
+        ("2", "5", ("coll", "^shmem")),
+        ("1", "1", ("mpi_virtual_nodes", "2")),
+    ] {
+        let said = [("coll_sync_barrier_before", before), ("coll_sync_barrier_after", after), more];
+        check(&programs, 3, &said, "barriers", &[before, after]);
+    }
+}
+
+#[test]
 fn an_attribute_names_the_component_of_new_communicators() {
     let programs = compile(&["jobs/components"]);
     check(&programs, 3, &[], "components", &["attribute"]);

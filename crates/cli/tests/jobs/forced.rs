@@ -14,7 +14,12 @@ fn oxmpi(args: &[&str]) -> String {
 
 /// Why an algorithm cannot serve so many ranks.
 fn refusal(collective: &str, id: &str, ranks: u32) -> Option<String> {
-    let text = oxmpi(&["explain", "coll", collective, "--ranks", &ranks.to_string(), "--json"]);
+    refusal_with(collective, id, ranks, &[])
+}
+
+fn refusal_with(collective: &str, id: &str, ranks: u32, more: &[&str]) -> Option<String> {
+    let ranks = ranks.to_string();
+    let text = oxmpi(&[&["explain", "coll", collective, "--ranks", &ranks, "--json"], more].concat());
     let (told, id): (Value, u8) = (serde_json::from_str(&text).unwrap(), id.parse().unwrap());
     let row = told["algorithms"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
     row["refusal"].as_str().map(String::from)
@@ -75,6 +80,48 @@ fn all_of(collective: &str) {
             assert!(served.iter().all(|line| line.contains(&wanted)), "{wanted}: {outcome:?}");
         }
     }
+}
+
+/// The first algorithm of each collective in one job, the second of each in the next, and so on: in place and not, with operations
+/// that commute and that do not, short and long, from the first and the last root.
+#[test]
+fn every_algorithm_of_seven_ranks_is_right_in_place_and_in_rank_order() {
+    const RANKS: u32 = 7;
+    let programs = compile(&["jobs/algorithms"]);
+    let all = oxmpi(&["info", "--collectives", "--parsable"]);
+    let rows: Vec<Vec<&str>> = all.lines().map(|line| line.split(':').collect()).collect();
+    let of = |collective: &str| {
+        let own = rows.iter().filter(|row| row[0] == collective && row[2] != "smp");
+        own.map(|row| (row[1], row[2])).collect::<Vec<_>>()
+    };
+    let algorithms = oxmpi_param::tuned::COLLECTIVES.map(|collective| (collective, of(collective)));
+    let most = algorithms.iter().map(|(_, all)| all.len()).max().unwrap();
+    let mut tried = 0;
+    for turn in 0..most {
+        let (mut options, mut args) = (Vec::new(), Vec::new());
+        for (collective, all) in &algorithms {
+            let Some((id, name)) = all.get(turn) else { continue };
+            if refusal(collective, id, RANKS).is_some() {
+                continue;
+            }
+            tried += 1;
+            let ordered = refusal_with(collective, id, RANKS, &["--noncommutative"]);
+            args.push(format!("{collective}={name}=1{}", u8::from(ordered.is_none())));
+            options.extend([
+                "--mca".to_string(),
+                format!("coll_tuned_{collective}_algorithm"),
+                id.to_string(),
+            ]);
+        }
+        let words = |all: &[String]| all.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        let (options, args) = (words(&options), words(&args));
+        let options: Vec<&str> = ON.into_iter().chain(options.split(' ')).collect();
+        let args: Vec<&str> = args.split(' ').collect();
+        let outcome = programs.run(RANKS, &options, "algorithms", &args);
+        assert_eq!((outcome.code, outcome.out.as_str()), (0, "ok\n"), "{args:?}: {outcome:?}");
+    }
+    // The others need two ranks, an even number of them or a power of two.
+    assert_eq!(tried, 67);
 }
 
 macro_rules! collectives {

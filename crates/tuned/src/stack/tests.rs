@@ -91,6 +91,16 @@ fn a_function_that_nobody_has_is_an_error_that_says_why() {
         "{error}"
     );
     assert!(error.contains("basic: it is not asked (parameter coll)"), "{error}");
+    for (collective, kind) in
+        [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
+    {
+        let own = self::stack(&[("coll", "self")], &PLAIN);
+        let error = own.pick(&call(&facts(collective)), None).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("no collective component serves a blocking {kind} here: ")),
+            "{error}"
+        );
+    }
     let named = Stack::new(&Components::default(), &PLAIN, Some(Component::Smp));
     let error = named.pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     assert!(error.contains("smp: it needs several nodes, with several ranks on one"), "{error}");
