@@ -334,6 +334,7 @@ programs! {
     comm_leak
     comm_split_dup
     comm_split_type
+    crowded_blocks
     dims_create
     dist_graph
     errhandler_inherit

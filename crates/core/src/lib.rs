@@ -37,6 +37,7 @@ pub mod choice;
 pub mod collective;
 pub mod comm;
 pub mod completion;
+mod crowded;
 pub mod dynamic;
 mod errors;
 mod failure;

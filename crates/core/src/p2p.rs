@@ -3,6 +3,7 @@
 use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
+use crate::crowded::{CrowdedWait, Passed};
 use crate::errors::of_fault;
 use crate::failure::check_not_revoked;
 use crate::process::{Domain, Process};
@@ -233,7 +234,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
-    /// slowly. Spins for a while. Among its looks, and among its hits, is a look at everything now and then, so that
+    /// slowly. Spins for a while; with more ranks than processors only while the source runs, and gives its processor to others else. Among its looks, and among its hits, is a look at everything now and then, so that
     /// nothing else starves. `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with
     /// the arguments.
     ///
@@ -250,7 +251,7 @@ impl<F: Fabric> Process<F> {
         const LOOKS: u32 = 32;
         let Some((from, tags)) = named(comm, source, tag) else { return Ok(None) };
         let context = comm.team.point_to_point;
-        let mut wait = None;
+        let (mut wait, mut crowded) = (None, None);
         loop {
             for _ in 0..LOOKS {
                 let (now, look) = {
@@ -268,7 +269,14 @@ impl<F: Fabric> Process<F> {
                     Now::NeverSo => return Ok(None),
                 }
                 let Some(door) = &self.door else { return Ok(None) };
-                if !wait.get_or_insert_with(|| door.begin()).spin() {
+                if self.is_crowded {
+                    let wait = crowded.get_or_insert_with(|| CrowdedWait::new(door.begin()));
+                    match wait.pass(|| self.domain.lock().lane.fabric().is_away(from)) {
+                        Passed::Shortly => {}
+                        Passed::Aside => self.look_elsewhere(from),
+                        Passed::Not => return Ok(None),
+                    }
+                } else if !wait.get_or_insert_with(|| door.begin()).spin() {
                     return Ok(None);
                 }
             }

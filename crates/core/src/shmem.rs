@@ -59,6 +59,8 @@ pub(crate) struct Control {
     /// The process in whose segment it lies.
     leader: u32,
     index: u32,
+    /// There are more ranks than processors, as all its ranks know alike.
+    is_crowded: bool,
     /// Mapped at the first use; `None` if the processes share no memory.
     section: OnceLock<Option<ControlSection>>,
     /// The last step of the collectives that this rank has begun.
@@ -77,10 +79,11 @@ pub(crate) struct Control {
 
 impl Control {
     /// `step` is the last one that was taken in the section.
-    pub(crate) fn new(leader: u32, index: u32, step: u64) -> Control {
+    pub(crate) fn new(leader: u32, index: u32, step: u64, is_crowded: bool) -> Control {
         Control {
             leader,
             index,
+            is_crowded,
             section: OnceLock::new(),
             step: AtomicU64::new(step),
             free_to: AtomicU64::new(0),
@@ -265,6 +268,16 @@ impl Control {
         let before = self.step.load(Ordering::Relaxed);
         self.step.store(before + count, Ordering::Relaxed);
         before + 1
+    }
+
+    /// The numbers of the next steps for `pieces` pieces that take `width` each, none of which lies across the end of a lap: the last
+    /// step before, and the first.
+    #[inline]
+    fn number_wide(&self, pieces: u64, width: u64) -> (u64, u64) {
+        let before = self.step.load(Ordering::Relaxed);
+        let first = (before + 1).next_multiple_of(width);
+        self.step.store(first - 1 + pieces * width, Ordering::Relaxed);
+        (before, first)
     }
 
     /// Whether nonblocking collectives go on here.

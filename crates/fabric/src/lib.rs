@@ -335,6 +335,12 @@ pub trait Fabric {
         None
     }
 
+    /// Whether a peer does not run just now, as far as this process knows: who waits for it better gives its processor to others. A
+    /// hint that may be wrong.
+    fn is_away(&self, _peer: u32) -> bool {
+        true
+    }
+
     /// Whether a control section may serve a team of these `ranks` peers: they share memory with this process, and are not too
     /// many. All of them find the same.
     fn may_share_section(&mut self, _ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {

@@ -718,6 +718,11 @@ impl Fabric for Shm {
         segment.heap_memory()
     }
 
+    #[inline]
+    fn is_away(&self, peer: u32) -> bool {
+        self.out(peer).is_none_or(|out| out.segment.is_away())
+    }
+
     fn bell(&mut self, peer: u32) -> Option<Bell> {
         if peer == self.me {
             return Some(self.bell_of(peer, &self.own));

@@ -429,6 +429,11 @@ impl Fabric for Ways {
         self.sockets()?.node(peer)
     }
 
+    #[inline]
+    fn is_away(&self, peer: u32) -> bool {
+        self.shm.is_away(peer)
+    }
+
     fn bell(&mut self, peer: u32) -> Option<Bell> {
         match self.far(peer) {
             None => self.shm.bell(peer),

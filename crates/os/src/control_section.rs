@@ -45,6 +45,9 @@
 //!     ago. The lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done
 //!     itself, too, with the step that used a segment last before it writes there. Where a step names the parts (a scatter; an
 //!     allreduce, in which what was written comes back) they are as they are.
+//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that lie
+//!     side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with that is
+//!     done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
 
 use crate::{
     barrier::BarrierKind,
@@ -241,13 +244,25 @@ impl ControlSection {
     /// Where the part of a rank begins in the pool.
     #[inline]
     fn part(&self, rank: u32, step: u64, len: usize) -> usize {
+        let segment = self.segment_of(step);
+        if len <= self.segment_bytes && rank < self.ranks {
+            return (rank as usize * self.segments as usize + segment) * self.segment_bytes;
+        }
+        self.long_part(rank, segment, len)
+    }
+
+    /// As [`ControlSection::part`], of data that take several segments (rule 11).
+    #[inline(never)]
+    fn long_part(&self, rank: u32, last: usize, len: usize) -> usize {
+        let needed = len.div_ceil(self.segment_bytes.max(1));
         assert!(
-            rank < self.ranks && len <= self.segment_bytes,
-            "{len} bytes of rank {rank} in a segment of {} bytes for {} ranks",
+            rank < self.ranks && needed <= last + 1,
+            "{len} bytes of rank {rank} in {} segments of {} bytes for {} ranks",
+            last + 1,
             self.segment_bytes,
             self.ranks
         );
-        (rank as usize * self.segments as usize + self.segment_of(step)) * self.segment_bytes
+        (rank as usize * self.segments as usize + last + 1 - needed) * self.segment_bytes
     }
 
     /// In whose part a rank writes in a step (rule 10).

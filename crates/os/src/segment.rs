@@ -8,6 +8,7 @@
 //! page 0        line 0-1  magic, version, size, boot record        rule 1
 //!               line 4    status: pid, state, last call            rule 2
 //!               line 8    door: word, registered                   door.rs
+//!               line 9    whether the owner is away                door/wait.rs
 //!               line 16   lines of shared copies                   share.rs
 //!               line 32   notes of long waits                      wait_note.rs
 //! then          the inbox                                          inbox.rs
@@ -60,7 +61,7 @@ use std::{
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 /// The layout of a segment. Goes up with every change of what lies in it.
-pub const LAYOUT_VERSION: u32 = 11;
+pub const LAYOUT_VERSION: u32 = 12;
 const PAGE: usize = 4096;
 
 /// What a process must know before it can talk to anybody.
@@ -161,6 +162,7 @@ const FLAG_SOCKETS: u32 = 4;
 const FLAG_NODES: u32 = 8;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
+const AWAY_AT: usize = DOOR_AT + LINE_BYTES;
 const SHARES_AT: usize = 1024;
 const NOTES_AT: usize = 2048;
 
@@ -375,6 +377,24 @@ impl Segment {
     #[inline]
     pub fn door_word(&self) -> &DoorWord {
         &self.door_line().word
+    }
+
+    /// The owner says that it gives its processor to others for a moment, or that it is back: a hint for those who wait for it.
+    #[inline]
+    pub fn set_away(&self, away: bool) {
+        self.away().store(u32::from(away), Ordering::Relaxed);
+    }
+
+    /// Whether the owner has given its processor to others, or sleeps. If not, and there are more ranks than processors, it runs on
+    /// another processor than the caller, unless the kernel has stopped it.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
+    }
+
+    fn away(&self) -> &AtomicU32 {
+        // SAFETY: as for the status line.
+        unsafe { self.base.add(AWAY_AT).cast().as_ref() }
     }
 
     /// What threads of the owner wait for, as they say.

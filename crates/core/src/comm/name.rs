@@ -189,7 +189,9 @@ impl<F: Fabric> Domain<F> {
             Shape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
-                        Some(Control::new(leader, index, generation))
+                        // Processes of another job may have been told something else.
+                        let is_crowded = self.is_crowded && self.choice.is_of_job(&map);
+                        Some(Control::new(leader, index, generation, is_crowded))
                     }
                     _ => None,
                 };

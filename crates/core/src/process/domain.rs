@@ -26,6 +26,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
+    /// There are more ranks on this node than processors.
+    pub(crate) is_crowded: bool,
     /// Collectives in execution.
     pub(super) runs: Vec<Active<F>>,
     /// One of them in shared memory has gone on since this process last told others that it is about to sleep.

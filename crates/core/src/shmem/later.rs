@@ -396,7 +396,7 @@ impl<F: Fabric> Process<F> {
         let count = Pieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
-        let pieces = Pieces { first: control.number(steps), count, bytes, most };
+        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1 };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
         let job = Job { team, control, collective, pieces, writes, part, kernel, shares };

@@ -73,17 +73,18 @@ const MIDDLE: usize = 512 << 10;
 pub(super) const PIECE: usize = 64 << 10;
 
 /// The longest piece of blocks, or a vector, of so many bytes. Where data go one way, and so all that is written before somebody reads
-/// is time lost, there are two at least, but of very short ones.
+/// is time lost, there are two at least, but of very short ones, and where ranks take turns on the processors: there each piece
+/// may cost a change of process.
 #[inline]
-pub(super) fn longest(collective: Collective, bytes: usize) -> usize {
+pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) -> usize {
     use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
     let is_one_way = matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter);
-    if is_one_way && bytes < 2 * PIECE { PIECE / 2 } else { PIECE }
+    if is_one_way && bytes < 2 * PIECE && !is_crowded { PIECE / 2 } else { PIECE }
 }
 
 /// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
-    let most = segment_bytes.min(longest(collective, bytes));
+    let most = segment_bytes.min(longest(collective, bytes, false));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
@@ -98,6 +99,14 @@ pub fn fits_later(
 ) -> bool {
     let most = longest_later(collective, ranks, bytes, segment_bytes);
     most > 0 && Pieces::how_many(bytes, most) <= segments / 2
+}
+
+/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes for all
+/// others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
+pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
+    let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
+    let widths = (1..=segments).filter(|width| segments.is_multiple_of(*width));
+    widths.into_iter().find(|width| *width >= needed).unwrap_or(segments)
 }
 
 /// Whether the segments of a pool have room for a line for each rank.
@@ -123,4 +132,25 @@ pub(super) fn shares_later(ranks: u32, bytes: usize) -> bool {
 #[inline]
 pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_crowded_ranks_fill_whole_parts_of_a_lap() {
+        let segment = 64 << 10;
+        let widths = [1, segment, segment + 1, 3 * segment, 5 * segment, 9 * segment];
+        assert_eq!(widths.map(|bytes| segments_of(bytes, segment, 8)), [1, 1, 2, 4, 8, 8]);
+        assert_eq!([2, 3].map(|n| segments_of(n * segment, segment, 7)), [7, 7]);
+        assert_eq!([2, 3, 4].map(|n| segments_of(n * segment, segment, 6)), [2, 3, 6]);
+    }
+
+    #[test]
+    fn only_crowded_ranks_have_one_piece_of_what_goes_one_way() {
+        let of = |bytes, is_crowded| longest(Collective::Gather, bytes, is_crowded);
+        assert_eq!((of(64 << 10, false), of(64 << 10, true)), (PIECE / 2, PIECE));
+        assert_eq!((of(256 << 10, false), of(256 << 10, true)), (PIECE, PIECE));
+    }
 }

@@ -85,12 +85,6 @@ impl<F: Fabric> Steps<'_, F> {
         others(self.me, self.ranks)
     }
 
-    /// The longest piece of blocks of `block` bytes, if one segment of a rank has one for each other rank.
-    #[inline]
-    pub(super) fn spread(&self, block: usize) -> usize {
-        spread::longest(self.segment(), self.most(block), self.ranks, block)
-    }
-
     /// Which of the blocks in a segment of `writer` is for `reader`.
     #[inline]
     pub(super) fn place(&self, writer: u32, reader: u32) -> usize {
@@ -148,7 +142,7 @@ impl<F: Fabric> Steps<'_, F> {
             self.finish(piece.step);
         }
         copy_own(block);
-        self.all_seen(pieces.piece(0).step);
+        self.all_seen(pieces.first);
         Ok(())
     }
 
@@ -212,13 +206,13 @@ impl<F: Fabric> Steps<'_, F> {
             }
             Ok(())
         })?;
-        self.all_seen(pieces.piece(0).step);
+        self.all_seen(pieces.first);
         Ok(())
     }
 
     /// `input`: `None` in place.
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
-        let pieces = self.pieces(block, self.spread(block));
+        let pieces = self.spread_pieces(block);
         self.exchange(&pieces, |turn, piece| {
             match (turn, input) {
                 (Turn::Write, _) => {
@@ -243,7 +237,7 @@ impl<F: Fabric> Steps<'_, F> {
             }
             Ok(())
         })?;
-        self.all_seen(pieces.piece(0).step);
+        self.all_seen(pieces.first);
         Ok(())
     }
 

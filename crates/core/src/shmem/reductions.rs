@@ -138,7 +138,7 @@ impl<F: Fabric> Reduction<'_, F> {
             );
             steps.finish(step);
         }
-        steps.all_seen(pieces.piece(0).step);
+        steps.all_seen(pieces.first);
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl<F: Fabric> Reduction<'_, F> {
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_over(to));
         }
-        let first = pieces.piece(0).step;
+        let first = pieces.first;
         // The result is made where in place the contribution lies: then the section has the only copy.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |turn, Piece { step, at, len }| {
@@ -173,7 +173,7 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces(self.bytes, steps.spread(self.bytes));
+        let pieces = steps.spread_pieces(self.bytes);
         steps.exchange(&pieces, |turn, piece| {
             let Piece { step, at, len } = piece;
             if turn != Turn::Read {
@@ -192,7 +192,7 @@ impl<F: Fabric> Reduction<'_, F> {
             self.combine(0..steps.ranks, &written, Some(own), output.slice(at, len));
             Ok(())
         })?;
-        steps.all_seen(pieces.piece(0).step);
+        steps.all_seen(pieces.first);
         Ok(())
     }
 

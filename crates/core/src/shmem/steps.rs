@@ -4,6 +4,7 @@
 
 use super::Control;
 use super::limits;
+use super::spread;
 use crate::Process;
 use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
@@ -76,6 +77,8 @@ pub(super) struct Pieces {
     pub(super) bytes: usize,
     /// Bytes of all but the last.
     pub(super) most: usize,
+    /// How many steps each takes: it is written when the last of these is published.
+    pub(super) width: u64,
 }
 
 impl Pieces {
@@ -88,7 +91,7 @@ impl Pieces {
     #[inline]
     pub(super) fn piece(&self, n: u64) -> Piece {
         let at = n as usize * self.most;
-        Piece { step: self.first + n, at, len: self.most.min(self.bytes - at) }
+        Piece { step: self.first + (n + 1) * self.width - 1, at, len: self.most.min(self.bytes - at) }
     }
 
     /// All of them.
@@ -127,8 +130,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// The longest piece of one rank for another, bytes, of blocks or a vector of so many bytes.
     #[inline]
     pub(super) fn most(&self, bytes: usize) -> usize {
-        let most =
-            self.collective.get().map_or(limits::PIECE, |collective| limits::longest(collective, bytes));
+        let most = self
+            .collective
+            .get()
+            .map_or(limits::PIECE, |collective| limits::longest(collective, bytes, self.control.is_crowded));
         self.segment().min(most)
     }
 
@@ -155,7 +160,31 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
         let count = Pieces::how_many(bytes, most);
-        Pieces { first: self.number(count), count, bytes, most }
+        Pieces { first: self.number(count), count, bytes, most, width: 1 }
+    }
+
+    /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be (rule 11):
+    /// each costs changes of process.
+    #[inline]
+    pub(super) fn spread_pieces(&self, block: usize) -> Pieces {
+        let others = self.ranks as usize - 1;
+        let is_long = self.control.is_crowded && self.ranks > 2 && block * others > self.segment();
+        let width = if is_long {
+            limits::segments_of(block * others, self.segment(), self.section.segments())
+        } else {
+            1
+        };
+        if width == 1 {
+            return self.pieces(block, spread::longest(self.segment(), self.most(block), self.ranks, block));
+        }
+        let most = spread::longest(self.segment() * width as usize, usize::MAX, self.ranks, block);
+        let count = Pieces::how_many(block, most);
+        let (before, first) = self.control.number_wide(count, width);
+        if first > before + 1 {
+            // Nobody waits for what is left out.
+            self.finish(first - 1);
+        }
+        Pieces { first, count, bytes: block, most, width }
     }
 
     /// All ranks write and all read: as many pieces are written as may be under way, then read.
@@ -167,7 +196,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     ) -> Result<()> {
         let mut from = 0;
         while from < pieces.count {
-            let to = pieces.count.min(from + self.ahead());
+            let to = pieces.count.min(from + (self.ahead() / pieces.width).max(1));
             for piece in pieces.range(from..to) {
                 self.wait_until_free(piece.step)?;
                 take(Turn::Write, piece)?;

@@ -171,6 +171,17 @@ impl Door {
         }
     }
 
+    /// Gives the processor to others for a moment. With more ranks than processors those who wait for this process see that it is
+    /// away.
+    pub fn step_aside(&self) {
+        if !self.oversubscribed {
+            return self.pause.pass();
+        }
+        self.segment.set_away(true);
+        self.pause.pass();
+        self.segment.set_away(false);
+    }
+
     /// Whether there are more ranks on this node than processors.
     pub fn is_oversubscribed(&self) -> bool {
         self.oversubscribed
@@ -406,7 +417,7 @@ impl Wait<'_> {
 
 impl Door {
     fn yield_once(&self, now: u64) {
-        self.pause.pass();
+        self.step_aside();
         // A select() takes as long as the kernel's timers, whoever computes.
         if self.pause == Pause::Yield
             && clock::ticks().wrapping_sub(now) > self.slow_yield.load(Ordering::Relaxed)
