@@ -210,7 +210,9 @@ fn long_messages_that_answer_leave_without_being_asked_for() {
             let data: Vec<_> = (0..STREAM).map(|n| Owned::new(pattern(0, n, LEN))).collect();
             let sends: Vec<_> =
                 data.iter().map(|data| p.isend(&comm, Mode::Standard, data.buf(), 1, 2).unwrap()).collect();
-            sends.into_iter().for_each(|send| drop(p.wait(send).unwrap()));
+            for send in sends {
+                p.wait(send).unwrap();
+            }
             announced = 1 + STREAM as u64 - 1;
         } else {
             for n in 0..STREAM {
