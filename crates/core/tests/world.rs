@@ -13,6 +13,7 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::ways::Ways;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_os::cpus;
 use oxmpi_plan::{Call, Shared};
 use std::sync::atomic::{AtomicBool, Ordering};
 use talk::{pattern, receive, send};
@@ -180,6 +181,49 @@ fn messages_that_overflow_the_caches_together_arrive() {
             }
         });
     }
+}
+
+#[test]
+fn long_messages_that_answer_leave_without_being_asked_for() {
+    const LEN: usize = 1_000_000;
+    const ROUNDS: usize = 6;
+    const STREAM: usize = 8;
+    let mut options = Options::default();
+    // All through the pool, however long a rank has to wait for its processor.
+    options.settings.single_copy = false;
+    world_with(2, options, |p| {
+        let comm = p.world().clone();
+        let (me, peer) = (comm.rank(), 1 - comm.rank());
+        for n in 0..ROUNDS {
+            if me == 0 {
+                send(p, &comm, Mode::Standard, &pattern(0, n, LEN), peer, 1);
+            }
+            let (got, ..) = receive(p, &comm, LEN, peer, 1);
+            assert!(got == pattern(peer, n, LEN), "message {n}");
+            if me == 1 {
+                send(p, &comm, Mode::Standard, &pattern(1, n, LEN), peer, 1);
+            }
+        }
+        let mut announced = 0;
+        if me == 0 {
+            // The first of them still answers.
+            let data: Vec<_> = (0..STREAM).map(|n| Owned::new(pattern(0, n, LEN))).collect();
+            let sends: Vec<_> =
+                data.iter().map(|data| p.isend(&comm, Mode::Standard, data.buf(), 1, 2).unwrap()).collect();
+            for send in sends {
+                p.wait(send).unwrap();
+            }
+            announced = 1 + STREAM as u64 - 1;
+        } else {
+            for n in 0..STREAM {
+                assert!(receive(p, &comm, LEN, 0, 2).0 == pattern(0, n, LEN), "message {n} of the stream");
+            }
+        }
+        // Where a rank has no processor of its own everything is announced.
+        if cpus::usable() >= 2 {
+            assert_eq!(p.lane_counts().expect("this thread may ask").rendezvous_sent, announced);
+        }
+    });
 }
 
 #[test]

@@ -35,6 +35,7 @@ use self::sections::Sections;
 use self::shares::Shares;
 use crate::postboxes::Neighbour;
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
+use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -54,6 +55,10 @@ use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
+
+/// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit: there is no
+/// stream of them that would drive itself out of the caches.
+const ANSWER_FACTOR: usize = 4;
 
 /// Slots taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -176,7 +181,7 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     links[at].get_or_insert_default()
 }
 
-/// How to send `len` bytes to a peer, if contact was made, and its pool, if they may lie there as an answer.
+/// How to send a message of `len` bytes to a peer, if contact was made, and its pool, if they may lie there as an answer.
 #[inline(always)]
 fn out_and_pool_of(
     links: &mut [Option<Box<Link>>],
@@ -185,6 +190,19 @@ fn out_and_pool_of(
 ) -> Option<(&mut Out, Option<&mut PoolView>)> {
     let Link { out, ring_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
     Some((out.as_mut()?, ring_in.as_mut().and_then(|ring| ring.receiver.pool_to_answer(len))))
+}
+
+/// As [`out_and_pool_of`], for a message that is sent now.
+#[inline(always)]
+fn sending_to(
+    links: &mut [Option<Box<Link>>],
+    peer: u32,
+    len: usize,
+) -> Option<(&mut Out, Option<&mut PoolView>)> {
+    let came = links.get(peer as usize)?.as_ref()?.matched_in;
+    let (out, theirs) = out_and_pool_of(links, peer, len)?;
+    out.note(came);
+    Some((out, theirs))
 }
 
 /// How to send to a peer, if contact was made.
@@ -515,6 +533,26 @@ impl Fabric for Shm {
         limit.min(self.longest_body(to, limit))
     }
 
+    /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too few of
+    /// them and no room elsewhere it is no answer any more, and is announced.
+    fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        let (len, boot) = (buffer.packed_len(), self.own.boot());
+        let Settings { eager_limit, pool_from, .. } = self.settings;
+        // What lies in the heap is copied once if it is announced.
+        let is_in_heap =
+            || buffer.as_contiguous().is_some_and(|b| self.own.is_in_heap(b.as_ptr() as u64, len));
+        let lengths = eager_limit + 1..=ANSWER_FACTOR * eager_limit;
+        if !lengths.contains(&len) || pool_from > len || boot.oversubscribed || is_in_heap() {
+            return false;
+        }
+        let Some(pool) = &self.pool else { return false };
+        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, len) else { return false };
+        let Path::Ring(ring) = &out.path else { return false };
+        let shape = pool.shape();
+        len <= ring.max_pooled(&shape)
+            && (theirs.is_some_and(|theirs| theirs.may_answer(shape)) || pool.has_answer_of(to))
+    }
+
     fn piece_limit(&mut self, to: u32) -> usize {
         self.longest_body(to, PIECE)
     }
@@ -535,7 +573,7 @@ impl Fabric for Shm {
             self.connect(to)?;
         }
         let from = self.settings.pool_from;
-        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, message.body.len()) else {
+        let Some((out, theirs)) = sending_to(&mut self.links, to, message.body.len()) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
         let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
@@ -566,7 +604,7 @@ impl Fabric for Shm {
             return self.send_short_now(to, context, tag, bytes);
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, bytes.len()) else { return false };
+        let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };
         let Ok(index) = u16::try_from(context) else { return false };
         let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
         bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))

@@ -246,6 +246,10 @@ impl Fabric for Ways {
         by_way!(self, to, way => way.eager_limit(to))
     }
 
+    fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
+        by_way!(self, to, way => way.is_eager_answer(to, buffer))
+    }
+
     #[inline]
     fn announced_limit(&mut self, to: u32) -> usize {
         by_way!(self, to, way => way.announced_limit(to))

@@ -145,7 +145,7 @@ impl Side {
                     5,
                     1,
                     part.len(),
-                    Pooling { pool, to: 1, copies, is_part: false, theirs: None },
+                    Pooling { pool, to: 1, copies, is_part: false, is_in_stream: false, theirs: None },
                     |at, to, kind| {
                         pieces[0] += 1;
                         pieces[1] += u64::from(kind == CopyKind::Streaming);

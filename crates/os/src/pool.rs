@@ -36,11 +36,11 @@
 //!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
 //! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again), and what that one has
 //!    claimed, its owner frees: [`Pool::forget`].
-//! 8. *Long messages keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
-//!    first one, in the next lap. One of at least two blocks and a sixteenth of the pool lies in the first part, which is a
-//!    quarter of the pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the
-//!    data that it moves, if its sender does not run ahead of its receiver: [`Pool::room_beside`]. A quarter of fewer than
-//!    four blocks is no part.
+//! 8. *Streams keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
+//!    first one, in the next lap. A long message, of at least two blocks and a sixteenth of the pool, and one of a quarter of a
+//!    block to a block, lies in the first part, which is a quarter of the pool, if there is room, else in the other one as all
+//!    others do. So a stream of them leaves the caches to the data that it moves, if its sender does not run ahead of its
+//!    receiver: [`Pool::room_beside`]. A quarter of fewer than four blocks is no part.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -115,13 +115,19 @@ impl PoolShape {
     }
 
     /// Blocks of the first part (rule 8).
-    const fn long_blocks(&self) -> u32 {
+    const fn first_blocks(&self) -> u32 {
         let quarter = self.blocks() as u32 / 4;
         if quarter < 4 { 0 } else { quarter }
     }
 
     /// Whether a message lies in the first part if it can (rule 8).
-    const fn is_long(&self, len: usize) -> bool {
+    const fn is_first(&self, len: usize) -> bool {
+        let block = self.block_bytes as usize;
+        self.is_long(len) || len >= block / 4 && len <= block
+    }
+
+    /// Whether a message is long, so that its sender does not run ahead of its receiver (rule 8).
+    pub(crate) const fn is_long(&self, len: usize) -> bool {
         len >= 2 * self.block_bytes as usize && len >= self.bytes as usize / 16
     }
 
@@ -302,7 +308,7 @@ impl PoolArea {
             Some(Span { first, blocks })
                 if first.wrapping_add(blocks * self.shape.block_bytes) == second.first
                     && block != 0
-                    && block != self.shape.long_blocks() =>
+                    && block != self.shape.first_blocks() =>
             {
                 Span { first, blocks: blocks + second.blocks }
             }
@@ -352,8 +358,8 @@ fn change_free(state: &AtomicU32, end: u32, holder: u32) -> bool {
 /// The sending side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// For long messages, and for all.
-    long: Part,
+    /// The first part, for what rule 8 names, and the other one, for all.
+    first: Part,
     rest: Part,
     /// For each block taken, for whom.
     destinations: Box<[u32]>,
@@ -452,10 +458,10 @@ impl Pool {
     pub fn new(area: PoolArea) -> Pool {
         let shape = area.shape;
         let destinations = vec![u32::MAX; shape.blocks()].into_boxed_slice();
-        let first = shape.long_blocks();
-        let (long, rest) =
-            (Part::new(0, first, &shape), Part::new(first, shape.blocks() as u32 - first, &shape));
-        Pool { long, rest, destinations, answers: Arc::default(), touched: Touched::new(&area), area }
+        let blocks = shape.first_blocks();
+        let (first, rest) =
+            (Part::new(0, blocks, &shape), Part::new(blocks, shape.blocks() as u32 - blocks, &shape));
+        Pool { first, rest, destinations, answers: Arc::default(), touched: Touched::new(&area), area }
     }
 
     /// The pool's sizes.
@@ -466,27 +472,27 @@ impl Pool {
     /// Whether a message of `len` bytes could be taken now.
     #[inline]
     pub fn room_for(&mut self, len: usize) -> bool {
-        len <= self.area.shape.max_message() && (self.has_room_for_long(len) || self.has_room_in_rest(len))
+        len <= self.area.shape.max_message() && (self.has_room_in_first(len) || self.has_room_in_rest(len))
     }
 
     /// Whether a piece of `len` bytes of a longer message to process `to` could be taken now without running far ahead of that
     /// process: a long piece must find room in the first part, unless what is in its way there is for somebody else.
     pub fn room_beside(&mut self, len: usize, to: u32) -> bool {
         let shape = self.area.shape;
-        if !shape.is_long(len) || self.area.blocks_of(len) > shape.long_blocks() as usize {
+        if !shape.is_long(len) || self.area.blocks_of(len) > shape.first_blocks() as usize {
             return self.room_for(len);
         }
-        self.has_room_for_long(len)
-            || self.long.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
+        self.has_room_in_first(len)
+            || self.first.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
                 && self.has_room_in_rest(len)
     }
 
-    /// Whether a message is long and fits the first part now.
+    /// Whether a message lies in the first part now.
     #[inline]
-    fn has_room_for_long(&mut self, len: usize) -> bool {
-        self.area.shape.is_long(len) && {
+    fn has_room_in_first(&mut self, len: usize) -> bool {
+        self.area.shape.is_first(len) && {
             let blocks = self.area.blocks_of(len);
-            self.long.has_room(blocks, &self.answers, &self.area)
+            blocks <= self.first.blocks as usize && self.first.has_room(blocks, &self.answers, &self.area)
         }
     }
 
@@ -499,16 +505,16 @@ impl Pool {
     /// Reclaims what has been freed, and says how many bytes there are to take.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
-        self.long.reclaim(&self.answers, &self.area);
+        self.first.reclaim(&self.answers, &self.area);
         self.rest.reclaim(&self.answers, &self.area);
-        (self.area.shape.blocks() as u32 - self.long.taken - self.rest.taken) as usize
+        (self.area.shape.blocks() as u32 - self.first.taken - self.rest.taken) as usize
             * self.area.shape.block_bytes as usize
     }
 
     /// Frees what lies here for process `to`, *which must be known to be dead*, and what it has claimed (rule 7).
     pub fn forget(&mut self, to: u32) {
         self.answers.free_all(&self.area);
-        for position in self.long.taken(&self.area).chain(self.rest.taken(&self.area)) {
+        for position in self.first.taken(&self.area).chain(self.rest.taken(&self.area)) {
             let (block, end) = (self.area.block(position), self.area.block_end(position));
             let state = self.area.state(block);
             // Acquire: who frees a block has read it.
@@ -530,6 +536,11 @@ impl Pool {
         OwnView::new(from, self.answers.clone(), self.area.clone())
     }
 
+    /// Whether blocks are kept in which an answer of process `to` came (rule 9).
+    pub fn has_answer_of(&self, to: u32) -> bool {
+        self.answers.has(to)
+    }
+
     /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it: the position of the first (rule 9).
     #[inline]
     pub(crate) fn take_back(&mut self, len: usize, to: u32) -> Option<u32> {
@@ -546,9 +557,9 @@ impl Pool {
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let blocks = self.area.blocks_of(len);
-        let in_long = self.has_room_for_long(len);
-        let Pool { long, rest, destinations, area, .. } = self;
-        let part = if in_long { long } else { rest };
+        let in_first = self.has_room_in_first(len);
+        let Pool { first, rest, destinations, area, .. } = self;
+        let part = if in_first { first } else { rest };
         let start = part.head;
         for _ in 0..blocks {
             debug_assert!(part.taken < part.blocks);
@@ -574,8 +585,8 @@ impl Pool {
     /// The part in which `position` lies.
     #[inline]
     const fn part_at(&self, position: u32) -> &Part {
-        let is_long = self.area.block(position) < self.area.shape.long_blocks() as usize;
-        if is_long { &self.long } else { &self.rest }
+        let is_long = self.area.block(position) < self.area.shape.first_blocks() as usize;
+        if is_long { &self.first } else { &self.rest }
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
@@ -635,6 +646,12 @@ impl PoolView {
         let span = self.area.span(position, len);
         self.area.free(span);
         self.read = Some(self.area.join(self.read, span));
+    }
+
+    /// Whether something was read here that was not yet answered, and a sender whose own pool has this shape may answer here
+    /// (rule 9).
+    pub fn may_answer(&self, shape: PoolShape) -> bool {
+        self.read.is_some() && self.area.shape == shape
     }
 
     /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the position of
@@ -806,7 +823,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_8_long_messages_keep_to_the_first_quarter() {
+    fn rule_8_streams_keep_to_the_first_quarter() {
         let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024 });
         let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
         // Takes blocks for process 1, and says which; who reads them frees them at once.
@@ -838,7 +855,7 @@ mod tests {
         // Nobody runs ahead of a receiver, but of what others have to read.
         assert!(!pool.room_beside(4096, 1) && pool.room_beside(2047, 1) && pool.room_beside(4096, 2));
         assert_eq!(pool.free_bytes(), 24 << 10);
-        (0..4).for_each(|block| view.free(pool.long.tail + block * 1024, 1));
+        (0..4).for_each(|block| view.free(pool.first.tail + block * 1024, 1));
         assert!(pool.room_beside(4096, 1) && !pool.room_beside(5120, 1));
     }
 

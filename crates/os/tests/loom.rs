@@ -172,7 +172,14 @@ fn send_answer(
     len: usize,
 ) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
-    let pooling = Pooling { pool, to: 1, copies: &mut CopyChoice::always(kind), is_part: false, theirs };
+    let pooling = Pooling {
+        pool,
+        to: 1,
+        copies: &mut CopyChoice::always(kind),
+        is_part: false,
+        is_in_stream: false,
+        theirs,
+    };
     sender.try_send_pooled(i32::from(tag), 0, len, pooling, |_, piece, kind| {
         Bytes::from(&vec![tag; piece.len()][..]).copy_by(kind, piece);
     })
@@ -316,6 +323,7 @@ fn ring_rule_10_a_body_follows_its_frame() {
                     to: 1,
                     copies: &mut copies,
                     is_part: true,
+                    is_in_stream: false,
                     theirs: None,
                 });
                 let frame = Bytes::from(b"frame");

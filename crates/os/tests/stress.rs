@@ -276,6 +276,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
                         to: to as u32,
                         copies: &mut copies,
                         is_part,
+                        is_in_stream: len % 2 == 0,
                         theirs: None,
                     };
                     let gone = if way == 0 || way == 2 {
@@ -306,6 +307,7 @@ fn ring_with_pooled() -> RingReceiver {
         to: 1,
         copies: &mut CopyChoice::always(CopyKind::Plain),
         is_part: false,
+        is_in_stream: false,
         theirs: None,
     };
     assert!(RingSender::new(area.clone()).try_send_pooled(1, 1, 8192, pooling, |_, _, _| ()));

@@ -310,7 +310,8 @@ parameters! {
         unit: Unit::Bytes, default: 262144, limits: 0..=524288, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The longest message that is sent through shared memory before its receive is known to be \
-               posted. Longer ones wait for the receiver (rendezvous). What is longer than the data ring takes \
+               posted. Longer ones wait for the receiver (rendezvous), except answers: a message of up to four times as much \
+               to a rank from which one came that was not answered yet, while no other send is under way. What is longer than the data ring takes \
                (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
     }
     shm_pool_bytes: usize {

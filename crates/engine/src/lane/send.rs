@@ -78,7 +78,7 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        let eager = self.is_eager(context, to, tag, len);
+        let eager = self.is_eager(context, to, tag, &buffer, 0);
         if eager && mode != Mode::Synchronous && free {
             // Two-stage initialisation: no request unless the message stays.
             let token = self.state.requests.next_id();
@@ -116,10 +116,13 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// Whether a message leaves without being asked for. A notice always does: its receiver may never look again.
+    /// Whether a message leaves without being asked for, where `own` of the sends under way are its own. A notice always does: its
+    /// receiver may never look again.
     #[inline]
-    fn is_eager(&mut self, context: u32, to: u32, tag: i32, len: usize) -> bool {
-        len <= self.fabric.eager_limit(to)
+    fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf, own: usize) -> bool {
+        // Answers first: whoever asks for other room gives up that of theirs.
+        self.state.requests.active_sends() == own && self.fabric.is_eager_answer(to, buffer)
+            || buffer.packed_len() <= self.fabric.eager_limit(to)
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
@@ -261,7 +264,7 @@ impl<F: Fabric> Lane<F> {
             return Ok(Sent::Done);
         };
         let raw = request.raw();
-        let (frame, body, phase) = if !self.is_eager(context, to, tag, len) {
+        let (frame, body, phase) = if !self.is_eager(context, to, tag, &buffer, 1) {
             let address = buffer.as_contiguous().map_or(0, |b| b.as_ptr() as u64);
             let frame = Frame::Rendezvous { envelope, request: raw, length: len as u64, address };
             (frame, Body::of(&buffer, 0, self.fabric.announced_limit(to).min(len)), Phase::Announced)

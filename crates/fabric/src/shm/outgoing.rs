@@ -35,6 +35,31 @@ pub(super) struct Out {
     copies: CopyChoice,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
     pub(super) lacks_pool: bool,
+    /// What goes to it while nothing comes.
+    row: Row,
+}
+
+/// How many messages went to a peer since one came from there.
+#[derive(Debug, Default)]
+struct Row {
+    sent: u8,
+    /// The messages that had come then, modulo 256.
+    came: u8,
+}
+
+impl Row {
+    /// So many are a stream: its receiver is behind.
+    const STREAM: u8 = 3;
+
+    #[inline]
+    const fn note(&mut self, came: u8) {
+        self.sent = if self.came == came { self.sent.saturating_add(1) } else { 0 };
+        self.came = came;
+    }
+
+    const fn is_stream(&self) -> bool {
+        self.sent >= Row::STREAM
+    }
 }
 
 #[derive(Debug)]
@@ -52,7 +77,23 @@ impl Out {
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, copies: CopyChoice) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
-        Out { bell, path, cells: 0, pid: 0, known_as, segment, copies, lacks_pool: false }
+        Out {
+            bell,
+            path,
+            cells: 0,
+            pid: 0,
+            known_as,
+            segment,
+            copies,
+            lacks_pool: false,
+            row: Row::default(),
+        }
+    }
+
+    /// Notes that a message goes, when so many (modulo 256) have come from the peer.
+    #[inline]
+    pub(super) const fn note(&mut self, came: u8) {
+        self.row.note(came);
     }
 
     /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
@@ -71,14 +112,14 @@ impl Out {
                 gone
             }
             Path::Ring(ring) => {
-                let copies = &mut self.copies;
+                let copying = Copying { copies: &mut self.copies, is_in_stream: self.row.is_stream() };
                 match message.frame {
                     Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } }
                         if index <= u32::from(u16::MAX) =>
                     {
-                        send_eager(ring, to, tag, index as u16, &message.body, pools, copies)
+                        send_eager(ring, to, tag, index as u16, &message.body, pools, copying)
                     }
-                    _ => send_framed(ring, me, to, message, pools, copies),
+                    _ => send_framed(ring, me, to, message, pools, copying),
                 }
             }
         };
@@ -98,12 +139,20 @@ impl Out {
         pools: Option<Pools<'_>>,
     ) -> bool {
         let Path::Ring(ring) = &mut self.path else { return false };
-        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pools, &mut self.copies);
+        let copying = Copying { copies: &mut self.copies, is_in_stream: self.row.is_stream() };
+        let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pools, copying);
         if gone {
             self.bell.ring();
         }
         gone
     }
+}
+
+/// How a message is copied into a pool.
+struct Copying<'a> {
+    copies: &'a mut CopyChoice,
+    /// [`Pooling::is_in_stream`].
+    is_in_stream: bool,
 }
 
 /// An eager message in a ring (rules 4 and 5).
@@ -114,7 +163,7 @@ fn send_eager(
     context: u16,
     body: &Body<'_>,
     pools: Option<Pools<'_>>,
-    copies: &mut CopyChoice,
+    copying: Copying<'_>,
 ) -> bool {
     let len = body.len();
     if len <= INLINE_MAX {
@@ -132,8 +181,9 @@ fn send_eager(
         && len <= ring.max_pooled(&pool.shape())
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
+        let Copying { copies, is_in_stream } = copying;
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies, is_part: false, theirs };
+        let pooling = Pooling { pool, to, copies, is_part: false, is_in_stream, theirs };
         if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
             return true;
         }
@@ -148,7 +198,7 @@ fn send_framed(
     to: u32,
     message: &Message<'_>,
     pools: Option<Pools<'_>>,
-    copies: &mut CopyChoice,
+    copying: Copying<'_>,
 ) -> bool {
     let mut bytes = [0; INLINE_MAX];
     let mut frame = [0; MAX_FRAME_LEN];
@@ -164,11 +214,12 @@ fn send_framed(
         && len <= ring.max_pooled(&pool.shape())
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
+        let Copying { copies, is_in_stream } = copying;
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
         let is_part = matches!(message.frame, Frame::Data { .. });
         // Parts follow one another faster than they are answered.
         let theirs = theirs.filter(|_| !is_part);
-        let pooling = Pooling { pool, to, copies, is_part, theirs };
+        let pooling = Pooling { pool, to, copies, is_part, is_in_stream, theirs };
         if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
             fill(body, at, piece, kind)
         }) {

@@ -58,6 +58,11 @@ impl Answers {
         split.map(|(last, _)| last)
     }
 
+    /// Whether there are blocks of answers of this process.
+    pub(super) fn has(&self, of: u32) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.lock().iter().any(|(whose, _)| *whose == of)
+    }
+
     /// Frees all blocks.
     pub(super) fn free_all(&self, area: &PoolArea) {
         if self.count.load(Ordering::Relaxed) > 0 {

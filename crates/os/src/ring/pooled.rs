@@ -40,6 +40,8 @@ pub struct Pooling<'a> {
     pub copies: &'a mut CopyChoice,
     /// Whether it is a part of a longer message, of which other parts come before or behind it.
     pub is_part: bool,
+    /// Whether others went before it and none came since: it waits for its receiver more than that one for it.
+    pub is_in_stream: bool,
     /// The pool of the process at the other end, if the message may lie there as an answer (rule 9 of the pool).
     pub theirs: Option<&'a mut PoolView>,
 }
@@ -251,7 +253,11 @@ impl RingSender {
             total <= most,
             "a message of {total} bytes does not fit this pool, which takes {most} at most"
         );
-        let of = if pooling.is_part { Pieces::of_part } else { Pieces::of_message };
+        let of = match pooling {
+            Pooling { is_part: true, .. } => Pieces::of_part,
+            Pooling { is_in_stream: true, .. } => Pieces::in_stream,
+            _ => Pieces::of_message,
+        };
         of(total as u32, &shape, pooling.copies.kind(), self.area.shape.slots / 2)
     }
 
@@ -287,6 +293,16 @@ impl Pieces {
         let wanted = wanted.min(block);
         let longest = if total.div_ceil(wanted) <= most { wanted } else { block };
         Pieces { longest, slots: total.div_ceil(longest).max(1) }
+    }
+
+    /// Those of a message behind others: whole blocks, as there is little to be gained by having the receiver begin earlier. Of what
+    /// does not lie in the first part of the pool there are more, so that their number keeps the sender from running ahead.
+    fn in_stream(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
+        let block = shape.block_bytes;
+        if kind == CopyKind::Streaming || total > block && !shape.is_long(total as usize) {
+            return Pieces::of_message(total, shape, kind, most);
+        }
+        Pieces { longest: block, slots: total.div_ceil(block).max(1) }
     }
 
     /// Those of a part of a longer message.
