@@ -22,8 +22,9 @@ pub(crate) enum Passed {
     Not,
 }
 
-/// A wait for one rank with more ranks than processors. As long as that one runs, which is on another processor then, what it does may
-/// come before a change of process would be over. So two ranks that talk to each other run at the same time, and others before or after.
+/// A wait for one rank with more ranks than processors. As long as that one runs, which is on another processor then, what it
+/// does may come before a change of process would be over. So two ranks that talk to each other run at the same time, and others
+/// before or after.
 #[derive(Debug)]
 pub(crate) struct CrowdedWait<'d> {
     wait: Wait<'d>,
@@ -37,11 +38,11 @@ impl<'d> CrowdedWait<'d> {
         CrowdedWait { wait, since: None, aside: 0 }
     }
 
-    /// Passes the time to the next look. `is_away`: whether the awaited rank does not run.
-    pub(crate) fn pass(&mut self, is_away: impl FnOnce() -> bool) -> Passed {
+    /// Passes the time to the next look. `is_away`: whether the awaited rank did not run at the last one.
+    pub(crate) fn pass(&mut self, is_away: bool) -> Passed {
         let now = ticks();
         let since = *self.since.get_or_insert(now);
-        if now.wrapping_sub(since) < ticks_of_ns(SHORTLY_NS) && !is_away() {
+        if now.wrapping_sub(since) < ticks_of_ns(SHORTLY_NS) && !is_away {
             pass_ticks_from(now, ticks_of_ns(GAP_NS));
             return Passed::Shortly;
         }

@@ -234,9 +234,9 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A blocking receive into memory in one piece from a known source, without a request unless the message comes
-    /// slowly. Spins for a while; with more ranks than processors only while the source runs, and gives its processor to others else. Among its looks, and among its hits, is a look at everything now and then, so that
-    /// nothing else starves. `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with
-    /// the arguments.
+    /// slowly. Spins for a while; with more ranks than processors only while the source runs, else it gives its processor to
+    /// others. Among its looks, and among its hits, is a look at everything now and then, so that nothing else starves.
+    /// `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with the arguments.
     ///
     /// # Errors
     /// If the message began to come and the peer failed.
@@ -254,10 +254,12 @@ impl<F: Fabric> Process<F> {
         let (mut wait, mut crowded) = (None, None);
         loop {
             for _ in 0..LOOKS {
-                let (now, look) = {
+                let (now, look, is_away) = {
                     let mut domain = self.domain.lock();
                     let now = domain.lane.receive_now(context, (from, source), tags, into);
-                    (now, matches!(now, Now::Received(_)) && domain.lane.is_look_due(1))
+                    let look = matches!(now, Now::Received(_)) && domain.lane.is_look_due(1);
+                    let is_waiting = self.is_crowded && matches!(now, Now::NotYet);
+                    (now, look, is_waiting && domain.lane.fabric().is_away(from))
                 };
                 if look {
                     self.look_elsewhere(from);
@@ -271,7 +273,7 @@ impl<F: Fabric> Process<F> {
                 let Some(door) = &self.door else { return Ok(None) };
                 if self.is_crowded {
                     let wait = crowded.get_or_insert_with(|| CrowdedWait::new(door.begin()));
-                    match wait.pass(|| self.domain.lock().lane.fabric().is_away(from)) {
+                    match wait.pass(is_away) {
                         Passed::Shortly => {}
                         Passed::Aside => self.look_elsewhere(from),
                         Passed::Not => return Ok(None),

@@ -21,7 +21,7 @@
 //! | [`limits`] | which collectives of how many bytes are served |
 //! | `steps` | one collective of one rank: numbering, waiting, waking |
 //! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
-//! | [`short`] | the straight line of what fits a line |
+//! | [`short`] | the straight line of short ones, one step each |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
 //! | `spread` | how blocks for all others lie in a segment |
@@ -270,8 +270,8 @@ impl Control {
         before + 1
     }
 
-    /// The numbers of the next steps for `pieces` pieces that take `width` each, none of which lies across the end of a lap: the last
-    /// step before, and the first.
+    /// The numbers of the next steps for `pieces` pieces that take `width` each, none of which lies across the end of a lap: the
+    /// last step before, and the first.
     #[inline]
     fn number_wide(&self, pieces: u64, width: u64) -> (u64, u64) {
         let before = self.step.load(Ordering::Relaxed);

@@ -172,8 +172,8 @@ pub trait Fabric {
     /// Longest body of an eager frame to a peer, bytes.
     fn eager_limit(&mut self, to: u32) -> usize;
 
-    /// Whether `buffer`, if it is longer than [`Fabric::eager_limit`] can say, is an answer which had better leave without being asked
-    /// for. No other send is under way.
+    /// Whether `buffer`, if it is longer than [`Fabric::eager_limit`] can say, is an answer which had better leave without being
+    /// asked for. No other send is under way.
     fn is_eager_answer(&mut self, _to: u32, _buffer: &UserBuf) -> bool {
         false
     }

@@ -56,9 +56,15 @@ use std::sync::{Arc, OnceLock};
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
 
-/// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit: there is no
-/// stream of them that would drive itself out of the caches.
+/// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit:
+/// there is no stream of them that would drive itself out of the caches.
 const ANSWER_FACTOR: usize = 4;
+
+/// The longest message in bytes that is fetched with a look at its ring, which may find the first of a stream: one of 1 KiB lost
+/// a sixth. (For a look for one message alone see `incoming`.)
+const FETCHED_FOR_ANY: usize = 512;
+/// With more rings than so many nothing is fetched: what their last messages were is not worth the nearest cache.
+const FETCHING_RINGS: usize = 8;
 
 /// Slots taken from one ring before the others get their turn.
 const BURST: usize = 32;
@@ -201,7 +207,7 @@ fn sending_to(
 ) -> Option<(&mut Out, Option<&mut PoolView>)> {
     let came = links.get(peer as usize)?.as_ref()?.matched_in;
     let (out, theirs) = out_and_pool_of(links, peer, len)?;
-    out.note(came);
+    out.see(came);
     Some((out, theirs))
 }
 
@@ -436,13 +442,14 @@ impl Shm {
     #[inline(always)]
     fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let mut any = false;
+        let fetched = if self.granted.len() <= FETCHING_RINGS { FETCHED_FOR_ANY } else { 0 };
         for at in 0..self.granted.len() {
             let from = self.granted[at];
             if Some(from) == except {
                 continue;
             }
             let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
-            let seen = link.poll(from, sink);
+            let seen = link.poll(from, fetched, sink);
             any |= seen.any;
             if seen.credits_wanted
                 && let Some(out) = self.out(from)
@@ -533,8 +540,8 @@ impl Fabric for Shm {
         limit.min(self.longest_body(to, limit))
     }
 
-    /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too few of
-    /// them and no room elsewhere it is no answer any more, and is announced.
+    /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too
+    /// few of them and no room elsewhere it is no answer any more, and is announced.
     fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
         let (len, boot) = (buffer.packed_len(), self.own.boot());
         let Settings { eager_limit, pool_from, .. } = self.settings;

@@ -67,7 +67,7 @@ pub const MAX_RANKS: u32 = 64;
 const FULL_POOLS: usize = 16;
 /// The longest data that [`ControlSection::fetch`] fetches, bytes. Of longer ones lines are taken from their writer before it has
 /// written them.
-const FETCHED: usize = 512;
+pub const FETCHED_BYTES: usize = 512;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
@@ -338,8 +338,8 @@ impl ControlSection {
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
-    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are short. Before a look at whether it has published
-    /// the step: both come at the same time then, instead of one after the other.
+    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are at most [`FETCHED_BYTES`]. Before a look at
+    /// whether it has published the step: both come at the same time then, instead of one after the other.
     ///
     /// # Panics
     /// As [`ControlSection::write`].
@@ -355,7 +355,7 @@ impl ControlSection {
     #[inline]
     pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
         let at = self.part(rank, step, len);
-        if len > FETCHED {
+        if len > FETCHED_BYTES {
             return;
         }
         for line in (0..len).step_by(LINE_BYTES) {

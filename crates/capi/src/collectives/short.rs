@@ -1,4 +1,4 @@
-//! The straight line of short blocking collectives, from the arguments to one line of shared memory: memory in one piece,
+//! The straight line of short blocking collectives, from the arguments to one step in shared memory: memory in one piece,
 //! predefined datatypes and operations, a group that shares memory.
 //!
 //! `None`: the call goes the full way, which also says what is wrong with its arguments.
@@ -102,7 +102,7 @@ pub(super) fn allgather(send: Named, receive: Named, comm: Comm) -> Option<Resul
     })
 }
 
-/// The blocks of all ranks, and the bytes of one, of which a line has room for those of all others.
+/// The blocks of all ranks, and the bytes of one, of which a step has room for those of all others.
 #[inline(always)]
 fn spread(named: Named, way: &ShortWay<'_, Ways>) -> Option<(PlainBuf, usize)> {
     let all = blocks(named, way)?;

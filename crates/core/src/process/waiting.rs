@@ -37,8 +37,11 @@ impl<F: Fabric> Process<F> {
         in_vain: impl FnOnce(&R) -> bool,
     ) -> R {
         let answer = self.look(question);
-        if self.is_crowded && in_vain(&answer) {
-            std::thread::yield_now();
+        if self.is_crowded
+            && in_vain(&answer)
+            && let Some(door) = &self.door
+        {
+            door.step_aside();
         }
         answer
     }

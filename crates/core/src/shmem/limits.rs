@@ -4,7 +4,7 @@
 
 use super::spread::{self, spreads};
 use super::steps::Pieces;
-use oxmpi_os::control_section::MAX_RANKS;
+use oxmpi_os::control_section::{FETCHED_BYTES, MAX_RANKS};
 use oxmpi_plan::Collective;
 
 /// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,
@@ -56,7 +56,7 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
 }
 
 /// The most that a rank writes in a short collective, bytes: what lies in the pool is fetched with the look whether it was published.
-pub(super) const STRAIGHT: usize = 512;
+pub(super) const STRAIGHT: usize = FETCHED_BYTES;
 
 /// What is longer goes better by messages, bytes.
 const LONG: usize = 4 << 20;
@@ -101,8 +101,8 @@ pub fn fits_later(
     most > 0 && Pieces::how_many(bytes, most) <= segments / 2
 }
 
-/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes for all
-/// others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
+/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes for
+/// all others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
     let widths = (1..=segments).filter(|width| segments.is_multiple_of(*width));

@@ -203,7 +203,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let len = block.len();
         if s.is_short(len * (s.ranks as usize - 1)) {
             s.see(root, step)?;
-            self.read_part(root, step, len, |from| from.copy_to(block));
+            self.read_block(root, step, len, |from| from.copy_to(block));
         } else {
             s.see_own_part(root, step, len)?;
             s.read_own_part(step, len, |from| from.copy_to(block));
@@ -228,7 +228,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         given.slice(own, len).copy_to(all.slice(own, len));
         for rank in s.others() {
             self.see_part(rank, step, len)?;
-            self.read_part(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+            self.read_block(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
         }
         s.finish(step);
         s.all_seen(step);
@@ -249,7 +249,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let own = given.slice(s.me as usize * len, len);
         self.combine(kernel, 0..s.ranks, own, result, |rank, take| {
             self.see_part(rank, step, len)?;
-            self.read_part(rank, step, len, take);
+            self.read_block(rank, step, len, take);
             Ok(())
         })?;
         s.finish(step);
@@ -369,7 +369,7 @@ impl<F: Fabric> ShortWay<'_, F> {
 
     /// Shows what a rank has written for this one among its blocks.
     #[inline(always)]
-    fn read_part(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
+    fn read_block(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
         let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
         s.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
     }
@@ -399,39 +399,19 @@ impl<F: Fabric> ShortWay<'_, F> {
         kernel: &Kernel,
         ranks: Range<u32>,
         own: Bytes<'_>,
-        result: BytesMut<'_>,
-        read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
-    ) -> Result<()> {
-        // The result may be made where the contribution lies.
-        if own.as_ptr() == result.as_bytes().as_ptr() && self.steps.me > 0 {
-            return self.combine_in_place(kernel, ranks, own, result, read);
-        }
-        self.combine_in_order(kernel, ranks, own, result, read)
-    }
-
-    #[inline(never)]
-    fn combine_in_place(
-        &self,
-        kernel: &Kernel,
-        ranks: Range<u32>,
-        own: Bytes<'_>,
-        result: BytesMut<'_>,
-        read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
-    ) -> Result<()> {
-        let (mut kept, len) = ([0_u8; limits::STRAIGHT], own.len());
-        own.copy_to(BytesMut::from(&mut kept[..len]));
-        self.combine_in_order(kernel, ranks, Bytes::from(&kept[..len]), result, read)
-    }
-
-    #[inline(always)]
-    fn combine_in_order(
-        &self,
-        kernel: &Kernel,
-        ranks: Range<u32>,
-        own: Bytes<'_>,
         mut result: BytesMut<'_>,
         read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
     ) -> Result<()> {
+        let mut kept;
+        // The result may be made where the contribution lies, before that has its turn.
+        let own = if self.steps.me > 0 && own.as_ptr() == result.as_bytes().as_ptr() {
+            kept = [0_u8; limits::STRAIGHT];
+            let kept = &mut kept[..own.len()];
+            own.copy_to(BytesMut::from(&mut *kept));
+            Bytes::from(&*kept)
+        } else {
+            own
+        };
         for rank in ranks {
             let mut take = |part: Bytes<'_>| match rank {
                 0 => part.copy_to(result.reborrow()),

@@ -69,7 +69,7 @@ pub(super) enum Turn {
     Read,
 }
 
-/// The steps of a collective, one for each piece.
+/// The steps of a collective, as many for each piece as its width; [`Piece::step`] is the last of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pieces {
     pub(super) first: u64,
@@ -163,8 +163,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Pieces { first: self.number(count), count, bytes, most, width: 1 }
     }
 
-    /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be (rule 11):
-    /// each costs changes of process.
+    /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be
+    /// (rule 11): each costs changes of process.
     #[inline]
     pub(super) fn spread_pieces(&self, block: usize) -> Pieces {
         let others = self.ranks as usize - 1;
@@ -288,8 +288,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see`], if `len` bytes that the rank writes for the step are read next: fetches them, too, wherever they lie in
-    /// the pool.
+    /// As [`Steps::see`], if `len` bytes that the rank writes for the step are read next: fetches them, too, if they lie in the
+    /// pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, len: usize) -> Result<()> {
         if self.is_short(len) {

@@ -52,9 +52,15 @@ impl Row {
     const STREAM: u8 = 3;
 
     #[inline]
-    const fn note(&mut self, came: u8) {
-        self.sent = if self.came == came { self.sent.saturating_add(1) } else { 0 };
-        self.came = came;
+    const fn see(&mut self, came: u8) {
+        if self.came != came {
+            *self = Row { sent: 0, came };
+        }
+    }
+
+    #[inline]
+    const fn count(&mut self) {
+        self.sent = self.sent.saturating_add(1);
     }
 
     const fn is_stream(&self) -> bool {
@@ -90,10 +96,10 @@ impl Out {
         }
     }
 
-    /// Notes that a message goes, when so many (modulo 256) have come from the peer.
+    /// So many messages (modulo 256) have come from the peer when the next one goes.
     #[inline]
-    pub(super) const fn note(&mut self, came: u8) {
-        self.row.note(came);
+    pub(super) const fn see(&mut self, came: u8) {
+        self.row.see(came);
     }
 
     /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
@@ -124,6 +130,9 @@ impl Out {
             }
         };
         if gone {
+            if message.frame.matches() {
+                self.row.count();
+            }
             self.bell.ring();
         }
         gone
@@ -142,6 +151,7 @@ impl Out {
         let copying = Copying { copies: &mut self.copies, is_in_stream: self.row.is_stream() };
         let gone = send_eager(ring, to, tag, context, &Body::Bytes(bytes), pools, copying);
         if gone {
+            self.row.count();
             self.bell.ring();
         }
         gone
