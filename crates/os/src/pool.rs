@@ -37,10 +37,10 @@
 //! 7. *Death.* What lies in the pool for a destination known to be dead (it will never run again), and what that one has
 //!    claimed, its owner frees: [`Pool::forget`].
 //! 8. *Streams keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
-//!    first one, in the next lap. A long message, of at least two blocks and a sixteenth of the pool, and one of a quarter of a
-//!    block to a block, lies in the first part, which is a quarter of the pool, if there is room, else in the other one as all
-//!    others do. So a stream of them leaves the caches to the data that it moves, if its sender does not run ahead of its
-//!    receiver: [`Pool::room_beside`]. A quarter of fewer than four blocks is no part.
+//!    first one, in the next lap. A message of at least a quarter of a block lies in the first part, which is a quarter of the
+//!    pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the data that it
+//!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
+//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -122,8 +122,7 @@ impl PoolShape {
 
     /// Whether a message lies in the first part if it can (rule 8).
     const fn is_first(&self, len: usize) -> bool {
-        let block = self.block_bytes as usize;
-        self.is_long(len) || len >= block / 4 && len <= block
+        len >= self.block_bytes as usize / 4
     }
 
     /// Whether a message is long, so that its sender does not run ahead of its receiver (rule 8).
@@ -842,16 +841,16 @@ mod tests {
                 .collect();
             (blocks[0], blocks[blocks.len() - 1])
         };
-        assert_eq!([send(4096, true), send(2047, true), send(5120, true)], [(0, 3), (8, 9), (4, 0)]);
+        assert_eq!([send(4096, true), send(255, true), send(5120, true)], [(0, 3), (8, 8), (4, 0)]);
         // For ever, also where parts are used only now and then.
         for turn in 0..200_000 {
             let at = (turn * 5 + 1) % 8;
             assert_eq!(send(5 << 10, true), (at, (at + 4) % 8));
         }
-        assert_eq!([send(1, true), send(9 << 10, true)], [(10, 10), (11, 19)], "longer than the part");
-        assert_eq!([send(4096, false), send(4096, false), send(4096, true)], [(1, 4), (5, 0), (20, 23)]);
+        assert_eq!([send(1, true), send(9 << 10, true)], [(9, 9), (10, 18)], "longer than the part");
+        assert_eq!([send(4096, false), send(4096, false), send(4096, true)], [(1, 4), (5, 0), (19, 22)]);
         // The rest is a ring of its own.
-        assert_eq!([send(8 << 10, true), send(1, true), send(2047, true)], [(24, 31), (8, 8), (9, 10)]);
+        assert_eq!([send(9 << 10, true), send(1, true), send(2047, true)], [(23, 31), (8, 8), (9, 10)]);
         // Nobody runs ahead of a receiver, but of what others have to read.
         assert!(!pool.room_beside(4096, 1) && pool.room_beside(2047, 1) && pool.room_beside(4096, 2));
         assert_eq!(pool.free_bytes(), 24 << 10);

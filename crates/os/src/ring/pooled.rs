@@ -295,8 +295,8 @@ impl Pieces {
         Pieces { longest, slots: total.div_ceil(longest).max(1) }
     }
 
-    /// Those of a message behind others: whole blocks, as there is little to be gained by having the receiver begin earlier. Of what
-    /// does not lie in the first part of the pool there are more, so that their number keeps the sender from running ahead.
+    /// Those of a message behind others: whole blocks, as there is little to be gained by having the receiver begin earlier. Of
+    /// what is longer than a block and not long there are more, so that their number keeps the sender from running ahead.
     fn in_stream(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
         let block = shape.block_bytes;
         if kind == CopyKind::Streaming || total > block && !shape.is_long(total as usize) {
