@@ -50,7 +50,8 @@ fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     order_functions()
 }
 
-/// The functions that most programs use lie side by side in what is installed (`cargo xtask order` says why, and writes the script).
+/// The functions that most programs use lie side by side in what is installed (`cargo xtask order` says why, and writes the
+/// script).
 fn order_functions() -> Result<(), Box<dyn Error>> {
     let script = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("order.ld");
     println!("cargo::rerun-if-changed={}", script.display());

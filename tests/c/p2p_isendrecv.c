@@ -59,5 +59,22 @@ int main(int argc, char **argv)
     CHECK_CLASS(MPI_Isendrecv(&mine, 1, MPI_INT, 0, -1, &got, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_ERR_TAG);
     CHECK_CLASS(MPI_Isendrecv(&mine, 1, MPI_INT, rank, 7, out, 2, MPI_BYTE, rank, 7, MPI_COMM_WORLD, &request), MPI_SUCCESS);
     CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+
+    check_where("what is replaced is kept only if somebody is sent it");
+    /* 1 TiB of one byte, again and again. */
+    MPI_Datatype line, huge;
+    MPI_Type_vector(1 << 20, 1, 0, MPI_BYTE, &line);
+    MPI_Type_create_hvector(1 << 20, 1, 0, line, &huge);
+    MPI_Type_commit(&huge);
+    const int far = size, bad = -1, nobody = MPI_PROC_NULL;
+    MPI_Status status;
+    CHECK_CLASS(MPI_Sendrecv_replace(out, 1, huge, far, 0, rank, 0, MPI_COMM_WORLD, &status), MPI_ERR_RANK);
+    CHECK_CLASS(MPI_Sendrecv_replace(out, 1, huge, rank, bad, rank, 0, MPI_COMM_WORLD, &status), MPI_ERR_TAG);
+    CHECK_CLASS(MPI_Isendrecv_replace(out, 1, huge, rank, 0, far, 0, MPI_COMM_WORLD, &request), MPI_ERR_RANK);
+    CHECK_CLASS(MPI_Isendrecv_replace(out, 1, huge, rank, 0, rank, -3, MPI_COMM_WORLD, &request), MPI_ERR_TAG);
+    CHECK_CLASS(MPI_Sendrecv_replace(out, 1, huge, nobody, 0, nobody, 0, MPI_COMM_WORLD, &status), MPI_SUCCESS);
+    CHECK_STATUS(&status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+    MPI_Type_free(&line);
+    MPI_Type_free(&huge);
     return check_end();
 }

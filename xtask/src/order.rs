@@ -100,8 +100,8 @@ fn record_rank(
     Ok(())
 }
 
-/// Functions that are one and the same: the optimizer joins those with the same instructions. Callgrind knows them by one name, and
-/// the linker perhaps by another.
+/// Functions that are one and the same: the optimizer joins those with the same instructions. Callgrind knows them by one name,
+/// and the linker perhaps by another.
 #[derive(Default)]
 struct Aliases {
     addresses: BTreeMap<String, String>,

@@ -1,9 +1,9 @@
 //! Collectives (MPI-5.0 chapter 6).
 //!
-//! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking, the
-//! plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere.
-//! Those whose ranks give blocks of different lengths are in `vector`, all of them for intercommunicators in `inter`, the
-//! persistent ones in `persistent` and its like.
+//! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking,
+//! the plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere. Those
+//! whose ranks give blocks of different lengths are in `vector`, all of them for intercommunicators in `inter`, the persistent
+//! ones in `persistent` and its like.
 
 use crate::errors::{on_comm, outcome};
 use crate::info;

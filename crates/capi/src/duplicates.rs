@@ -12,9 +12,9 @@ use oxmpi_objects::error::Result;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Duplicates a communicator with its attributes, and with what is wanted of it (MPI-5.0 section 7.4.2: those of the old one are not
-/// inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do not wait
-/// for it.
+/// Duplicates a communicator with its attributes, and with what is wanted of it (MPI-5.0 section 7.4.2: those of the old one
+/// are not inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do
+/// not wait for it.
 pub(crate) fn duplicate(comm: Comm, wanted: Result<Wanted>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);

@@ -82,8 +82,8 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     Ok(library)
 }
 
-/// Finalises one user by `end`, which may run the program's callbacks; then there is one less. The last one first waits until all that
-/// was sent is with its receivers.
+/// Finalises one user by `end`, which may run the program's callbacks; then there is one less. The last one first waits until
+/// all that was sent is with its receivers.
 ///
 /// # Errors
 /// Those of `end`: the user stays.
@@ -240,9 +240,9 @@ impl Running {
         }
     }
 
-    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes (MPI-5.0,
-    /// "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits for nothing else of
-    /// them, so that it ends whatever becomes of them.
+    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes
+    /// (MPI-5.0, "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and it waits
+    /// for nothing else of them, so that it ends whatever becomes of them.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         exit(self, || {
             // First of all, while MPI is as usable as ever.

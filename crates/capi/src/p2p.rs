@@ -11,7 +11,8 @@ use crate::statuses::{put_received, put_status};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
-use oxmpi_core::p2p::{Incoming, Outgoing};
+use oxmpi_core::Communicator;
+use oxmpi_core::p2p::{Incoming, Outgoing, check_exchange};
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Scratch;
@@ -275,13 +276,21 @@ fn give(place: *mut Request, request: RequestId) -> Result<()> {
 }
 
 /// The two halves of a call that sends and receives. A receive from memory that is also sent from (`replaced`) finds it
-/// packed away first.
-fn halves(library: &Running, s: Sending, r: Receiving, replaced: bool) -> Result<(Outgoing, Incoming)> {
+/// packed away first, if the call is right and anybody is sent it.
+fn halves(
+    library: &Running,
+    communicator: &Communicator,
+    s: Sending,
+    r: Receiving,
+    replaced: bool,
+) -> Result<(Outgoing, Incoming)> {
     let receive = library.buffer(r.buf, r.count, r.datatype)?;
     let send = if replaced {
+        check_exchange(communicator, (s.dest, s.tag), (r.source, r.tag))?;
+        let len = if s.dest == abi::MPI_PROC_NULL { 0 } else { receive.packed_len() };
         let no_memory = |e| MpiError::new(abi::MPI_ERR_NO_MEM, format!("sendrecv_replace: {e}"));
-        let copy = Scratch::bytes(receive.packed_len()).map_err(no_memory)?.buf().clone();
-        copy.copy_from(0, &receive, 0, receive.packed_len());
+        let copy = Scratch::bytes(len).map_err(no_memory)?.buf().clone();
+        copy.copy_from(0, &receive, 0, len);
         copy
     } else {
         library.buffer(s.buf, s.count, s.datatype)?
@@ -299,7 +308,7 @@ fn sendrecv(
     status: *mut Status,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let (send, receive) = halves(library, s, r, replaced)?;
+        let (send, receive) = halves(library, communicator, s, r, replaced)?;
         received(status, library.process.sendrecv(communicator, send, receive)?)
     })
 }
@@ -316,7 +325,7 @@ fn isendrecv(
         if request.is_null() {
             return Err(null("request"));
         }
-        let (send, receive) = halves(library, s, r, replaced)?;
+        let (send, receive) = halves(library, communicator, s, r, replaced)?;
         give(request, library.process.isendrecv(communicator, send, receive)?)
     })
 }

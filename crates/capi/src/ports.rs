@@ -193,8 +193,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4. Known to all processes of this user on this machine, or with the info key ompi_global_scope = false to
-    /// those of this mpirun.
+    /// MPI-5.0 section 11.9.4. Known to all processes of this user on this machine, or with the info key ompi_global_scope =
+    /// false to those of this mpirun.
     fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Publish_name, |library| {
             let everywhere = is_global(info)?;

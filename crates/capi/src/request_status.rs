@@ -1,8 +1,8 @@
 //! Asking for the status of requests that stay (MPI-5.0 section 3.7.6).
 //!
 //! What is asked for here is told again by the call that completes the request, and only that one raises the error of an
-//! operation that failed; here it stands in the statuses. But an error that the query function of a generalized request returns is
-//! the call's own.
+//! operation that failed; here it stands in the statuses. But an error that the query function of a generalized request returns
+//! is the call's own.
 
 use crate::grequests;
 use crate::library::{null, put};

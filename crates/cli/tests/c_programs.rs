@@ -1,11 +1,11 @@
 //! The C programs of `tests/c` and `examples`, compiled with the installed `mpicc` and run by the installed `mpirun`.
 //!
-//! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok`
-//! as its last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared
-//! memory and over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as
-//! well, which have shared memory within and sockets between them, some over sockets without the component `shmem`, some over the guide's postboxes, and some with daemons (rpi
-//! lamd). Each program and way is a test case of its own, so that a slow one is named. `cargo xtask test` makes the installation and
-//! names it in OXMPI_TEST_PREFIX.
+//! A test program says in its first line with how many ranks it runs, `// ranks: 1 2 4 7`, exits with 0 and prints `ok` as its
+//! last line. A second line may name options for the compiler, `// flags: -pthread`. Each program runs over shared memory and
+//! over sockets, unless one of its first lines says `// not over: tcp` and why; some run on virtual nodes as well, which have
+//! shared memory within and sockets between them, some over sockets without the component `shmem`, some over the guide's
+//! postboxes, and some with daemons (rpi lamd). Each program and way is a test case of its own, so that a slow one is named.
+//! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod support;

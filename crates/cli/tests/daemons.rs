@@ -1,5 +1,5 @@
-//! The user's daemons: `oxmpi boot`, `nodes`, `exec`, `halt`. Each test has a universe of its own (`boot_session_suffix`), and those
-//! with several hosts network namespaces of their own, for which they need root. Every command has a time limit.
+//! The user's daemons: `oxmpi boot`, `nodes`, `exec`, `halt`. Each test has a universe of its own (`boot_session_suffix`), and
+//! those with several hosts network namespaces of their own, for which they need root. Every command has a time limit.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use std::fs;
@@ -308,8 +308,8 @@ fn a_file_of_hosts_is_read_before_anything_starts() {
     assert!(code == 1 && err.contains("started by 'oxmpi boot', not by hand"), "{err}");
 }
 
-/// Hosts that are network namespaces, connected by a bridge in one more. They are entered by `ip netns exec`, which takes the place
-/// of ssh.
+/// Hosts that are network namespaces, connected by a bridge in one more. They are entered by `ip netns exec`, which takes the
+/// place of ssh.
 struct Hosts {
     universe: Universe,
     names: Vec<String>,

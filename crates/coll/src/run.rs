@@ -95,7 +95,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag` tells it from the other collectives of the team, in the order in which they are called.
+    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag` tells it from the other
+    /// collectives of the team, in the order in which they are called.
     ///
     /// # Errors
     /// If there is no temporary space.

@@ -85,8 +85,8 @@ impl<F: Fabric> Process<F> {
         Ok(Box::new(Single { run, call: Some((call, way)) }))
     }
 
-    /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it, when it is over
-    /// and its request is not complete yet.
+    /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it,
+    /// when it is over and its request is not complete yet.
     ///
     /// # Errors
     /// As [`Process::start`].

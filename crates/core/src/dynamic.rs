@@ -5,13 +5,13 @@
 //!
 //! - [`spawn`]: the root has the launcher start a job, which is told by the launcher who its parents are and how the
 //!   intercommunicator between the two is called. Nobody waits for a message.
-//! - [`meet`]: two roots go to a port. The launcher tells the second who the first is; the second tells the first, in a context that
-//!   belongs to no communicator.
+//! - [`meet`]: two roots go to a port. The launcher tells the second who the first is; the second tells the first, in a context
+//!   that belongs to no communicator.
 //! - [`join`]: two processes exchange over a socket of the program's who they are.
 //!
-//! Processes of another launcher have numbers of this one's as well, so that nothing else knows of them. But what is told to a process that
-//! may be another launcher's is the [`ProcessName`] of a process, and the names of contexts begin with the launcher's place
-//! (`Process::creator`).
+//! Processes of another launcher have numbers of this one's as well, so that nothing else knows of them. But what is told to a
+//! process that may be another launcher's is the [`ProcessName`] of a process, and the names of contexts begin with the
+//! launcher's place (`Process::creator`).
 //!
 //! The launcher has to know which jobs are connected, as an abort ends those. `Foreign` tells it of each communicator that
 //! has processes of other jobs.

@@ -501,10 +501,7 @@ impl<F: Fabric> Process<F> {
         receive: Incoming,
     ) -> Result<(RequestId, RequestId)> {
         // A call that is wrong takes no message: all arguments are checked before the receive may match one.
-        check_tag(send.tag)?;
-        if send.dest != abi::MPI_PROC_NULL {
-            comm.process(send.dest, "dest")?;
-        }
+        check_exchange(comm, (send.dest, send.tag), (receive.source, receive.tag))?;
         let received = self.irecv(comm, receive.buffer, receive.source, receive.tag)?;
         match self.isend(comm, Mode::Standard, send.buffer, send.dest, send.tag) {
             Ok(sent) => Ok((sent, received)),
@@ -515,6 +512,21 @@ impl<F: Fabric> Process<F> {
             }
         }
     }
+}
+
+/// Whether a call may send to this rank with this tag, and receive from that one with that tag, each a rank and a tag. For callers
+/// that have much to do before they call.
+///
+/// # Errors
+/// The first of them that is wrong.
+pub fn check_exchange(comm: &Communicator, (dest, send_tag): (i32, i32), from: (i32, i32)) -> Result<()> {
+    check_tag(send_tag)?;
+    if dest != abi::MPI_PROC_NULL {
+        comm.process(dest, "dest")?;
+    }
+    let (source, receive_tag) = from;
+    tag_match(receive_tag)?;
+    source_of(comm, source).map(drop)
 }
 
 /// What is sent, where to.

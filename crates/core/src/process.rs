@@ -239,8 +239,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// As [`Process::set_threaded`], for any thread: if another one has called so far, this one waits until that is known to be outside
-    /// of the library, or comes in again. What the caller has stored before, that one then sees.
+    /// As [`Process::set_threaded`], for any thread: if another one has called so far, this one waits until that is known to be
+    /// outside of the library, or comes in again. What the caller has stored before, that one then sees.
     ///
     /// # Errors
     /// If that is not known after [`PATIENCE`].
@@ -262,7 +262,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this caller's too.
+    /// A name for a new pair of contexts, unique among all processes of the launcher; the `pairs - 1` later ones are this
+    /// caller's too.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
         const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);

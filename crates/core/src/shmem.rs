@@ -9,10 +9,10 @@
 //! Nobody waits for more than it needs. The root of a broadcast or scatter, and all but the root of a gather or reduction,
 //! write and go on; only who comes to a segment that somebody still reads must wait.
 //!
-//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Operations of the user
-//! stay with the plans: no user code may run while others wait for this rank in a step. Reductions combine
-//! in the order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not
-//! depend on timing.
+//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Operations of
+//! the user stay with the plans: no user code may run while others wait for this rank in a step. Reductions combine in the
+//! order of the ranks, `((c0 op c1) op c2) ...`, whoever comes last: the results of floating-point operations do not depend on
+//! timing.
 //!
 //! A component stack asks `Served::of`, then `Process::place_of`, and then `Process::execute_served`.
 //!

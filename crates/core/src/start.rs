@@ -431,8 +431,8 @@ fn policy(params: &Params, oversubscribed: bool, local_size: u32) -> Policy {
     }
 }
 
-/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers. With more ranks than
-/// processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
+/// How often a rank over usysv looks at everything before it yields: each look is at the postboxes of all peers. With more
+/// ranks than processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
 fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     let param = Param::find("rpi_usysv_readlockpoll");
     let is_default = param.is_none_or(|param| *params.source(param) == Source::Default);

@@ -145,7 +145,8 @@ impl<F: Fabric> Process<F> {
     /// A communicator whose first ranks form a grid (MPI_Cart_create). `None` at ranks beyond it. Collective.
     ///
     /// # Errors
-    /// MPI_ERR_DIMS if the grid has more ranks than the communicator; MPI_ERR_COMM if that has two groups; or a process has failed.
+    /// MPI_ERR_DIMS if the grid has more ranks than the communicator; MPI_ERR_COMM if that has two groups; or a process has
+    /// failed.
     pub fn cart_create(&self, comm: &Communicator, grid: Cartesian) -> Result<Option<Communicator>> {
         comm.check_intra()?;
         check_cartesian_size(comm, &grid)?;
@@ -173,7 +174,8 @@ impl<F: Fabric> Process<F> {
     /// Collective.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if the graph has more nodes than the communicator ranks; MPI_ERR_COMM if that has two groups; or a process has failed.
+    /// MPI_ERR_ARG if the graph has more nodes than the communicator ranks; MPI_ERR_COMM if that has two groups; or a process
+    /// has failed.
     pub fn graph_create(&self, comm: &Communicator, graph: Graph) -> Result<Option<Communicator>> {
         comm.check_intra()?;
         check_graph_size(comm, graph.index().len())?;

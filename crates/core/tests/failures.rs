@@ -1,6 +1,7 @@
 //! Programs that go on after ranks have died, in the deterministic world: any rank, at any moment, in any weather.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the usual.
+//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
+//! usual.
 
 use oxmpi_abi::constants::MPI_ANY_SOURCE;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};

@@ -1,6 +1,7 @@
 //! The deterministic world: random programs in random weather, with and without a death.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the usual.
+//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
+//! usual.
 
 #[path = "sim/program.rs"]
 mod program;

@@ -118,8 +118,8 @@ impl<F: Fabric> Lane<F> {
         &mut self.fabric
     }
 
-    /// Opens the pair of contexts of a communicator; the first is the world's ([`WORLD`](crate::WORLD)). With `symmetric`, all its processes open it as the same
-    /// indices (world and self, which are opened first); otherwise they learn each other's.
+    /// Opens the pair of contexts of a communicator; the first is the world's ([`WORLD`](crate::WORLD)). With `symmetric`, all
+    /// its processes open it as the same indices (world and self, which are opened first); otherwise they learn each other's.
     ///
     /// Messages that came for it before are found in it.
     pub fn open_team(&mut self, map: RankMap, rank: u32, id: ContextId, symmetric: bool) -> Arc<Team> {

@@ -11,8 +11,8 @@
 //!    to [`INLINE`] bytes lie in the packet; longer ones in a file without a name (memfd_create(2)), of which the descriptor goes
 //!    with the packet, so that the receiver of the same node reads what the sender has written, and no relay copies it.
 //! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, also if this process has ended by
-//!    then. If the socket is full the process waits a moment, because the relay is reading. So there is nothing to be seen to when
-//!    a process ends or rests.
+//!    then. If the socket is full the process waits a moment, because the relay is reading. So there is nothing to be seen to
+//!    when a process ends or rests.
 //! 3. A relay delivers the messages of one process to another in the order in which they were sent.
 //! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
 //!    is asked, and answers behind all that (`Lamd::await_end`).

@@ -17,7 +17,8 @@
 //! 4. A peer that is gone is reported once by [`Sink::lost`], after everything that it had sent.
 //!
 //! Modules: [`shm`] for processes of one node, [`postboxes`] for the same in the manner of the guide, [`tcp`] for sockets,
-//! [`lamd`] for messages through daemons, [`ways`] for a process that may have several, [`sim`] for a virtual network with a seed.
+//! [`lamd`] for messages through daemons, [`ways`] for a process that may have several, [`sim`] for a virtual network with a
+//! seed.
 #![forbid(unsafe_code)]
 
 mod counts;
@@ -341,8 +342,8 @@ pub trait Fabric {
         None
     }
 
-    /// Whether a peer does not run just now, as far as this process knows: who waits for it better gives its processor to others. A
-    /// hint that may be wrong.
+    /// Whether a peer does not run just now, as far as this process knows: who waits for it better gives its processor to
+    /// others. A hint that may be wrong.
     fn is_away(&self, _peer: u32) -> bool {
         true
     }
@@ -380,8 +381,9 @@ pub trait Fabric {
     /// A reserved section is free again: at once if no team got it, else when all `team` ranks of it have left.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
 
-    /// There are processes of other launchers, some of which may share no memory with this one: sees that it can reach them, and they
-    /// it. If the process has to sleep on other descriptors for it than before, or on descriptors at all, on which ones.
+    /// There are processes of other launchers, some of which may share no memory with this one: sees that it can reach them,
+    /// and they it. If the process has to sleep on other descriptors for it than before, or on descriptors at all, on which
+    /// ones.
     ///
     /// # Errors
     /// Why it cannot, for a person.

@@ -11,8 +11,9 @@
 //!    `max_alloc` bytes through the pool, from which the receiver copies.
 //! 3. If the pool has no room, or nobody gets its lock, a piece of at most S bytes goes through the postbox.
 //! 4. Who posts rings the receiver's bell. Who empties a postbox rings its sender's if that waits.
-//! 5. A sender that finds the postbox full looks at it `write_looks` times, then pauses once, and does not pause again before it
-//!    has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for likewise.
+//! 5. A sender that finds the postbox full looks at it `write_looks` times, then pauses once, and does not pause again before
+//!    it has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for
+//!    likewise.
 
 mod incoming;
 mod outgoing;
@@ -88,8 +89,8 @@ struct Tally {
 }
 
 impl Postboxes {
-    /// The way of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their numbers
-    /// rise.
+    /// The way of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
+    /// numbers rise.
     ///
     /// # Errors
     /// A text for a person, if `area` is not for these.

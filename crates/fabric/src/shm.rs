@@ -327,8 +327,8 @@ impl Shm {
         }
     }
 
-    /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence on
-    /// both sides so does this process, whose own heavy side is a fence at least.
+    /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence
+    /// on both sides so does this process, whose own heavy side is a fence at least.
     fn kind_with(&self, its: &Segment) -> BarrierKind {
         match self.kind {
             BarrierKind::Asymmetric if !its.boot().asymmetric => BarrierKind::Symmetric,

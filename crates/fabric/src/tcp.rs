@@ -7,9 +7,9 @@
 //! 1. A record is kept until the peer has acknowledged it: copied if it is eager, by a reference to the user's memory if
 //!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`) A longer eager message
 //!    is kept by a reference as well, and copied only if the acknowledgement is long in coming. (`lending.rs`)
-//! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel
-//!    as well. So nothing waits here that the engine does not know of. (Short messages are written only while so little is kept that the
-//!    kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
+//! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel as
+//!    well. So nothing waits here that the engine does not know of. (Short messages are written only while so little is kept
+//!    that the kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
 //! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
 //!    from that byte on. Nothing is lost, doubled or reordered.
 //! 4. Attempts end after some time (`trouble.rs`); then the peer is lost. A peer that runs, as the launcher says, and is

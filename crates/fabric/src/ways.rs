@@ -1,8 +1,8 @@
 //! The ways of a process of a job: shared memory, or sockets, or memory to the peers of its node and sockets to all others;
 //! in place of sockets the daemons. Memory is rings and inboxes, or, to the peers of the own job, postboxes.
 //!
-//! One type has all, so that there is one library. A peer that is reached over sockets or by a postbox is never granted a ring, so
-//! the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
+//! One type has all, so that there is one library. A peer that is reached over sockets or by a postbox is never granted a ring,
+//! so the fast ways may ask rings alone: they say no, as to a cold peer. They are the same instructions as without the others.
 
 mod beside;
 mod both;

@@ -362,8 +362,8 @@ fn strangers_at_the_sockets_between_relays_disturb_nobody() {
     });
 }
 
-/// A relay alone, to which somebody who knows the secret connects as the relay of node 1, and sends this. Why the relay has ended,
-/// if it has by itself.
+/// A relay alone, to which somebody who knows the secret connects as the relay of node 1, and sends this. Why the relay has
+/// ended, if it has by itself.
 fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let (ours, theirs) = parcel::pair().unwrap();
     let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());

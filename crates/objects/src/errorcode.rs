@@ -1,7 +1,7 @@
 //! Error classes and codes that a program adds to those of the standard (MPI-5.0 section 9.5).
 //!
-//! Classes and codes share one row of numbers, above MPI_ERR_LASTCODE. A number that was removed is not used again, so a stale one is
-//! found out.
+//! Classes and codes share one row of numbers, above MPI_ERR_LASTCODE. A number that was removed is not used again, so a stale
+//! one is found out.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;

@@ -102,8 +102,9 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
 /// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
 ///
 /// # Errors
-/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is for accumulates only (`MPI_REPLACE`,
-/// `MPI_NO_OP`), or is not defined for the datatype, or the datatype is not predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but arithmetic on this representation is not there.
+/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is for accumulates only (`MPI_REPLACE`, `MPI_NO_OP`),
+/// or is not defined for the datatype, or the datatype is not predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but
+/// arithmetic on this representation is not there.
 pub fn kernel_for(op: &Op, datatype: &Datatype) -> Result<Kernel> {
     let op = predefined_of(op)?;
     if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {

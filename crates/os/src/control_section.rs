@@ -45,9 +45,9 @@
 //!     ago. The lines are in its cache since, and go from core to core once in a step and not twice. So one of two ranks is done
 //!     itself, too, with the step that used a segment last before it writes there. Where a step names the parts (a scatter; an
 //!     allreduce, in which what was written comes back) they are as they are.
-//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that lie
-//!     side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with that is
-//!     done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
+//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that
+//!     lie side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with
+//!     that is done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
 
 use crate::{
     barrier::BarrierKind,

@@ -12,11 +12,11 @@
 //!    these. Otherwise it is 0 or `SHUT`. When `home` is `THREADED` the lock is `mutex`, and `holder` is 0 or the token of the
 //!    thread that holds it, which alone stores it.
 //! 3. A token is the address of a thread's control block: not 0, not `THREADED` or `SHUT`, and no two living threads share one.
-//! 4. One other thread at a time, which has `mutex`, may ask the home thread to let others in: it changes `open` from the token to
-//!    `SHUT` (compare-exchange). The home thread may have found the token there just before, and then stores over it; the
-//!    other asks again. If the home thread finds `SHUT` when it comes for the lock, it stores `THREADED` to `home`. If it does not come, the
-//!    other thread stores that, once it knows that the home thread has slept in the kernel since it was asked, and
-//!    `open` is `SHUT` still: then the home thread is not inside, and was not about to enter.
+//! 4. One other thread at a time, which has `mutex`, may ask the home thread to let others in: it changes `open` from the token
+//!    to `SHUT` (compare-exchange). The home thread may have found the token there just before, and then stores over it; the
+//!    other asks again. If the home thread finds `SHUT` when it comes for the lock, it stores `THREADED` to `home`. If it does
+//!    not come, the other thread stores that, once it knows that the home thread has slept in the kernel since it was asked,
+//!    and `open` is `SHUT` still: then the home thread is not inside, and was not about to enter.
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{
@@ -131,9 +131,9 @@ impl<T> LaneLock<T> {
         Ok(())
     }
 
-    /// Lets any thread take the lock from now on, whichever thread asks for it: the home thread, or another one, which then waits until
-    /// it is known that the home thread is outside (rule 4). What the caller has stored before, the home thread sees from
-    /// then on.
+    /// Lets any thread take the lock from now on, whichever thread asks for it: the home thread, or another one, which then
+    /// waits until it is known that the home thread is outside (rule 4). What the caller has stored before, the home thread
+    /// sees from then on.
     ///
     /// # Errors
     /// As for taking the lock; [`LockError::OtherThread`] if the home thread has neither come for the lock nor slept in the

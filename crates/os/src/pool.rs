@@ -540,7 +540,8 @@ impl Pool {
         self.answers.has(to)
     }
 
-    /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it: the position of the first (rule 9).
+    /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it: the position of the first (rule
+    /// 9).
     #[inline]
     pub(crate) fn take_back(&mut self, len: usize, to: u32) -> Option<u32> {
         let span = self.answers.take(len, to, &self.area)?;
@@ -584,8 +585,8 @@ impl Pool {
     /// The part in which `position` lies.
     #[inline]
     const fn part_at(&self, position: u32) -> &Part {
-        let is_long = self.area.block(position) < self.area.shape.first_blocks() as usize;
-        if is_long { &self.first } else { &self.rest }
+        let is_first = self.area.block(position) < self.area.shape.first_blocks() as usize;
+        if is_first { &self.first } else { &self.rest }
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
@@ -653,8 +654,8 @@ impl PoolView {
         self.read.is_some() && self.area.shape == shape
     }
 
-    /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the position of
-    /// the first. Whatever is sent next is no answer (rule 9).
+    /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the
+    /// position of the first. Whatever is sent next is no answer (rule 9).
     #[inline]
     pub(crate) fn claim(&mut self, len: usize) -> Option<u32> {
         let (last, _) = self.area.split_last(self.read.take()?, len)?;

@@ -296,8 +296,8 @@ impl PostboxArea {
         }
     }
 
-    /// Takes the lock of the pool by a semaphore, which is what all of its users do then; asleep while others have it, but not much
-    /// longer than `limit` (rule 7; the kernel opens the lock of the dead).
+    /// Takes the lock of the pool by a semaphore, which is what all of its users do then; asleep while others have it, but not
+    /// much longer than `limit` (rule 7; the kernel opens the lock of the dead).
     #[cfg(not(loom))]
     pub fn lock_by(&self, semaphore: Semaphore, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
@@ -498,8 +498,8 @@ impl PostboxSender {
         self.area.shape.short as usize
     }
 
-    /// Posts a frame with `total` bytes of data, of which `fill` writes the first to the postbox: as many as it takes. The postbox
-    /// must be empty. Returns how many that were.
+    /// Posts a frame with `total` bytes of data, of which `fill` writes the first to the postbox: as many as it takes. The
+    /// postbox must be empty. Returns how many that were.
     ///
     /// # Panics
     /// If the frame is too long, or more than 2^32 - 1 bytes follow.

@@ -94,8 +94,9 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// What rank `rank` of a job of `size` ranks on one node must know, with no more ranks than processors and symmetric barriers,
-    /// if all of them run one program and talk through segments of the usual sizes. For everything else change the fields.
+    /// What rank `rank` of a job of `size` ranks on one node must know, with no more ranks than processors and symmetric
+    /// barriers, if all of them run one program and talk through segments of the usual sizes. For everything else change the
+    /// fields.
     pub fn on_one_node(job_id: u64, rank: u32, size: u32) -> Boot {
         Boot {
             job_id,
@@ -385,8 +386,8 @@ impl Segment {
         self.away().store(u32::from(away), Ordering::Relaxed);
     }
 
-    /// Whether the owner has given its processor to others, or sleeps. If not, and there are more ranks than processors, it runs on
-    /// another processor than the caller, unless the kernel has stopped it.
+    /// Whether the owner has given its processor to others, or sleeps. If not, and there are more ranks than processors, it
+    /// runs on another processor than the caller, unless the kernel has stopped it.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()

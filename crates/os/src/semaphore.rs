@@ -11,14 +11,14 @@
 //! ```
 //!
 //! Rules
-//! 1. *Sleep.* One thread of a process at a time sleeps on one semaphore ([`Semaphore::wait`]). Before it announces that at its door it
-//!    says in its segment on which, and sets that to 0 (rule 6 of the door).
-//! 2. *Wake.* Who rings and finds it asleep adds 1 to the semaphore that the segment names then. One that comes late wakes a sleep
-//!    for nothing, never one too few: whoever has announced anew has looked at everything since.
+//! 1. *Sleep.* One thread of a process at a time sleeps on one semaphore ([`Semaphore::wait`]). Before it announces that at its
+//!    door it says in its segment on which, and sets that to 0 (rule 6 of the door).
+//! 2. *Wake.* Who rings and finds it asleep adds 1 to the semaphore that the segment names then. One that comes late wakes a
+//!    sleep for nothing, never one too few: whoever has announced anew has looked at everything since.
 //! 3. *Lock.* The lock is taken and opened with SEM_UNDO: the kernel opens it when its holder dies.
-//! 4. *End.* The launcher makes the sets and removes them. If it is killed its guard does so ([`remove_abandoned`]), and else the next
-//!    launcher that makes some: a set is abandoned when no process lives that has been the last to use any semaphore of it. The
-//!    launcher is the first to use each, and nobody else uses the second one of the set of the pool.
+//! 4. *End.* The launcher makes the sets and removes them. If it is killed its guard does so ([`remove_abandoned`]), and else
+//!    the next launcher that makes some: a set is abandoned when no process lives that has been the last to use any semaphore
+//!    of it. The launcher is the first to use each, and nobody else uses the second one of the set of the pool.
 
 use std::ffi::c_int;
 use std::io;
@@ -141,7 +141,8 @@ pub struct OwnSemaphores {
 }
 
 impl OwnSemaphores {
-    /// Those of process `me` among `members`, whose numbers rise, by the numbers of their sets as [`SemaphoreSets::of`] tells them.
+    /// Those of process `me` among `members`, whose numbers rise, by the numbers of their sets as [`SemaphoreSets::of`] tells
+    /// them.
     ///
     /// # Errors
     /// A text for a person, if there are not as many as two or more processes have.
@@ -335,8 +336,8 @@ fn remove(set: i32) {
     let _ = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
 }
 
-/// Removes the sets of this user that nobody alive has used last (rule 4). `also_dead` counts as dead: a launcher that is just ending.
-/// Returns how many sets of launchers were found and are still there.
+/// Removes the sets of this user that nobody alive has used last (rule 4). `also_dead` counts as dead: a launcher that is just
+/// ending. Returns how many sets of launchers were found and are still there.
 pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
     // SAFETY: geteuid(2) has no preconditions.
     let user = u64::from(unsafe { libc::geteuid() });

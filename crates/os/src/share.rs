@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Rules
-//! 1. *Open.* The segment's owner alone opens a share: it gives the word a new number and piece 0, by a compare-exchange. It tells the sender number
-//!    and line in the frame with which it asks for the data.
+//! 1. *Open.* The segment's owner alone opens a share: it gives the word a new number and piece 0, by a compare-exchange. It
+//!    tells the sender number and line in the frame with which it asks for the data.
 //! 2. *Claim.* Both sides claim the next piece by a compare-exchange that adds 1, if the number is the one they know and
 //!    the piece exists. The word orders nothing but the claims.
 //! 3. *Close.* The owner gives it the next number, which no frame has named: a claim that comes later fails.

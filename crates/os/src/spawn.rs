@@ -362,8 +362,8 @@ impl Guard {
         self.pid
     }
 
-    /// What a process shall have for [`GUARD_VARIABLE`] in its environment, so that it and what it starts is under guard, wherever it
-    /// goes: a number that no other guard has.
+    /// What a process shall have for [`GUARD_VARIABLE`] in its environment, so that it and what it starts is under guard,
+    /// wherever it goes: a number that no other guard has.
     pub fn mark(&self) -> &str {
         self.mark.split_once('=').map_or("", |(_, value)| value)
     }

@@ -10,9 +10,9 @@ pub fn own_thread() -> u32 {
 /// Whether the thread has been asleep in a system call at some time since this function was called, or has ended. If so, it has
 /// done all that it had begun before, and will see whatever the caller has stored before.
 ///
-/// The kernel answers for it: it gives the system call of a thread (`/proc/self/task/N/syscall`, proc_pid_syscall(5)) only when the
-/// thread is off its processor, asleep, and has not run while it was looked at. `false` says nothing: the thread computes, waits for
-/// a page or a processor, or the kernel does not tell. Of 0, which is no thread's number, it says nothing either.
+/// The kernel answers for it: it gives the system call of a thread (`/proc/self/task/N/syscall`, proc_pid_syscall(5)) only when
+/// the thread is off its processor, asleep, and has not run while it was looked at. `false` says nothing: the thread computes,
+/// waits for a page or a processor, or the kernel does not tell. Of 0, which is no thread's number, it says nothing either.
 pub fn was_still(thread: u32) -> bool {
     if thread == 0 {
         return false;

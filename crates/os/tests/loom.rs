@@ -294,7 +294,8 @@ fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
             receive_pooled(&mut its_receiver, 14, 1);
             receive_pooled(&mut its_receiver, 16, 1025);
         });
-        // The owner takes the blocks of the first message, or the answer comes there (and who waits for room receives meanwhile, rule 6).
+        // The owner takes the blocks of the first message, or the answer comes there (and who waits for room receives
+        // meanwhile, rule 6).
         assert!(send_pooled(&mut there, &mut pool, 12, 1025));
         let mut is_gone = send_pooled(&mut there, &mut pool, 14, 1);
         receive_pooled(&mut receiver, 11, 1025);

@@ -1,6 +1,6 @@
-//! Parameters of components of Open MPI that are not here. Scripts switch such components off, or tune them, whether they
-//! are there or not. To switch one off is what is the case anyway; what tunes one has no effect, which is said; to ask for one is an
-//! error, as it is in the lists of components.
+//! Parameters of components of Open MPI that are not here. Scripts switch such components off, or tune them, whether they are
+//! there or not. To switch one off is what is the case anyway; what tunes one has no effect, which is said; to ask for one is
+//! an error, as it is in the lists of components.
 
 /// What a parameter that is not ours says to a component that is not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

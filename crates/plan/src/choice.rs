@@ -38,9 +38,9 @@ impl fmt::Display for Setup {
 
 /// Chooses an algorithm that is legal for any such call.
 ///
-/// `bytes` is what [`Call::count`](crate::Call::count) counts, in bytes: the whole vector of a broadcast, reduction or scan, one block of
-/// the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the same on all ranks, and so is
-/// the choice.
+/// `bytes` is what [`Call::count`](crate::Call::count) counts, in bytes: the whole vector of a broadcast, reduction or scan,
+/// one block of the other collectives. `commutative` is [`Call::commutative`](crate::Call::commutative). All arguments are the
+/// same on all ranks, and so is the choice.
 #[must_use]
 pub fn choose(collective: Collective, size: u32, bytes: Shared<usize>, commutative: bool) -> AlgorithmId {
     choose_within(collective, size, bytes, commutative).algorithm

@@ -404,8 +404,8 @@ fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
     }
 }
 
-/// Numbers from this one on are experiments: they are verified, and can be forced, named by a rule, measured and simulated up to the
-/// sizes whose plans are walked, but nothing chooses them by itself, and no formula and no page is asked for.
+/// Numbers from this one on are experiments: they are verified, and can be forced, named by a rule, measured and simulated up
+/// to the sizes whose plans are walked, but nothing chooses them by itself, and no formula and no page is asked for.
 pub const EXPERIMENTS_FROM: u8 = 64;
 
 impl Algorithm {

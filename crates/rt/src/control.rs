@@ -10,8 +10,8 @@
 //! | 2-5 | rank, or another number: the code of an abort, which death |
 //! | 6- | text in UTF-8, or nothing |
 //!
-//! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry a descriptor beside them (`SCM_RIGHTS`), and
-//! so do some requests: what is longer than a message is a file of its own.
+//! The answers [`Reply::Segment`], [`Reply::Listener`], [`Reply::Relay`] and [`Reply::Given`] carry a descriptor beside them
+//! (`SCM_RIGHTS`), and so do some requests: what is longer than a message is a file of its own.
 
 use crate::client::to_hex;
 
@@ -140,8 +140,8 @@ pub enum Request {
     /// Give me my socket to the daemon of my node, in a job whose messages go through daemons. Answered by [`Reply::Relay`] or a
     /// refusal.
     Relay,
-    /// This process has to do with processes of other launchers: give me one more socket where those can connect that share no memory
-    /// with it, if it needs one. Answered by [`Reply::Listener`], by [`Reply::Done`] if it needs no more, or a refusal.
+    /// This process has to do with processes of other launchers: give me one more socket where those can connect that share no
+    /// memory with it, if it needs one. Answered by [`Reply::Listener`], by [`Reply::Done`] if it needs no more, or a refusal.
     Abroad,
     /// On which nodes are the processes, from this number on? Answered by [`Reply::Given`], a number for each.
     Nodes {

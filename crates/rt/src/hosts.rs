@@ -8,9 +8,9 @@
 //! | [`head`] | the head's side until the ranks run; then it is the launcher's (`launch/far.rs`) |
 //! | [`agent`] | the agent |
 //!
-//! Descriptors never cross hosts: segments, control sockets and pipes are the agent's own. It answers its ranks what it knows, and
-//! passes all else on to the head, whose state machine ([`crate::job`]) decides alone. Whatever ends the stream ends the ranks of
-//! the agent.
+//! Descriptors never cross hosts: segments, control sockets and pipes are the agent's own. It answers its ranks what it knows,
+//! and passes all else on to the head, whose state machine ([`crate::job`]) decides alone. Whatever ends the stream ends the
+//! ranks of the agent.
 
 pub mod agent;
 pub(crate) mod head;

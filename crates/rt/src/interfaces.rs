@@ -74,8 +74,8 @@ fn list(there: &[Interface]) -> String {
 }
 
 /// Chooses among the interfaces that are `there`: one at least, the best first. If all ranks are on this host the loopback is
-/// preferred, as nobody else can reach it; if not it is left out, unless it is named. IPv4 is preferred to IPv6, and what leads to
-/// virtual machines and containers comes last.
+/// preferred, as nobody else can reach it; if not it is left out, unless it is named. IPv4 is preferred to IPv6, and what leads
+/// to virtual machines and containers comes last.
 ///
 /// # Errors
 /// If a parameter names what is not there, or nothing is left.

@@ -13,13 +13,13 @@
 //!    (SIGTERM), then killed. Jobs that are not connected go on.
 //! 2. A rank that exits with 0 without MPI_Init fails its job as soon as another connected rank is seen to have called
 //!    it. Programs that never use MPI just run.
-//! 3. A rank that exits with a code other than 0 after MPI_Finalize is reported. Peers that have called it as well, or do so within
-//!    a second, run to their end; if others are seen that have not, they are ended, as they may wait for it in vain, also if the
-//!    rank's own job is over. Hosts that are silent for a time get that time in addition: only looks that all have answered count.
-//!    A process that has left the World Model and holds a session has not finalized MPI. Without
+//! 3. A rank that exits with a code other than 0 after MPI_Finalize is reported. Peers that have called it as well, or do so
+//!    within a second, run to their end; if others are seen that have not, they are ended, as they may wait for it in vain,
+//!    also if the rank's own job is over. Hosts that are silent for a time get that time in addition: only looks that all have
+//!    answered count. A process that has left the World Model and holds a session has not finalized MPI. Without
 //!    mpi_abort_on_non_zero_status they are not ended, and a rank that exits so without MPI_Init only fails its job by rule 2.
-//!    To other launchers such a rank has ended well, unless rule 8 holds: processes of theirs that wait for it wait on, if none of this
-//!    launcher's that are connected with them does.
+//!    To other launchers such a rank has ended well, unless rule 8 holds: processes of theirs that wait for it wait on, if none
+//!    of this launcher's that are connected with them does.
 //! 4. MPI_Abort ends the job and those connected with it, with its code. The first failure counts; what follows from it
 //!    is not reported.
 //! 5. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, which are killed if they still run after a
@@ -29,8 +29,8 @@
 //! 7. The launcher of a singleton has not started process 0 and cannot know its code. If that is gone without
 //!    MPI_Finalize, everything is ended.
 //! 8. If the job is to go on after failures (parameter mpi_ft_enable), rule 1 does not hold for a rank that has called
-//!    MPI_Init, nor rule 3: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0 if some rank
-//!    came to the end of MPI_Finalize and exited with 0, and nothing else went wrong; otherwise rule 6 holds.
+//!    MPI_Init, nor rule 3: a note is printed, all other processes are told that it is dead, and they go on. The exit code is 0
+//!    if some rank came to the end of MPI_Finalize and exited with 0, and nothing else went wrong; otherwise rule 6 holds.
 //! 9. Jobs of other launchers that this one's processes have to do with are jobs here as well, whose processes this launcher
 //!    has not started. Their own launcher decides by its rules when they fail, and says so; that ends those here that are
 //!    connected with them. A launcher that is gone has taken with it all its processes of which it has not said that they ended.

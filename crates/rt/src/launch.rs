@@ -74,8 +74,8 @@ use crate::hostmap::Hostmap;
 use crate::hosts::opening::Opening;
 use crate::interfaces::InterfaceError;
 
-/// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever does not
-/// know it.
+/// The signal at which a launcher quiesces the messages of its jobs, if their transport can: one that is ignored by whoever
+/// does not know it.
 pub const QUIESCE: Signal = Signal::URG;
 
 /// Ranks that one launcher starts at most.

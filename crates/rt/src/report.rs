@@ -75,8 +75,8 @@ fn what(subject: &Subject<'_>, fault: &Fault) -> String {
     out
 }
 
-/// The report on a rank that exited with `code` when it had finalized MPI, while `waiting` (one by its name, and how many more) use that
-/// still, be it in sessions alone; `others` ranks that are connected with it run and are being ended.
+/// The report on a rank that exited with `code` when it had finalized MPI, while `waiting` (one by its name, and how many more)
+/// use that still, be it in sessions alone; `others` ranks that are connected with it run and are being ended.
 pub(crate) fn left(name: &str, code: i32, waiting: (&str, usize), others: usize) -> String {
     let (first, more) = waiting;
     let waiting = match more {
@@ -188,8 +188,8 @@ pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     )
 }
 
-/// The report on a job of another launcher that has failed, as `text` says; `others` ranks here are connected with it and are being
-/// ended.
+/// The report on a job of another launcher that has failed, as `text` says; `others` ranks here are connected with it and are
+/// being ended.
 pub(crate) fn connected(text: &str, others: usize, code: i32) -> String {
     let text = text.trim_end();
     format!(

@@ -63,8 +63,8 @@ pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
 }
 
-/// All algorithms that can be chosen and are no experiments, by the numbers of their collectives in rules files. What needs nodes is
-/// chosen by the component smp alone.
+/// All algorithms that can be chosen and are no experiments, by the numbers of their collectives in rules files. What needs
+/// nodes is chosen by the component smp alone.
 pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
     let is_one = |id: &AlgorithmId| !id.algorithm().needs_nodes();
     TUNABLE.iter().flat_map(|row| settled(row.collective)).filter(is_one)

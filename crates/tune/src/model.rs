@@ -164,8 +164,9 @@ impl Model {
         self.hop(bytes) + (near * way(inside, bytes)).max(apart * way(between, bytes))
     }
 
-    /// As [`Model::flat_in`], in the order of the ranks, as many at a time as the window of a plan has room for. What comes from the
-    /// nodes is mixed: most of the window waits for ranks that come late, and the rest is soon asked for one after the other.
+    /// As [`Model::flat_in`], in the order of the ranks, as many at a time as the window of a plan has room for. What comes
+    /// from the nodes is mixed: most of the window waits for ranks that come late, and the rest is soon asked for one after the
+    /// other.
     #[must_use]
     pub fn flat_in_order(&self, bytes: f64) -> f64 {
         let is_mixed = !self.is_one_node() && self.q > 1.0;
@@ -401,8 +402,9 @@ impl Model {
         (0..all).map(cost).sum::<f64>()
     }
 
-    /// As [`Model::halving`], of a block of so many bytes for each rank. Of ranks that are folded the first act for two each, so that
-    /// the first half of what is halved is the longer one; where they share the way out of a node, as many fewer of them are on it.
+    /// As [`Model::halving`], of a block of so many bytes for each rank. Of ranks that are folded the first act for two each,
+    /// so that the first half of what is halved is the longer one; where they share the way out of a node, as many fewer of
+    /// them are on it.
     #[must_use]
     pub fn halving_blocks(&self, block: f64, far_first: bool) -> f64 {
         let active = 2.0_f64.powf(self.p.log2().floor());

@@ -6,6 +6,9 @@ static volatile unsigned long step;
 static volatile int function_now = -1;
 static int rank, size;
 
+/* Of an element of a buffer. */
+enum { MOST_BYTES = 16 << 20 };
+
 /* Says where it is, in the few ways that a handler of signals has. */
 static void say_where(int signal_number)
 {
@@ -50,10 +53,18 @@ static MPI_Datatype *old_array(void)
     return slot;
 }
 
-/* For memory that is null only a datatype whose bytes would lie there; for a call that must not wait a short one. */
+/* For memory that is null only a datatype whose bytes would lie there; for a call that must not wait a short one. Elements that
+ * lie on each other make gigabytes of a few pages, which are copied by right, but not while somebody waits. */
 static MPI_Datatype pick_type(void)
 {
-    return null_buffers || plain_types ? predefined_MPI_Datatype[below(8)] : pick_MPI_Datatype();
+    if (null_buffers || plain_types) return predefined_MPI_Datatype[below(8)];
+    MPI_Datatype type = pick_MPI_Datatype();
+    MPI_Count bytes = 0;
+    for (unsigned i = 0; i < lives_MPI_Datatype; i++)
+        if (live_MPI_Datatype[i] == type
+            && (PMPI_Type_size_c(type, &bytes) != MPI_SUCCESS || bytes < 0 || bytes > MOST_BYTES))
+            return MPI_BYTE;
+    return type;
 }
 
 /* One for each rank. */

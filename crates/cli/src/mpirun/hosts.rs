@@ -55,7 +55,8 @@ impl Hosts {
         Ok(Hosts { is_implied: true, ..Hosts::new(named.collect())? })
     }
 
-    /// Finds out which of them are nodes of a universe. This machine needs no daemon, and who is to log in as somebody else has none.
+    /// Finds out which of them are nodes of a universe. This machine needs no daemon, and who is to log in as somebody else has
+    /// none.
     pub(crate) fn find_nodes(&mut self, universe: &Universe) {
         let nodes = universe.nodes();
         for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name)) {

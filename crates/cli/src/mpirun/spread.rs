@@ -238,8 +238,8 @@ fn quoted(path: &Path) -> String {
     if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The user's daemons, if there are some: hosts that nobody has named are theirs, and those of others among them are reached by them.
-/// Else, or if they do not answer, everything stays as it is.
+/// The user's daemons, if there are some: hosts that nobody has named are theirs, and those of others among them are reached by
+/// them. Else, or if they do not answer, everything stays as it is.
 pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<Option<Arc<Universe>>, Stop> {
     let suffix = crate::daemons::suffix(params).map_err(|why| stop(USAGE, why))?;
     let universe = match Universe::find(&suffix) {

@@ -1,7 +1,8 @@
 //! Programs composed of snippets.
 //!
-//! A file `tests/c/coverage/NAME.snippets` begins with lines of directives (`// ranks: 2`, `// init: none`) and declarations in C, which all
-//! its snippets share. Then come the snippets, each a line `== NAME` and the body of a C function. They are expanded:
+//! A file `tests/c/coverage/NAME.snippets` begins with lines of directives (`// ranks: 2`, `// init: none`) and declarations in
+//! C, which all its snippets share. Then come the snippets, each a line `== NAME` and the body of a C function. They are
+//! expanded:
 //!
 //! - `== NAME W=a,b`: once for each value, which replaces `$W` in the body;
 //! - a body with `MPI_X@`: once as it stands without the `@`, and once with `_c` in its place. `$count`, `$disp` and `$aint`

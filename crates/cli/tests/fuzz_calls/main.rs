@@ -4,8 +4,9 @@
 //! A program made from the table of the ABI (module `source`) draws function after function, with pointers that are always
 //! valid or can be told to be null. It runs alone, alone without checks of arguments, and on two ranks.
 //!
-//! It runs for OXMPI_FUZZ_SECONDS (default 4) and prints its seed; OXMPI_FUZZ_SEED plays a seed again and leaves
-//! the program in target/tmp/fuzz-calls, where it can be run by hand; FUZZ_TRACE=1 names each call. It needs the installation that OXMPI_TEST_PREFIX names.
+//! It runs for OXMPI_FUZZ_SECONDS (default 4) and prints its seed; OXMPI_FUZZ_SEED plays a seed again and leaves the program in
+//! target/tmp/fuzz-calls, where it can be run by hand; FUZZ_TRACE=1 names each call. It needs the installation that
+//! OXMPI_TEST_PREFIX names.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 mod source;

@@ -187,8 +187,8 @@ fn several_programs_are_spawned_on_hosts_at_once() {
     bed.is_clean();
 }
 
-/// often DIRECTORY: spawns processes one after the other, and says when there were 3, and when there were 15; then stays until there is
-/// a file "go". With a second word it says that it is ready, and spawns when there is the file.
+/// often DIRECTORY: spawns processes one after the other, and says when there were 3, and when there were 15; then stays until
+/// there is a file "go". With a second word it says that it is ready, and spawns when there is the file.
 const OFTEN: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -302,8 +302,8 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
     }
 }
 
-/// stall DIRECTORY: spawns a process on the head and one on nodeb, which spawn nothing and wait; the first dies when there is a file
-/// "die". The others go on when there is a file "go".
+/// stall DIRECTORY: spawns a process on the head and one on nodeb, which spawn nothing and wait; the first dies when there is a
+/// file "die". The others go on when there is a file "go".
 const STALL: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

@@ -43,8 +43,8 @@ fn served<'a>(outcome: &'a Outcome, collective: &str) -> Vec<&'a str> {
     outcome.err.lines().filter(is_it).collect()
 }
 
-/// Forces each algorithm of a collective on several numbers of ranks: the results are right and that algorithm alone has run, by what is told and by
-/// the performance variables, or the call is refused with the reason.
+/// Forces each algorithm of a collective on several numbers of ranks: the results are right and that algorithm alone has run,
+/// by what is told and by the performance variables, or the call is refused with the reason.
 fn all_of(collective: &str) {
     let programs = compile(&["jobs/forced"]);
     let all = oxmpi(&["info", "--collectives", "--parsable"]);
@@ -82,8 +82,8 @@ fn all_of(collective: &str) {
     }
 }
 
-/// The first algorithm of each collective in one job, the second of each in the next, and so on: in place and not, with operations
-/// that commute and that do not, short and long, from the first and the last root.
+/// The first algorithm of each collective in one job, the second of each in the next, and so on: in place and not, with
+/// operations that commute and that do not, short and long, from the first and the last root.
 #[test]
 fn every_algorithm_of_seven_ranks_is_right_in_place_and_in_rank_order() {
     const RANKS: u32 = 7;

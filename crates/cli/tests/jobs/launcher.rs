@@ -51,7 +51,8 @@ fn mpirun_killed_before_init_and_after_finalize() {
     signalled("after", true, Signal::KILL, -9);
 }
 
-/// A rank starts a process in a session of its own, whose parent is nobody of the job: it does not outlive `mpirun`, however that ends.
+/// A rank starts a process in a session of its own, whose parent is nobody of the job: it does not outlive `mpirun`, however
+/// that ends.
 #[test]
 fn what_has_left_the_ranks_groups_ends_with_mpirun() {
     let p = compile(&["jobs/stuck"]);

@@ -1,5 +1,5 @@
-//! Which test sees what each parameter does. Who adds a parameter adds a test that sets it on a job and sees its effect, and says so
-//! here; a parameter whose effect nobody can see is none.
+//! Which test sees what each parameter does. Who adds a parameter adds a test that sets it on a job and sees its effect, and
+//! says so here; a parameter whose effect nobody can see is none.
 
 use std::collections::BTreeMap;
 use std::fs;

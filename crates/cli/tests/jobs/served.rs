@@ -1,4 +1,5 @@
-//! Who serves which collective: what the components guide says of its components, and what `oxmpi explain` says, beside what jobs tell.
+//! Who serves which collective: what the components guide says of its components, and what `oxmpi explain` says, beside what
+//! jobs tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

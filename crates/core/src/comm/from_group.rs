@@ -1,10 +1,11 @@
 //! Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2): no communicator is named whose messages could carry the
 //! exchange.
 //!
-//! Those of a communicator that no program sees do: it has all processes of the job, and is there also without the World
-//! Model. If some are of other jobs it is one for this call alone, whose name all members know without a word: it is made of
-//! the string, the group and how often the same was called before. A call is told from others at the same time by its string tag and its group, of which a number is made; that of two different
-//! strings can be the same, but then it takes calls of the same processes at the same time to notice.
+//! Those of a communicator that no program sees do: it has all processes of the job, and is there also without the World Model.
+//! If some are of other jobs it is one for this call alone, whose name all members know without a word: it is made of the
+//! string, the group and how often the same was called before. A call is told from others at the same time by its string tag
+//! and its group, of which a number is made; that of two different strings can be the same, but then it takes calls of the same
+//! processes at the same time to notice.
 
 use super::{Communicator, Heritage, Peer};
 use crate::Process;

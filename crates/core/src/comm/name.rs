@@ -95,9 +95,9 @@ impl<F: Fabric> Process<F> {
 
     /// No communicator got this name, at any process: nobody was told of it, or all decide alike.
     ///
-    /// A name that was being told when a process failed is never released. Some may have heard it, use its control section until they
-    /// learn of the failure, and leave words there that the next team would take for its own. Such a section stays taken, as does that
-    /// of a communicator of which a process has died.
+    /// A name that was being told when a process failed is never released. Some may have heard it, use its control section
+    /// until they learn of the failure, and leave words there that the next team would take for its own. Such a section stays
+    /// taken, as does that of a communicator of which a process has died.
     pub(super) fn release_name(&self, name: Name) {
         self.domain.lock().release_name(name);
     }

@@ -55,7 +55,8 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
-/// The most that a rank writes in a short collective, bytes: what lies in the pool is fetched with the look whether it was published.
+/// The most that a rank writes in a short collective, bytes: what lies in the pool is fetched with the look whether it was
+/// published.
 pub(super) const STRAIGHT: usize = FETCHED_BYTES;
 
 /// What is longer goes better by messages, bytes.
@@ -68,13 +69,13 @@ const SHORT: usize = 128 << 10;
 /// As [`SHORT`], of those that messages do slower wherever it was measured (with 2, 4 and 8 ranks).
 const MIDDLE: usize = 512 << 10;
 
-/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier; shorter ones are
-/// slower between distant cores.
+/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier; shorter ones
+/// are slower between distant cores.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// The longest piece of blocks, or a vector, of so many bytes. Where data go one way, and so all that is written before somebody reads
-/// is time lost, there are two at least, but of very short ones, and where ranks take turns on the processors: there each piece
-/// may cost a change of process.
+/// The longest piece of blocks, or a vector, of so many bytes. Where data go one way, and so all that is written before
+/// somebody reads is time lost, there are two at least, but of very short ones, and where ranks take turns on the processors:
+/// there each piece may cost a change of process.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) -> usize {
     use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
@@ -88,8 +89,8 @@ pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, se
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
-/// Whether so many segments of so many bytes have room for a nonblocking collective that [`serves_later`] says is one for them: all of it
-/// may be under way at a time, and as much of another one.
+/// Whether so many segments of so many bytes have room for a nonblocking collective that [`serves_later`] says is one for them:
+/// all of it may be under way at a time, and as much of another one.
 #[must_use]
 pub fn fits_later(
     collective: Collective,
@@ -101,12 +102,11 @@ pub fn fits_later(
     most > 0 && Pieces::how_many(bytes, most) <= segments / 2
 }
 
-/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes for
-/// all others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
+/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes
+/// for all others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
-    let widths = (1..=segments).filter(|width| segments.is_multiple_of(*width));
-    widths.into_iter().find(|width| *width >= needed).unwrap_or(segments)
+    (needed..segments).find(|width| segments.is_multiple_of(*width)).unwrap_or(segments)
 }
 
 /// Whether the segments of a pool have room for a line for each rank.

@@ -224,8 +224,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
-    /// This rank has seen that one other rank has begun the collective of this first step. Of two ranks that is all: who gives and
-    /// who takes in turn need not look for what the other one is done with.
+    /// This rank has seen that one other rank has begun the collective of this first step. Of two ranks that is all: who gives
+    /// and who takes in turn need not look for what the other one is done with.
     #[inline]
     pub(super) fn one_seen(&self, first: u64) {
         if self.ranks == 2 {

@@ -41,7 +41,8 @@ impl Calls {
         self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
     }
 
-    /// Counts a collective through shared memory, past the plans. The lane is not locked; `threaded`: other threads may do the same.
+    /// Counts a collective through shared memory, past the plans. The lane is not locked; `threaded`: other threads may do the
+    /// same.
     #[inline]
     pub(crate) fn count_small(&self, collective: Collective, threaded: bool) {
         let count = &self.small[collective as usize];

@@ -303,8 +303,8 @@ impl<F: Fabric> Process<F> {
         Some(())
     }
 
-    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all, unless
-    /// one has failed.
+    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all,
+    /// unless one has failed.
     ///
     /// # Errors
     /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch.

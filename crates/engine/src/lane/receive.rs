@@ -172,9 +172,9 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// Starts to receive into memory in one piece, from process `from` whose rank is `source`, or from [`ANYBODY`](crate::ANYBODY), and with
-    /// one of `tags`. If the message lies there and nobody older wants it, it is received at once. `None`: something
-    /// has to be looked at first, and nothing happened; use [`Lane::start_receive`].
+    /// Starts to receive into memory in one piece, from process `from` whose rank is `source`, or from
+    /// [`ANYBODY`](crate::ANYBODY), and with one of `tags`. If the message lies there and nobody older wants it, it is received
+    /// at once. `None`: something has to be looked at first, and nothing happened; use [`Lane::start_receive`].
     #[inline(always)]
     pub fn receive_plain(
         &mut self,

@@ -116,8 +116,8 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// Whether a message leaves without being asked for, where `own` of the sends under way are its own. A notice always does: its
-    /// receiver may never look again.
+    /// Whether a message leaves without being asked for, where `own` of the sends under way are its own. A notice always does:
+    /// its receiver may never look again.
     #[inline]
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf, own: usize) -> bool {
         // Answers first: whoever asks for other room gives up that of theirs.

@@ -41,8 +41,8 @@ const MOST_PROCESSES: u32 = 1 << 24;
 const NOWHERE: u32 = u32::MAX;
 /// How long to wait when the kernel has no memory or descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
-/// How long another daemon is tried that cannot be reached, unless something else is said: longer than an agent may be silent before the
-/// launcher says that its host is lost, which may be survived.
+/// How long another daemon is tried that cannot be reached, unless something else is said: longer than an agent may be silent
+/// before the launcher says that its host is lost, which may be survived.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process of this node.

@@ -24,8 +24,9 @@
 //!    Of two processes of different launchers, where ranks are different numbers, that of the job with the lower number is the
 //!    lower one.
 //! 4. A process of an older incarnation than the one known is refused.
-//! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's launcher has
-//!    told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is meant.
+//! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's
+//!    launcher has told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is
+//!    meant.
 
 use super::record::{ALIGNMENT, Point};
 use crate::shm::Stranger;

@@ -166,7 +166,8 @@ impl Incoming {
         matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
     }
 
-    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they belong.
+    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they
+    /// belong.
     pub fn take_peeked(&mut self, header: &Header, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });

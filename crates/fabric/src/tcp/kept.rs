@@ -57,8 +57,8 @@ impl Kept {
         self.frame_len + self.data.len()
     }
 
-    /// What is left of frame and body behind the first `at` bytes. Of a layout with gaps as much of the body as there is room for in
-    /// `stage`, into which it is packed.
+    /// What is left of frame and body behind the first `at` bytes. Of a layout with gaps as much of the body as there is room
+    /// for in `stage`, into which it is packed.
     pub(super) fn rest<'a>(&'a self, at: usize, stage: &'a mut Vec<u8>) -> (Bytes<'a>, Bytes<'a>) {
         let frame = Bytes::from(&self.frame[self.frame_len.min(at)..self.frame_len]);
         let from = at.saturating_sub(self.frame_len);

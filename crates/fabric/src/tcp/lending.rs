@@ -1,10 +1,10 @@
 //! Longer eager messages, which are written from the user's buffer.
 //!
-//! A record must be kept until the peer has acknowledged it, for the connection may break. But mostly the acknowledgement of a message in a
-//! row of many comes while the sender still waits for others, and then nobody needs a copy. So the message is lent: it is gone when
-//! it is acknowledged, or when this process looks in vain, and so has the time to copy it. Who waits for a single message has
-//! it at the first such look; by then the peer reads already. Nobody sleeps while one could be copied: the acknowledgement may be far
-//! away, as the peer says nothing of a few messages by itself.
+//! A record must be kept until the peer has acknowledged it, for the connection may break. But mostly the acknowledgement of a
+//! message in a row of many comes while the sender still waits for others, and then nobody needs a copy. So the message is
+//! lent: it is gone when it is acknowledged, or when this process looks in vain, and so has the time to copy it. Who waits for
+//! a single message has it at the first such look; by then the peer reads already. Nobody sleeps while one could be copied: the
+//! acknowledgement may be far away, as the peer says nothing of a few messages by itself.
 
 use super::peer::Way;
 use super::{Link, Tcp};
@@ -93,8 +93,8 @@ impl Tcp {
         copied
     }
 
-    /// The process is about to sleep, perhaps until a message is gone that is lent: copies the oldest one to each peer. Returns whether
-    /// any was; the next look tells of it. All others are written, and acknowledged as soon as the peer looks.
+    /// The process is about to sleep, perhaps until a message is gone that is lent: copies the oldest one to each peer. Returns
+    /// whether any was; the next look tells of it. All others are written, and acknowledged as soon as the peer looks.
     pub(super) fn copy_lent_before_sleep(&mut self) -> bool {
         let lenders = self.take_lenders();
         let mut any = false;

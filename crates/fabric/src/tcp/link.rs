@@ -65,8 +65,8 @@ impl Link {
         self.out.push(message.frame, message.sequence, me, &message.body, message.token);
     }
 
-    /// The header of a record with a frame and a body of so many bytes, for a message to be written at once; `None`: it must wait for
-    /// something, or `most` records are kept. Then [`Link::keep_written`].
+    /// The header of a record with a frame and a body of so many bytes, for a message to be written at once; `None`: it must
+    /// wait for something, or `most` records are kept. Then [`Link::keep_written`].
     pub(super) fn header_now(&self, frame: usize, body: usize, most: usize) -> Option<Header> {
         if !self.out.is_free(most) {
             return None;
@@ -89,7 +89,8 @@ impl Link {
         self.out.keep_written(header, frame, body, written);
     }
 
-    /// The message at the beginning of `bytes`, the next ones of the connection, as [`Incoming::peek`], and the length of its body.
+    /// The message at the beginning of `bytes`, the next ones of the connection, as [`Incoming::peek`], and the length of its
+    /// body.
     pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(Header, Received, usize)> {
         let (header, got) = self.came.peek(bytes)?;
         let total = (header.length as usize).checked_sub(HEADER_LEN)?;

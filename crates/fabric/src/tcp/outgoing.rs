@@ -106,8 +106,8 @@ impl Outgoing {
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
-    /// Whether a short message may be written before it is kept: there is nothing else to write, and so few records are kept, `most`,
-    /// that the kernel has room for another one.
+    /// Whether a short message may be written before it is kept: there is nothing else to write, and so few records are kept,
+    /// `most`, that the kernel has room for another one.
     pub(super) fn is_free(&self, most: usize) -> bool {
         self.kept.len() < most && self.is_written()
     }
@@ -117,8 +117,8 @@ impl Outgoing {
         self.first + self.kept.len() as u64
     }
 
-    /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is told when
-    /// it is gone. Before it [`Outgoing::is_free`] was true.
+    /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is
+    /// told when it is gone. Before it [`Outgoing::is_free`] was true.
     pub(super) fn keep_written(&mut self, header: &Header, frame: &[u8], body: Bytes<'_>, written: usize) {
         let mut bytes = [0; MAX_FRAME_LEN];
         bytes[..frame.len()].copy_from_slice(frame);

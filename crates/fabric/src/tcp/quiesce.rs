@@ -32,8 +32,8 @@ impl Tcp {
         self.tell_news(sink);
     }
 
-    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to the `listeners`, one
-    /// for each that there was ([`Tcp::listeners`]).
+    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to the `listeners`,
+    /// one for each that there was ([`Tcp::listeners`]).
     ///
     /// # Errors
     /// If one of them cannot be added to the poller.

@@ -12,11 +12,11 @@
 //! | 24..28 | length | bytes of frame and body |
 //! | 28..32 | start | how many of them are left out, because the receiver has them from an earlier connection |
 //!
-//! Behind the body, or a header without any, come zeros up to a multiple of [`ALIGNMENT`] bytes. So all that a process sends begins at such a
-//! multiple, whichever connections it sends on, and the lead puts a long body to where it is as far from one as in the sender's
-//! memory. The kernel copies it to its pages and from there to the receiver's memory; bytes that lie differently to a cache line at
-//! both ends are copied at half the speed (measured on the loopback: half a round trip of 64 KiB takes 18.2 us instead of 24.1 between
-//! processors without a common cache).
+//! Behind the body, or a header without any, come zeros up to a multiple of [`ALIGNMENT`] bytes. So all that a process sends
+//! begins at such a multiple, whichever connections it sends on, and the lead puts a long body to where it is as far from one
+//! as in the sender's memory. The kernel copies it to its pages and from there to the receiver's memory; bytes that lie
+//! differently to a cache line at both ends are copied at half the speed (measured on the loopback: half a round trip of 64 KiB
+//! takes 18.2 us instead of 24.1 between processors without a common cache).
 
 use super::RecordError;
 use oxmpi_wire::HEADER_LEN;

@@ -1,8 +1,8 @@
 //! The straight way of short messages: from the call to the socket, and from the socket to the call, without a request.
 //!
-//! A message is written before it is kept (rule 1), from one piece of memory, if nothing older is to be written. A blocking receive
-//! reads what has come from its one source itself. What has come with its message, or is another one, is *ahead*: bytes that
-//! the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
+//! A message is written before it is kept (rule 1), from one piece of memory, if nothing older is to be written. A blocking
+//! receive reads what has come from its one source itself. What has come with its message, or is another one, is *ahead*: bytes
+//! that the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
 //! the same peer; if the connection ends before that, they have not come, and are sent again.
 //!
 //! Bytes ahead are seen by no thread that sleeps on the descriptors, so a process of several threads has no such receives.

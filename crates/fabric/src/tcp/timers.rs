@@ -1,5 +1,5 @@
-//! What happens at its time: attempts, limits of attempts, and what waits for the kernel's memory. One clock in the poller wakes the
-//! process for all of them.
+//! What happens at its time: attempts, limits of attempts, and what waits for the kernel's memory. One clock in the poller
+//! wakes the process for all of them.
 
 use super::peer::{Failure, Way};
 use super::{LISTENER, Tcp};

@@ -2,8 +2,8 @@
 //!
 //! What is written to a socket in a set (epoll(7)) is told to the set, which costs the writer time, the more the farther the
 //! processors are apart. So the socket of a peer from which many messages have come in a row is taken out of the set. Each look
-//! reads it; before the process sleeps, and as soon as something comes from another peer, it is put back. Not with several threads:
-//! one may sleep while another one looks.
+//! reads it; before the process sleeps, and as soon as something comes from another peer, it is put back. Not with several
+//! threads: one may sleep while another one looks.
 
 use super::peer::Way;
 use super::{PEER, Tcp};

@@ -1,5 +1,5 @@
-//! Both the way through the daemon and sockets: of a process whose own job's messages go through daemons, and which has to do with
-//! processes of other launchers, where those daemons do not reach.
+//! Both the way through the daemon and sockets: of a process whose own job's messages go through daemons, and which has to do
+//! with processes of other launchers, where those daemons do not reach.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};

@@ -103,7 +103,8 @@ impl Sockets {
         Sockets { is_added: true, ..Sockets::new(far, Some(nodes)) }
     }
 
-    /// The daemon's way, which gets sockets beside it, to all of whom `nodes` knows no node. What are sockets already stays as it is.
+    /// The daemon's way, which gets sockets beside it, to all of whom `nodes` knows no node. What are sockets already stays as
+    /// it is.
     pub(super) fn with_strangers(self, tcp: Tcp, nodes: Nodes) -> Sockets {
         let far = match self.far {
             Far::Lamd(lamd) => Far::Both(Box::new(Both::new(*lamd, tcp, nodes))),
@@ -204,8 +205,8 @@ impl Sockets {
         is_due
     }
 
-    /// As [`Fabric::before_sleep`]. The next look is at these, too: if the process must not sleep they have something, and what wakes
-    /// it may be one of them.
+    /// As [`Fabric::before_sleep`]. The next look is at these, too: if the process must not sleep they have something, and what
+    /// wakes it may be one of them.
     pub(super) fn before_sleep(&mut self) -> bool {
         self.looks = LOOKS;
         self.far.before_sleep()

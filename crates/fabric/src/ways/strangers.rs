@@ -1,5 +1,5 @@
-//! Processes of other launchers that share no memory with this one: it gets sockets when it first has to do with them, if it had none,
-//! or is reached on one more network. One whose messages go through daemons has sockets beside them then.
+//! Processes of other launchers that share no memory with this one: it gets sockets when it first has to do with them, if it
+//! had none, or is reached on one more network. One whose messages go through daemons has sockets beside them then.
 //!
 //! Processes of two launchers use memory if all of both are on one machine and have no other way; else sockets, wherever they
 //! are. The launcher knows, and makes what listens.

@@ -135,9 +135,9 @@ impl Datatype {
     /// `count` elements in a row (`MPI_Type_contiguous`).
     ///
     /// # Errors
-    /// An argument is negative (class `MPI_ERR_COUNT`), arrays differ in length (`MPI_ERR_ARG`), or a size, extent or displacement
-    /// does not fit into an address (`MPI_ERR_VALUE_TOO_LARGE`). The text names the argument and its value. This holds
-    /// for all constructors.
+    /// An argument is negative (class `MPI_ERR_COUNT`), arrays differ in length (`MPI_ERR_ARG`), or a size, extent or
+    /// displacement does not fit into an address (`MPI_ERR_VALUE_TOO_LARGE`). The text names the argument and its value. This
+    /// holds for all constructors.
     pub fn contiguous(form: Form, count: i64, old: &Arc<Datatype>) -> Result<Datatype> {
         let layout = Layout::contiguous(length("count", count)?, old.layout()).map_err(layout_error)?;
         let types = vec![Arc::clone(old)];

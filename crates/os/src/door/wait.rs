@@ -18,8 +18,9 @@ use std::time::Duration;
 /// How a process waits. All times are real time in nanoseconds.
 ///
 /// With a processor for each rank a wait looks every `poll_gap_ns` for `spin_ns`, then yields between two looks until
-/// `yield_ns` have passed since its start, and then sleeps. It begins anew whenever something comes ([`Wait::renew`]). Oversubscribed, it does not spin, yields
-/// `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank it waits for from running.
+/// `yield_ns` have passed since its start, and then sleeps. It begins anew whenever something comes ([`Wait::renew`]).
+/// Oversubscribed, it does not spin, yields `yields_before_sleep` times, and then sleeps: a spinning rank only keeps the rank
+/// it waits for from running.
 ///
 /// A yield that took longer than `slow_yield_ns` means that a process that does not wait (not one of ours) has the
 /// processor. Who yields to it waits for its time slice; who sleeps is woken at once, because it has used less time.
@@ -192,8 +193,8 @@ impl Door {
         Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
     }
 
-    /// The process sleeps on these descriptors from now on (rule 6), also where its threads sleep on the futex so far. Returns whether
-    /// that can be: not if it sleeps on semaphores, or on other descriptors.
+    /// The process sleeps on these descriptors from now on (rule 6), also where its threads sleep on the futex so far. Returns
+    /// whether that can be: not if it sleeps on semaphores, or on other descriptors.
     pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
         let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
         // They announce anew, and one of them leads.

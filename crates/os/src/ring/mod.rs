@@ -43,9 +43,9 @@
 //!    (rule 9 there), and then the receiver keeps them instead.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
-//! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it
-//!     long to copy most of the last pool chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then
-//!     copies otherwise for a while. Nothing else depends on it.
+//! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it long to copy most of the last pool
+//!     chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then copies otherwise
+//!     for a while. Nothing else depends on it.
 
 mod pooled;
 mod receiver;

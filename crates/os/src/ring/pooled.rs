@@ -14,8 +14,8 @@ use crate::{
 /// earned back by having the receiver begin earlier. All are powers of two and divide a block.
 const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10)];
 
-/// A part of a long message goes by pieces of so many blocks if it has so many: before it went another one, and behind it comes the
-/// next, so that there is little to be gained by having the receiver begin earlier.
+/// A part of a long message goes by pieces of so many blocks if it has so many: before it went another one, and behind it comes
+/// the next, so that there is little to be gained by having the receiver begin earlier.
 const PART_BLOCKS: u32 = 4;
 const PART_PIECE_BLOCKS: u32 = 2;
 
@@ -128,8 +128,8 @@ impl RingSender {
         pool.max_message().min(by_slots)
     }
 
-    /// Whether a frame with a part of `len` bytes of a longer message could be sent to process `to` through the pool now, however its
-    /// pieces are copied, without running far ahead of the receiver ([`Pool::room_beside`]).
+    /// Whether a frame with a part of `len` bytes of a longer message could be sent to process `to` through the pool now,
+    /// however its pieces are copied, without running far ahead of the receiver ([`Pool::room_beside`]).
     pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool, to: u32) -> bool {
         let shape = pool.shape();
         if len > self.max_pooled(&shape) {

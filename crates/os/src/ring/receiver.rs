@@ -124,8 +124,8 @@ impl RingReceiver {
         self.own_pool = Some(pool);
     }
 
-    /// The sender's pool, for a message of `len` bytes that answers (rule 9 of the pool). Not where it pays nothing: shorter ones, and
-    /// where the sender's next one is there already, as when messages go both ways all the time.
+    /// The sender's pool, for a message of `len` bytes that answers (rule 9 of the pool). Not where it pays nothing: shorter
+    /// ones, and where the sender's next one is there already, as when messages go both ways all the time.
     #[inline]
     pub fn pool_to_answer(&mut self, len: usize) -> Option<&mut PoolView> {
         if len < SHORTEST_ANSWER || !self.is_empty() { None } else { self.pool.as_mut() }
@@ -227,7 +227,8 @@ impl RingReceiver {
         self.release_expected()
     }
 
-    /// As [`RingReceiver::release`], for a message that lies in its slot: [`Slot::Inline`], or what [`RingReceiver::peek_expected`] showed.
+    /// As [`RingReceiver::release`], for a message that lies in its slot: [`Slot::Inline`], or what
+    /// [`RingReceiver::peek_expected`] showed.
     #[inline(always)]
     pub fn release_expected(&mut self) -> bool {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.

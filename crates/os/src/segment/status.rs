@@ -37,8 +37,8 @@ pub struct Status {
     deaths: AtomicU32,
     /// The step that the owner's messages shall take on their way to standing still, and back. Only the launcher writes it.
     quiesce: AtomicU32,
-    /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the launcher
-    /// writes it.
+    /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the
+    /// launcher writes it.
     sought: AtomicU32,
 }
 

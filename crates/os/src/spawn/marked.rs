@@ -4,8 +4,8 @@
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use std::{ffi::CStr, fs, thread, time::Duration};
 
-/// What a guard calls itself. One carries the mark too if its launcher was started by a rank, and ends by itself when it has seen to
-/// the ranks of that.
+/// What a guard calls itself. One carries the mark too if its launcher was started by a rank, and ends by itself when it has
+/// seen to the ranks of that.
 pub(super) const GUARD_NAME: &CStr = c"mpirun-guard";
 
 /// Looks through the processes that are left: while one was found some may have been started by it meanwhile, and a program that

@@ -147,8 +147,8 @@ impl Params {
     /// ([`ThreadLevel::from_env`]).
     ///
     /// # Errors
-    /// The parameters `rpi`, `pml`, `btl`, `mtl` and `coll` name what is not there or contradict each other, nothing is left, or the
-    /// variable is wrong.
+    /// The parameters `rpi`, `pml`, `btl`, `mtl` and `coll` name what is not there or contradict each other, nothing is left,
+    /// or the variable is wrong.
     pub fn select(&self, job: &Job, level: ThreadLevel) -> Result<Decision, SelectError> {
         let (level, by) = match ThreadLevel::from_env()? {
             Some((level, variable)) => (level, format!("environment variable {variable}")),

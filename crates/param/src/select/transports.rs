@@ -114,8 +114,8 @@ pub(super) struct Ask {
     coll: Option<(Asked, String)>,
 }
 
-/// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves it
-/// out leaves all of it out.
+/// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves
+/// it out leaves all of it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     shared_memory: bool,

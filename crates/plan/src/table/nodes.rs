@@ -82,9 +82,9 @@ impl Levels {
 /// Bytes of a segment of the row smp for a call of that many bytes, where each rank has a processor; 0: it is better not cut.
 /// Depends on what all ranks know alike.
 ///
-/// Whole vectors go down trees, in which whoever is on top sends one after the other; segments go along chains, where nobody sends
-/// more than one on each level, but the first takes as many hops as there are nodes and ranks on one. Counted in times of a segment, the
-/// fewer are better, as the cost model confirms (`tests/smp.rs`).
+/// Whole vectors go down trees, in which whoever is on top sends one after the other; segments go along chains, where nobody
+/// sends more than one on each level, but the first takes as many hops as there are nodes and ranks on one. Counted in times of
+/// a segment, the fewer are better, as the cost model confirms (`tests/smp.rs`).
 #[must_use]
 pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
     const SEGMENT: usize = 64 << 10;

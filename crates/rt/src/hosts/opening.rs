@@ -1,5 +1,5 @@
-//! How the stream to an agent is opened: by a program whose standard input and output it is, or by a daemon, which starts the agent
-//! with its end of a socket.
+//! How the stream to an agent is opened: by a program whose standard input and output it is, or by a daemon, which starts the
+//! agent with its end of a socket.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;

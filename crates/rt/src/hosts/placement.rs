@@ -20,7 +20,8 @@ pub struct Crowd {
     pub hosts: Vec<usize>,
     /// How many go to each host, if that is said.
     pub per_host: Option<u32>,
-    /// Whether `hosts` says for each rank where it is, one after the other and then from the first again, whatever slots there are.
+    /// Whether `hosts` says for each rank where it is, one after the other and then from the first again, whatever slots there
+    /// are.
     pub is_seated: bool,
 }
 
@@ -75,8 +76,8 @@ pub enum PlacementError {
     },
 }
 
-/// Places ranks: for each, in their order, the host, by its place in `rooms`. When all slots are taken the hosts get as many ranks
-/// once more, and so on, unless that is not allowed.
+/// Places ranks: for each, in their order, the host, by its place in `rooms`. When all slots are taken the hosts get as many
+/// ranks once more, and so on, unless that is not allowed.
 ///
 /// # Errors
 /// See [`PlacementError`].

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Action, FAILURE_GRACE, Glimpse, Job, Phase, SIGTERM, Stage, WATCH_INTERVAL, World};
 use crate::report::{self, Fault, Subject};
 
-/// In how many looks, one after the other, others have to be seen before MPI_Finalize: who calls it within a second is not ended. The
-/// first look comes at once.
+/// In how many looks, one after the other, others have to be seen before MPI_Finalize: who calls it within a second is not
+/// ended. The first look comes at once.
 pub(super) const LOOKS: u32 = 1 + (Duration::from_secs(1).as_millis() / WATCH_INTERVAL.as_millis()) as u32;
 
 /// A process that exited with a code other than 0 after MPI_Finalize.

@@ -1,9 +1,9 @@
 //! How processes of other launchers reach those of this one that share no memory with them.
 //!
-//! Two processes of different launchers use memory if both launchers have all theirs on this machine, and none has sockets; else
-//! sockets, wherever the two are. A launcher says in its greeting which it is. Who has no sockets, or listens where the others
-//! are not, gets what it needs when it first has to do with them: it asks ([`crate::control::Request::Abroad`]), and may have to be told by
-//! a word in its segment that it should, as it can be sought before it knows by whom.
+//! Two processes of different launchers use memory if both launchers have all theirs on this machine, and none has sockets;
+//! else sockets, wherever the two are. A launcher says in its greeting which it is. Who has no sockets, or listens where the
+//! others are not, gets what it needs when it first has to do with them: it asks ([`crate::control::Request::Abroad`]), and may
+//! have to be told by a word in its segment that it should, as it can be sought before it knows by whom.
 
 use std::os::fd::AsFd;
 
@@ -44,7 +44,8 @@ impl Plug {
         self.abroad.as_ref().map_or(&self.address, |abroad| &abroad.address)
     }
 
-    /// New listeners at new addresses, in place of those that its process gives up: `own` is where processes of its launcher connect.
+    /// New listeners at new addresses, in place of those that its process gives up: `own` is where processes of its launcher
+    /// connect.
     ///
     /// # Errors
     /// The kernel gives no more. The old ones are forgotten then, too.
@@ -66,8 +67,8 @@ impl Abroad {
     }
 }
 
-/// Sees that a running rank of this host, which has a `plug` or none and is reached on `own` by the processes of its launcher, can be
-/// reached on `need` as well. One that does not know that is told by its segment (`is_told`).
+/// Sees that a running rank of this host, which has a `plug` or none and is reached on `own` by the processes of its launcher,
+/// can be reached on `need` as well. One that does not know that is told by its segment (`is_told`).
 ///
 /// # Errors
 /// Why not: there is no such network, or the kernel gives no sockets.
@@ -158,7 +159,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Gives a process of this host the next socket on which those of other launchers reach it; as soon as it is known what they need.
+    /// Gives a process of this host the next socket on which those of other launchers reach it; as soon as it is known what
+    /// they need.
     pub(super) fn give_abroad(&mut self, rank: u32) {
         let Some(need) = self.reach_of_all() else { return self.wait_for_greetings(rank) };
         if let Err(reason) = self.reach_member_abroad(rank, need, false) {
@@ -169,7 +171,8 @@ impl Launcher<'_> {
         self.answer(rank, &reply, listener.as_ref().map(AsFd::as_fd));
     }
 
-    /// On which node a process is, as process `asker` sees it: those of other launchers with which it shares memory are on its own.
+    /// On which node a process is, as process `asker` sees it: those of other launchers with which it shares memory are on its
+    /// own.
     pub(super) fn node_for(&self, asker: u32, number: u32) -> u32 {
         match self.members.get(&number) {
             Some(member) => member.node,

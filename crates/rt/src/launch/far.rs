@@ -154,8 +154,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Takes what agents have said since their ranks run: it may have come together with the report that they do, and then nothing
-    /// tells of it any more.
+    /// Takes what agents have said since their ranks run: it may have come together with the report that they do, and then
+    /// nothing tells of it any more.
     pub(super) fn hear_all_far(&mut self) {
         let now = Instant::now();
         // Starting may have taken longer than an agent may be silent.
@@ -329,8 +329,8 @@ impl Launcher<'_> {
         self.far.iter_mut().flatten().for_each(Far::look);
     }
 
-    /// Asks how far the processes on other hosts are if what was asked so before is answered. Whether that was, and all that is known of
-    /// them has come since, as it has not if this is the first time.
+    /// Asks how far the processes on other hosts are if what was asked so before is answered. Whether that was, and all that is
+    /// known of them has come since, as it has not if this is the first time.
     pub(super) fn watch_far(&mut self, is_first: bool) -> bool {
         let all = self.far.iter().flatten();
         let is_alone = all.clone().next().is_none();
@@ -468,8 +468,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Goes on without processes that were to be killed, as their agents say nothing (their indices are told): these may have stalled, and
-    /// heed the order later; their other processes may go on as long.
+    /// Goes on without processes that were to be killed, as their agents say nothing (their indices are told): these may have
+    /// stalled, and heed the order later; their other processes may go on as long.
     fn give_up(&mut self, unanswered: &[(usize, u32)]) {
         let mut hosts = BTreeMap::new();
         for (at, rank) in unanswered {

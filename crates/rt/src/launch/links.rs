@@ -270,7 +270,8 @@ impl Launcher<'_> {
         self.links.others.get(&universe)?.reach
     }
 
-    /// On what our processes have to be reached, so that all others can; `None` as long as some of those have not said who they are.
+    /// On what our processes have to be reached, so that all others can; `None` as long as some of those have not said who they
+    /// are.
     pub(super) fn reach_of_all(&self) -> Option<Reach> {
         let all = self.links.others.values().map(|other| other.reach);
         all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))

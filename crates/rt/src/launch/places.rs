@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Launch;
 
-/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on those to
-/// their daemons.
+/// Whether ranks sleep on descriptors: on sockets, which are asked for or needed because they are spread over nodes, or on
+/// those to their daemons.
 pub(crate) fn has_sockets(launch: &Launch, size: u32) -> bool {
     launch.transport.is_over_sockets() || launch.nodes(size).iter().any(|node| *node > 0)
 }

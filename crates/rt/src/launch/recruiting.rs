@@ -53,7 +53,8 @@ impl Room {
 }
 
 impl Launcher<'_> {
-    /// Where the processes of commands are spawned: on the hosts that they name, else where slots are free, and else on all in turn.
+    /// Where the processes of commands are spawned: on the hosts that they name, else where slots are free, and else on all in
+    /// turn.
     ///
     /// # Errors
     /// A host that is none of the job, for a person.

@@ -1,10 +1,10 @@
 //! The daemons of a job whose messages go through daemons (rpi lamd): a relay on each node, which all jobs of this launcher use.
 //!
-//! A relay is a child of the launcher (`oxmpi relay`) or, on another host, of the agent there, tied to it as ranks are. It has one
-//! socket to its parent, over which it is told what it must know ([`Order`]); what it needs is its node, the sockets of the
-//! processes there, and where other relays are. What the launcher says to a relay on another host the agent passes on, and what the
-//! relay says likewise. Its end is that of all jobs, with one report; but the loss of its host is that of a host, and where others
-//! survive that, their relays are told.
+//! A relay is a child of the launcher (`oxmpi relay`) or, on another host, of the agent there, tied to it as ranks are. It has
+//! one socket to its parent, over which it is told what it must know ([`Order`]); what it needs is its node, the sockets of the
+//! processes there, and where other relays are. What the launcher says to a relay on another host the agent passes on, and what
+//! the relay says likewise. Its end is that of all jobs, with one report; but the loss of its host is that of a host, and where
+//! others survive that, their relays are told.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};

@@ -45,8 +45,8 @@ impl Watchdog {
         (self.limit / 4).clamp(Duration::from_millis(250), Duration::from_secs(5))
     }
 
-    /// Notes what a look has found; returns whether to report it. What one look finds may be the wait of a rank for another one whose
-    /// note about its own wait is just being written: only what a second look finds as well is a hang.
+    /// Notes what a look has found; returns whether to report it. What one look finds may be the wait of a rank for another one
+    /// whose note about its own wait is just being written: only what a second look finds as well is a hang.
     fn sees(&mut self, overdue: bool, now: Instant) -> bool {
         let reports = overdue && self.was_overdue && !self.has_reported;
         self.next = now + if overdue && !self.was_overdue { SECOND_LOOK } else { self.pause() };

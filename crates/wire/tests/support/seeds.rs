@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Runs `case` with other seeds for OXMPI_FUZZ_SECONDS (1), at least once, or once with OXMPI_FUZZ_SEED. A failure names its seed.
+/// Runs `case` with other seeds for OXMPI_FUZZ_SECONDS (1), at least once, or once with OXMPI_FUZZ_SEED. A failure names its
+/// seed.
 pub(crate) fn each_seed(case: impl Fn(u64)) {
     struct Name(u64);
     impl Drop for Name {

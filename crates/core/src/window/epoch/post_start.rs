@@ -18,8 +18,8 @@ use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
-    /// Whether all who have access have completed their epochs, but for those that have failed. The common count does not tell any more
-    /// when one has: it may have died between its own count and that (rule 6 of `window/control.rs`).
+    /// Whether all who have access have completed their epochs, but for those that have failed. The common count does not tell
+    /// any more when one has: it may have died between its own count and that (rule 6 of `window/control.rs`).
     fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
@@ -230,8 +230,8 @@ mod tests {
     use super::*;
     use oxmpi_os::memory::Memory;
 
-    /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the others
-    /// are over when they are, no sooner and no later.
+    /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the
+    /// others are over when they are, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
         let control = Control::new(Memory::zeroed(Control::bytes(3, true), 64).unwrap(), 3);

@@ -113,8 +113,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Sees that a rank can be reached from other hosts. If all ranks of the job are on this one, only processes of other launchers seek
-    /// it there, and it may not know that.
+    /// Sees that a rank can be reached from other hosts. If all ranks of the job are on this one, only processes of other
+    /// launchers seek it there, and it may not know that.
     fn reach_member_abroad(&mut self, wanted: u32, is_told: bool) -> Result<(), String> {
         let (Some(launch), Some(member)) = (&self.launch, self.members.get_mut(&wanted)) else {
             return Ok(());

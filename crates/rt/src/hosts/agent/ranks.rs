@@ -192,8 +192,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Lets all that run take a step on the way to where messages stand still, and go on. Who ends its connections for it has a new
-    /// listener at a new address.
+    /// Lets all that run take a step on the way to where messages stand still, and go on. Who ends its connections for it has a
+    /// new listener at a new address.
     pub(super) fn ask_step(&mut self, number: u32, closes: bool) {
         if closes && let Err(why) = self.make_listeners() {
             // They hear it when they ask for theirs.
