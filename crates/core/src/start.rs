@@ -448,6 +448,7 @@ fn settings(params: &Params) -> Settings {
         ring_after: u64::from(params.shm_ring_after()),
         pool_from: params.shm_pool_from_bytes(),
         slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
+        slow_copy_in_first_part_ns_per_kib: params.shm_slow_copy_in_first_part_ns_per_kib(),
         single_copy: params.single_copy() != SingleCopy::Off,
         patience_ns: params.single_copy_patience_us().saturating_mul(1000),
         past_caches_from: params.shm_past_caches_from_bytes(),

@@ -13,8 +13,10 @@ pub struct Counts {
     pub rings: u64,
     /// Frames that have come through this process's inbox.
     pub inbox_frames: u64,
-    /// Pieces of messages that this process has put into its pool past the caches, because copies were slow.
+    /// Pieces of messages and collectives that this process has put into a pool past the caches, because copies were slow.
     pub streamed_pieces: u64,
+    /// Messages that lay in the larger part of its pool, because copies into the first quarter were slow.
+    pub spread_messages: u64,
     /// Bytes of this process's pool.
     pub pool_bytes: u64,
     /// Bytes of it that are taken now.

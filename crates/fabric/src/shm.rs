@@ -40,17 +40,19 @@ use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
 use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::copies::Copies;
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::raise_alarm;
-use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
+use oxmpi_os::pool::{CopyChoice, Pool, PoolView, SlowCopies};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::{RankState, Segment};
 use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
@@ -80,6 +82,8 @@ pub struct Settings {
     pub pool_from: usize,
     /// A plain copy into the pool that takes longer, in nanoseconds per KiB, is slow: the next ones are streamed.
     pub slow_copy_ns_per_kib: u64,
+    /// The same of a copy into the first part of the pool: the next ones go to the other part.
+    pub slow_copy_in_first_part_ns_per_kib: u64,
     /// Whether to read other processes' memory.
     pub single_copy: bool,
     /// How long a receiver waits for a part of a long message before it reads one itself, nanoseconds.
@@ -95,6 +99,7 @@ impl Default for Settings {
             ring_after: 2,
             pool_from: 2 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
+            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_IN_FIRST_PART,
             single_copy: true,
             patience_ns: 50_000,
             past_caches_from: 8 << 20,
@@ -152,6 +157,8 @@ pub struct Shm {
     grants: VecDeque<(u32, u32)>,
     /// Our own control sections.
     sections: Sections,
+    /// Pieces that were streamed into the pools of control sections.
+    streamed: Arc<AtomicU64>,
     /// The copies that we share with senders.
     shares: Shares,
     /// Bytes copied from peers' heaps.
@@ -245,6 +252,7 @@ impl Shm {
             granted: Vec::new(),
             grants: VecDeque::new(),
             sections: Sections::new(&boot.config),
+            streamed: Arc::default(),
             shares: Shares::default(),
             heap_bytes: 0,
             buried: Vec::new(),
@@ -276,8 +284,8 @@ impl Shm {
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
         self.patience = clock::ticks_of_ns(settings.patience_ns);
-        let slow_copy_ns_per_kib = self.settings.slow_copy_ns_per_kib;
-        self.settings = Settings { slow_copy_ns_per_kib, ..settings };
+        let Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, .. } = self.settings;
+        self.settings = Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, ..settings };
     }
 
     #[inline]
@@ -310,9 +318,8 @@ impl Shm {
                 its.rank, its.job_id
             )));
         }
-        let slow = clock::ticks_of_ns(self.settings.slow_copy_ns_per_kib);
         let bell = self.bell_of(peer, &segment);
-        let out = Out::new(segment, bell, known_as, CopyChoice::new(slow, CopyChoice::PAUSE));
+        let out = Out::new(segment, bell, known_as, self.copy_choice());
         Ok(self.link(peer).out.insert(out))
     }
 
@@ -325,6 +332,16 @@ impl Shm {
             Some(out) => Ok(Neighbour { segment: out.segment.clone(), bell: out.bell.clone() }),
             None => Err(Unreachable { peer, why: "no contact was made".into() }),
         }
+    }
+
+    /// How copies into a pool are made, of which nothing is known yet.
+    fn copy_choice(&self) -> CopyChoice {
+        let ticks = clock::ticks_of_ns;
+        let slow = SlowCopies {
+            in_first_part: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
+            anywhere: ticks(self.settings.slow_copy_ns_per_kib),
+        };
+        CopyChoice::new(slow, CopyChoice::PAUSE)
     }
 
     /// The barriers between this process and a peer. Those of one launcher use the same; with one of another that has the fence
@@ -566,9 +583,10 @@ impl Fabric for Shm {
 
     fn has_room(&mut self, to: u32, len: usize) -> bool {
         match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(Out { path: Path::Ring(ring), lacks_pool, .. }), Some(pool)) => {
-                let has_room = ring.has_room_pooled(len, pool, to);
-                *lacks_pool = !has_room && !pool.room_beside(len, to);
+            (Some(Out { path: Path::Ring(ring), lacks_pool, copies, .. }), Some(pool)) => {
+                let spreads = copies.spreads();
+                let has_room = ring.has_room_pooled(len, pool, to, spreads);
+                *lacks_pool = !has_room && !pool.room_beside(len, to, spreads);
                 has_room
             }
             _ => false,
@@ -798,7 +816,11 @@ impl Fabric for Shm {
         };
         let config = &segment.boot().config;
         let there = index < config.control_sections && ranks <= config.control_section_ranks;
-        Ok(there.then(|| segment.control_section(index, ranks, kind)))
+        Ok(there.then(|| {
+            let section = segment.control_section(index, ranks, kind);
+            let choice = self.copy_choice().unused(section.bytes_of_rank());
+            section.with_copies(Copies::new(choice, self.streamed.clone()))
+        }))
     }
 
     fn may_share_section(&mut self, ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
@@ -818,16 +840,13 @@ impl Fabric for Shm {
             Some(pool) => (pool.shape().bytes as usize, pool.shape().bytes as usize - pool.free_bytes()),
             None => (0, 0),
         };
+        let outs = || self.links.iter().flatten().filter_map(|link| link.out.as_ref());
         Counts {
             rings: self.granted.len() as u64,
             inbox_frames: self.links.iter().flatten().map(|link| link.cells_in).sum(),
-            streamed_pieces: self
-                .links
-                .iter()
-                .flatten()
-                .filter_map(|link| link.out.as_ref())
-                .map(Out::pieces_streamed)
-                .sum(),
+            streamed_pieces: self.streamed.load(Ordering::Relaxed)
+                + outs().map(Out::pieces_streamed).sum::<u64>(),
+            spread_messages: outs().map(Out::messages_spread).sum(),
             pool_bytes: pool_bytes as u64,
             pool_used: pool_used as u64,
             heap_bytes: self.heap_bytes,

@@ -9,7 +9,7 @@ use oxmpi_os::{
     clock, cpus,
     door::{Bell, Door, Next, Policy},
     lock::LaneLock,
-    pool::{CopyChoice, Pool, PoolView},
+    pool::{CopyChoice, Pool, PoolView, SlowCopies},
     ring::{INLINE_MAX, Pooling, RingReceiver, RingSender, Slot},
     segment::{Boot, Segment, SegmentConfig},
 };
@@ -123,7 +123,11 @@ impl Side {
             Way::Data => return,
             Way::Pool(kind) => CopyChoice::always(kind),
             Way::Chosen => {
-                CopyChoice::new(clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB), CopyChoice::PAUSE)
+                let slow = SlowCopies {
+                    in_first_part: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB_IN_FIRST_PART),
+                    anywhere: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB),
+                };
+                CopyChoice::new(slow, CopyChoice::PAUSE)
             }
         }
     }

@@ -10,7 +10,7 @@
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
 //!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
-//! then the pool     for each rank, for each segment, `segment_bytes`
+//! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
 //! ```
 //!
 //! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
@@ -48,6 +48,9 @@
 //! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know that it does: into several that
 //!     lie side by side and not across the end of a lap. Each is a step; the last of them is published, and who is done with
 //!     that is done with all. Steps that were left out before it, so that it fits, are ones that nobody needs (rule 4).
+//! 12. *Turn about.* Data may lie elsewhere with every lap of the segments, if all ranks of a step know that they do: then their
+//!     lines have left the private caches of those who have read them when they are written again. There is a pool for each
+//!     turn; where several pieces as long have room in a segment, they have it one after the other before the next turn.
 
 use crate::{
     barrier::BarrierKind,
@@ -56,7 +59,11 @@ use crate::{
     line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
     sync::{AtomicU64, Ordering},
 };
+#[cfg(not(loom))]
+use crate::{bytes::CopyKind, copies::Copies, pool::CopyChoice};
 use std::ptr::NonNull;
+#[cfg(not(loom))]
+use std::sync::Arc;
 
 /// The longest data that ride in the line that announces them, bytes.
 pub const SHORT_BYTES: usize = (LINE_WORDS - 1) * size_of::<u64>();
@@ -68,6 +75,10 @@ const FULL_POOLS: usize = 16;
 /// The longest data that [`ControlSection::fetch`] fetches, bytes. Of longer ones lines are taken from their writer before it has
 /// written them.
 pub const FETCHED_BYTES: usize = 512;
+/// There is memory for the pools of so many ranks at least, for the turns of fewer (rule 12).
+const LEAST_POOLS: usize = 8;
+/// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
+const MOST_TURNS: u32 = 4;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
@@ -107,6 +118,11 @@ impl PoolSegments {
         Ok(())
     }
 
+    /// Bytes of the pool of a rank.
+    pub const fn all_bytes(&self) -> usize {
+        self.count as usize * self.bytes as usize
+    }
+
     /// Bytes of a segment of each rank in a team of some ranks; 0 if there are too many.
     pub const fn bytes_for(&self, ranks: u32) -> usize {
         if ranks as usize <= FULL_POOLS {
@@ -114,6 +130,31 @@ impl PoolSegments {
         }
         (self.bytes as usize * FULL_POOLS / ranks as usize) & !(LINE_BYTES - 1)
     }
+}
+
+/// How many bytes a rank has in a step, and whether they lie elsewhere with every lap (rule 12). From a number: they do not.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    len: usize,
+    turns: bool,
+}
+
+impl Extent {
+    /// `len` bytes that lie elsewhere with every lap.
+    pub const fn turning(len: usize) -> Extent {
+        Extent { len, turns: true }
+    }
+}
+
+impl From<usize> for Extent {
+    fn from(len: usize) -> Extent {
+        Extent { len, turns: false }
+    }
+}
+
+#[cfg(not(loom))]
+fn plain_copies() -> Copies {
+    Copies::new(CopyChoice::always(CopyKind::Plain), Arc::default())
 }
 
 /// A control section with its message pool, for a team of some ranks. Cloning it gives another view of the same one.
@@ -124,7 +165,14 @@ pub struct ControlSection {
     ranks: u32,
     segments: u32,
     segment_bytes: usize,
+    turns: u32,
     barrier: BarrierKind,
+    /// How this process copies what others will read.
+    #[cfg(not(loom))]
+    copies: Arc<Copies>,
+    /// The turns, a bit for each, for whose pages this process has asked.
+    #[cfg(not(loom))]
+    asked_for: Arc<AtomicU64>,
     watched: Watched,
     _keep: [Keep; 2],
 }
@@ -138,9 +186,26 @@ unsafe impl Sync for ControlSection {}
 impl ControlSection {
     /// Bytes of memory that a section for up to `ranks` ranks takes.
     pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
-        let pools = if ranks as usize > FULL_POOLS { FULL_POOLS } else { ranks as usize };
-        let pool = pools * segments.count as usize * segments.bytes as usize;
-        ControlSection::lines(ranks, segments.count) * LINE_BYTES + pool
+        ControlSection::lines(ranks, segments.count) * LINE_BYTES
+            + ControlSection::pools(ranks) * segments.all_bytes()
+    }
+
+    /// Pools for which there is memory in a section for up to so many ranks.
+    const fn pools(ranks: u32) -> usize {
+        match ranks as usize {
+            0..LEAST_POOLS => LEAST_POOLS,
+            few @ LEAST_POOLS..FULL_POOLS => few,
+            _ => FULL_POOLS,
+        }
+    }
+
+    /// How many turns a team of so many ranks has in the memory of so many pools (rule 12): a power of two.
+    const fn turns(ranks: u32, pools: usize) -> u32 {
+        let mut turns = MOST_TURNS;
+        while turns > 1 && turns as usize * ranks as usize > pools {
+            turns /= 2;
+        }
+        turns
     }
 
     const fn lines(ranks: u32, segments: u32) -> usize {
@@ -151,7 +216,9 @@ impl ControlSection {
     pub fn on_heap(ranks: u32, segments: PoolSegments, barrier: BarrierKind) -> ControlSection {
         let lines = heap_lines(ControlSection::lines(ranks, segments.count));
         let segment_bytes = segments.bytes_for(ranks);
-        let bytes = ranks as usize * segments.count as usize * segment_bytes;
+        // The model checker follows every line.
+        let turns = if cfg!(loom) { 1 } else { MOST_TURNS };
+        let bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
         let pool = heap_data(bytes);
         ControlSection {
             lines: NonNull::from(&lines[..]).cast(),
@@ -159,7 +226,12 @@ impl ControlSection {
             ranks,
             segments: segments.count,
             segment_bytes,
+            turns,
             barrier,
+            #[cfg(not(loom))]
+            copies: Arc::new(plain_copies()),
+            #[cfg(not(loom))]
+            asked_for: Arc::default(),
             watched: Watched::new(bytes),
             _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
         }
@@ -186,10 +258,20 @@ impl ControlSection {
             ranks,
             segments: segments.count,
             segment_bytes,
+            turns: ControlSection::turns(ranks, ControlSection::pools(most)),
             barrier,
+            copies: Arc::new(plain_copies()),
+            asked_for: Arc::default(),
             watched: Watched::new(0),
             _keep: [keep.clone(), keep],
         }
+    }
+
+    /// The same section, in which this process makes its copies so ([`ControlSection::copy`]); else they are plain.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn with_copies(self, copies: Copies) -> ControlSection {
+        ControlSection { copies: Arc::new(copies), ..self }
     }
 
     /// How many segments there are: so many steps may be under way at a time.
@@ -202,6 +284,12 @@ impl ControlSection {
     #[inline]
     pub fn segment_bytes(&self) -> usize {
         self.segment_bytes
+    }
+
+    /// Bytes of the pool to which a rank may write before it comes to where it was: in all turns, and with two ranks the parts
+    /// of both.
+    pub fn bytes_of_rank(&self) -> u64 {
+        u64::from(self.turns.max(2)) * self.segments() * self.segment_bytes as u64
     }
 
     #[inline]
@@ -243,12 +331,42 @@ impl ControlSection {
 
     /// Where the part of a rank begins in the pool.
     #[inline]
-    fn part(&self, rank: u32, step: u64, len: usize) -> usize {
+    fn part(&self, rank: u32, step: u64, Extent { len, turns }: Extent) -> usize {
         let segment = self.segment_of(step);
-        if len <= self.segment_bytes && rank < self.ranks {
-            return (rank as usize * self.segments as usize + segment) * self.segment_bytes;
+        if len > self.segment_bytes || rank >= self.ranks {
+            return self.long_part(rank, segment, len);
         }
-        self.long_part(rank, segment, len)
+        if turns {
+            return self.turning_part(rank, step, len);
+        }
+        (rank as usize * self.segments as usize + segment) * self.segment_bytes
+    }
+
+    /// As [`ControlSection::part`], of data that turn (rule 12): the pieces of a segment as long as these in turn, and then those of the
+    /// next turn.
+    #[inline(never)]
+    fn turning_part(&self, rank: u32, step: u64, len: usize) -> usize {
+        let pieces = 1 << (self.segment_bytes / len.max(LINE_BYTES)).max(1).ilog2();
+        let lap = (step / self.segments()) as usize % (pieces * self.turns as usize);
+        let (turn, piece) = (lap / pieces, lap % pieces);
+        #[cfg(not(loom))]
+        if self.asked_for.load(Ordering::Relaxed) >> turn & 1 == 0 {
+            self.ask_for_pages(turn);
+        }
+        let pool = turn * self.ranks as usize + rank as usize;
+        let piece_bytes = (self.segment_bytes / pieces) & !(LINE_BYTES - 1);
+        (pool * self.segments as usize + self.segment_of(step)) * self.segment_bytes + piece * piece_bytes
+    }
+
+    /// Has the kernel make the pages of a turn at once. One by one, as they are written and read, they would take several times as
+    /// long.
+    #[cfg(not(loom))]
+    #[cold]
+    fn ask_for_pages(&self, turn: usize) {
+        self.asked_for.fetch_or(1 << turn, Ordering::Relaxed);
+        let bytes = self.ranks as usize * self.segments as usize * self.segment_bytes;
+        // SAFETY: the pools of all turns lie one behind the other, inside the mapping, of which pages are parts.
+        unsafe { crate::memory::populate(self.pool.add(turn * bytes), bytes) };
     }
 
     /// As [`ControlSection::part`], of data that take several segments (rule 11).
@@ -281,9 +399,10 @@ impl ControlSection {
     /// # Panics
     /// If there is no such rank, or no room for so many bytes.
     #[inline]
-    pub fn write(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
+    pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
+        let extent @ Extent { len, .. } = extent.into();
         if len > SHORT_BYTES {
-            return self.write_part(self.place(rank, step), step, len, fill);
+            return self.write_part(self.place(rank, step), step, extent, fill);
         }
         let mut words = [0u64; LINE_WORDS - 1];
         // SAFETY: the words are ours and longer than that.
@@ -294,14 +413,32 @@ impl ControlSection {
         }
     }
 
+    /// Copies to `to`, which is to be published, by the kind that was found to be fast. For use while [`ControlSection::write`] or
+    /// [`ControlSection::write_part`] has something written.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn copy(&self, from: Bytes<'_>, to: BytesMut<'_>) {
+        self.copies.copy(from, to);
+    }
+
     /// As [`ControlSection::write`], always in the pool, and for the part of any rank in a step whose data all come from the
     /// caller, or which it writes over (rule 2).
     ///
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn write_part(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        let at = self.part(rank, step, len);
+    pub fn write_part(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) {
+        let extent @ Extent { len, .. } = extent.into();
+        let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Write);
         // SAFETY: the part lies in the pool and is the caller's until it publishes the step (rule 2).
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
@@ -313,9 +450,16 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+    pub fn read<R>(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>) -> R,
+    ) -> R {
+        let extent @ Extent { len, .. } = extent.into();
         if len > SHORT_BYTES {
-            return self.read_part(self.place(rank, step), step, len, f);
+            return self.read_part(self.place(rank, step), step, extent, f);
         }
         let mut words = [0u64; LINE_WORDS - 1];
         let line = self.segment_line(rank, step);
@@ -331,8 +475,15 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn read_part<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        let at = self.part(rank, step, len);
+    pub fn read_part<R>(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>) -> R,
+    ) -> R {
+        let extent @ Extent { len, .. } = extent.into();
+        let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Read);
         // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
@@ -344,8 +495,8 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn fetch(&self, rank: u32, step: u64, len: usize) {
-        self.fetch_part(self.place(rank, step), step, len);
+    pub fn fetch(&self, rank: u32, step: u64, extent: impl Into<Extent>) {
+        self.fetch_part(self.place(rank, step), step, extent);
     }
 
     /// As [`ControlSection::fetch`], of what is written by [`ControlSection::write_part`].
@@ -353,8 +504,9 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
-        let at = self.part(rank, step, len);
+    pub fn fetch_part(&self, rank: u32, step: u64, extent: impl Into<Extent>) {
+        let extent @ Extent { len, .. } = extent.into();
+        let at = self.part(rank, step, extent);
         if len > FETCHED_BYTES {
             return;
         }
@@ -421,5 +573,39 @@ impl ControlSection {
     /// The last step of the teams before (rule 7).
     pub fn last_step(&self) -> u64 {
         self.line(0)[1].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn at(section: &ControlSection, rank: u32, step: u64, extent: impl Into<Extent>) -> usize {
+        section.part(rank, step, extent.into())
+    }
+
+    #[test]
+    fn what_turns_lies_elsewhere_with_every_lap_and_in_the_memory_there_is() {
+        let segments = PoolSegments { count: 6, bytes: 256 };
+        for (ranks, most, turns) in
+            [(2, 2, 4), (3, 3, 2), (4, 4, 2), (5, 5, 1), (2, 16, 4), (4, 16, 4), (9, 64, 1)]
+        {
+            let pools = ControlSection::pools(most);
+            assert_eq!(ControlSection::turns(ranks, pools), turns, "{ranks} of {most} ranks");
+            let heap = ControlSection::on_heap(ranks, segments, BarrierKind::Symmetric);
+            let section = ControlSection { turns, ..heap };
+            for (len, pieces) in [(256, 1), (129, 1), (128, 2), (100, 2), (64, 4), (1, 4)] {
+                let (laps, room) = (pieces * u64::from(turns), 256 / pieces as usize);
+                let mut starts = HashSet::new();
+                for (step, rank) in (0..6 * laps).flat_map(|step| (0..ranks).map(move |rank| (step, rank))) {
+                    let start = at(&section, rank, step, Extent::turning(len));
+                    assert!(start % room == 0 && start + room <= pools * segments.all_bytes());
+                    assert!(starts.insert(start), "{len} bytes of rank {rank} in step {step}");
+                    assert_eq!(start, at(&section, rank, step + 6 * laps, Extent::turning(len)));
+                    assert_eq!(at(&section, rank, step, len), at(&section, rank, step + 6, len));
+                }
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
 //! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`],
-//! [`spawn`] (starting processes), [`clock`], [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
+//! [`spawn`] (starting processes), [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
 //! that costs nothing in a single-threaded
 //! process), [`stillness`] (whether another thread was seen asleep), [`bytes`] (views of memory that somebody else may write).
 //!
@@ -42,6 +42,8 @@ mod sync;
 
 #[cfg(not(loom))]
 pub mod clock;
+#[cfg(not(loom))]
+pub mod copies;
 #[cfg(not(loom))]
 pub mod cpus;
 #[cfg(not(loom))]

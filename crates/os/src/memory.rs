@@ -31,6 +31,23 @@ impl fmt::Debug for Memory {
     }
 }
 
+/// Asks for the pages of `len` bytes at `at`, so that nobody waits for them one by one. A kernel that cannot (before Linux 5.14)
+/// makes them when they are used, as ever.
+///
+/// # Safety
+/// The bytes must be mapped and writable, and so must be all of the pages that they touch.
+pub(crate) unsafe fn populate(at: NonNull<u8>, len: usize) {
+    let before = at.addr().get() % rustix::param::page_size();
+    // SAFETY: mapped and writable, says the caller; what the pages hold stays.
+    let _ = unsafe {
+        rustix::mm::madvise(
+            at.as_ptr().sub(before).cast(),
+            len + before,
+            rustix::mm::Advice::LinuxPopulateWrite,
+        )
+    };
+}
+
 /// Memory of this process alone, as the allocator gave it.
 struct Private {
     given: NonNull<u8>,

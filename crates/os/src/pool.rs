@@ -40,7 +40,8 @@
 //!    first one, in the next lap. A message of at least a quarter of a block lies in the first part, which is a quarter of the
 //!    pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the data that it
 //!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
-//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part.
+//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. It is the other way round as long as copies are slow
+//!    in the first part ([`CopyChoice::spreads`]): so much of it lies in the receiver's private cache.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -55,7 +56,7 @@ mod answers;
 mod choice;
 
 pub use answers::OwnView;
-pub use choice::{CopyChoice, SHORTEST_MEASURED};
+pub use choice::{CopyChoice, SHORTEST_MEASURED, SlowCopies};
 pub(crate) use choice::{Spell, is_slow};
 
 use answers::Answers;
@@ -475,15 +476,20 @@ impl Pool {
     }
 
     /// Whether a piece of `len` bytes of a longer message to process `to` could be taken now without running far ahead of that
-    /// process: a long piece must find room in the first part, unless what is in its way there is for somebody else.
-    pub fn room_beside(&mut self, len: usize, to: u32) -> bool {
+    /// process: a long piece must find room in its part, unless what is in its way there is for somebody else. `spreads`: that is
+    /// the larger one.
+    pub fn room_beside(&mut self, len: usize, to: u32, spreads: bool) -> bool {
         let shape = self.area.shape;
         if !shape.is_long(len) || self.area.blocks_of(len) > shape.first_blocks() as usize {
             return self.room_for(len);
         }
-        self.has_room_in_first(len)
-            || self.first.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
-                && self.has_room_in_rest(len)
+        if if spreads { self.has_room_in_rest(len) } else { self.has_room_in_first(len) } {
+            return true;
+        }
+        let part = if spreads { &self.rest } else { &self.first };
+        let is_for_another = |position| self.destinations[self.area.block(position)] != to;
+        part.taken(&self.area).any(is_for_another)
+            && if spreads { self.has_room_in_first(len) } else { self.has_room_in_rest(len) }
     }
 
     /// Whether a message lies in the first part now.
@@ -553,11 +559,11 @@ impl Pool {
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room; the position of the first
-    /// (rules 2 and 8).
+    /// (rules 2 and 8). `spreads`: those of the larger part, if it has room.
     #[inline]
-    pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
+    pub(crate) fn take(&mut self, len: usize, to: u32, spreads: bool) -> u32 {
         let blocks = self.area.blocks_of(len);
-        let in_first = self.has_room_in_first(len);
+        let in_first = self.has_room_in_first(len) && !(spreads && self.has_room_in_rest(len));
         let Pool { first, rest, destinations, area, .. } = self;
         let part = if in_first { first } else { rest };
         let start = part.head;
@@ -585,8 +591,13 @@ impl Pool {
     /// The part in which `position` lies.
     #[inline]
     const fn part_at(&self, position: u32) -> &Part {
-        let is_first = self.area.block(position) < self.area.shape.first_blocks() as usize;
-        if is_first { &self.first } else { &self.rest }
+        if self.is_in_first(position) { &self.first } else { &self.rest }
+    }
+
+    /// Whether `position` lies in the first part.
+    #[inline]
+    pub(crate) const fn is_in_first(&self, position: u32) -> bool {
+        self.area.block(position) < self.area.shape.first_blocks() as usize
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
@@ -699,7 +710,7 @@ mod tests {
         (pool.rest.head, pool.rest.tail) = (u32::MAX - 16383, u32::MAX - 16383);
         for _ in 0..20 {
             assert_eq!(pool.free_bytes(), 8192);
-            let starts = [3 << 10, 1 << 10, 1].map(|len| pool.take(len, 7));
+            let starts = [3 << 10, 1 << 10, 1].map(|len| pool.take(len, 7, false));
             assert_eq!(pool.free_bytes(), 8192 - 5 * 1024);
             view.free(starts[1], 1024);
             view.free(starts[2].wrapping_add(100), 0);
@@ -711,13 +722,13 @@ mod tests {
     #[test]
     fn rule_4_the_last_piece_frees_all_of_its_blocks() {
         let (mut pool, mut view) = pool();
-        let start = pool.take(4096, 7);
+        let start = pool.take(4096, 7, false);
         assert_eq!((pool.side_by_side(start), pool.side_by_side(start + 5000)), (8192, 3192));
         view.free(start + 1024, 3072);
         assert_eq!(pool.free_bytes(), 4096, "the first block is not free");
         view.free(start, 0);
         assert_eq!(pool.free_bytes(), 8192);
-        let start = pool.take(2049, 7);
+        let start = pool.take(2049, 7, false);
         view.free(start, 2049);
         assert_eq!(pool.free_bytes(), 8192, "three blocks, and not all of the third");
     }
@@ -726,9 +737,9 @@ mod tests {
     fn rules_2_and_7_room_and_the_dead() {
         let (mut pool, mut view) = pool();
         assert!(pool.room_for(4096) && !pool.room_for(4097), "half of the pool is the limit");
-        pool.take(4096, 1);
-        pool.take(0, 2);
-        pool.take(2048, 1);
+        pool.take(4096, 1, false);
+        pool.take(0, 2, false);
+        pool.take(2048, 1, false);
         assert!(pool.room_for(1024) && !pool.room_for(1025));
         pool.forget(1);
         assert_eq!(pool.free_bytes(), 8192 - 3 * 1024, "the message for 2 lies in between");
@@ -739,7 +750,7 @@ mod tests {
     #[test]
     fn rule_7_claims_of_the_dead() {
         let (mut pool, mut view) = pool();
-        let starts = [1, 7].map(|to| pool.take(1024, to));
+        let starts = [1, 7].map(|to| pool.take(1024, to, false));
         view.free(starts[1], 1024);
         assert_eq!(view.claim(1024), Some(starts[1]));
         pool.forget(1);
@@ -761,7 +772,7 @@ mod tests {
         let (mut pool, mut view) = pool();
         let own = pool.own_view(7);
         assert_eq!((pool.take_back(1, 7), view.claim(1)), (None, None), "nothing came");
-        let start = pool.take(2048, 7);
+        let start = pool.take(2048, 7, false);
         view.free(start, 2048);
         assert_eq!(view.claim(2049), None, "longer than what came");
         (0..2).for_each(|block| view.free(start + block * 1024, 1));
@@ -784,7 +795,7 @@ mod tests {
         assert_eq!(pool.free_bytes(), 8 << 10);
         assert_eq!((pool.take_back(1, 7), view.claim(1024)), (None, None));
         // What it has reclaimed nobody claims.
-        let start = pool.take(1024, 7);
+        let start = pool.take(1024, 7, false);
         view.free(start, 1024);
         assert_eq!((pool.free_bytes(), view.claim(1024)), (8 << 10, None));
     }
@@ -794,7 +805,7 @@ mod tests {
         for (number, claims) in [(1021, true), (1022, false), (u32::MAX, false)] {
             let (mut pool, _) = pool();
             let mut view = PoolView::new(pool.area.clone(), number);
-            let start = pool.take(1024, number);
+            let start = pool.take(1024, number, false);
             view.free(start, 1024);
             assert_eq!(view.claim(1024).is_some(), claims, "{number}");
             pool.forget(number);
@@ -805,7 +816,7 @@ mod tests {
     #[test]
     fn rule_9_kept_blocks_are_of_few_processes_and_the_latest() {
         let (mut pool, mut view) = pool();
-        let starts = [0; 8].map(|_| pool.take(1024, 7));
+        let starts = [0; 8].map(|_| pool.take(1024, 7, false));
         starts.iter().for_each(|start| view.free(*start, 1024));
         assert_eq!(view.claim(8192), Some(starts[0]), "side by side");
         for (from, start) in starts.into_iter().enumerate() {
@@ -829,7 +840,7 @@ mod tests {
         // Takes blocks for process 1, and says which; who reads them frees them at once.
         let mut send = |len: usize, frees: bool| {
             assert!(pool.room_for(len));
-            let mut position = pool.take(len, 1);
+            let mut position = pool.take(len, 1, false);
             let blocks: Vec<u32> = (0..len.div_ceil(1024))
                 .map(|_| {
                     let at = position;
@@ -853,10 +864,14 @@ mod tests {
         // The rest is a ring of its own.
         assert_eq!([send(9 << 10, true), send(1, true), send(2047, true)], [(23, 31), (8, 8), (9, 10)]);
         // Nobody runs ahead of a receiver, but of what others have to read.
-        assert!(!pool.room_beside(4096, 1) && pool.room_beside(2047, 1) && pool.room_beside(4096, 2));
+        assert!(
+            !pool.room_beside(4096, 1, false)
+                && pool.room_beside(2047, 1, false)
+                && pool.room_beside(4096, 2, false)
+        );
         assert_eq!(pool.free_bytes(), 24 << 10);
         (0..4).for_each(|block| view.free(pool.first.tail + block * 1024, 1));
-        assert!(pool.room_beside(4096, 1) && !pool.room_beside(5120, 1));
+        assert!(pool.room_beside(4096, 1, false) && !pool.room_beside(5120, 1, false));
     }
 
     #[test]

@@ -234,7 +234,7 @@ fn pool_rule_8_a_part_begins_again_only_where_it_was_read() {
         receive_pooled(&mut receiver, 10, 2048);
         let thread = thread::spawn(move || {
             for (tag, len) in [(14, 2049), (16, 2048)] {
-                while !pool.room_beside(len, 1) {
+                while !pool.room_beside(len, 1, false) {
                     thread::yield_now();
                 }
                 assert!(send_pooled(&mut sender, &mut pool, tag, len));

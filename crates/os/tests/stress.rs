@@ -7,7 +7,7 @@ use oxmpi_os::{
     bytes::{Bytes, BytesMut, CopyKind},
     door::{Bell, Door, Next, Policy},
     inbox::{CELL_PAYLOAD, InboxReceiver, InboxSender},
-    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView},
+    pool::{CopyChoice, Pool, PoolArea, PoolShape, PoolView, SlowCopies},
     ring::{INLINE_MAX, Pooling, RingArea, RingReceiver, RingSender, RingShape, Slot},
     segment::{Boot, RankState, Segment, SegmentConfig, SegmentError},
 };
@@ -239,7 +239,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));
     // Every plain copy is too slow: both kinds take turns.
-    let mut copies = CopyChoice::new(0, 2);
+    let mut copies = CopyChoice::new(SlowCopies { in_first_part: 0, anywhere: 0 }, 16 << 10);
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
     let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
     let [first, second] = ways;

@@ -327,10 +327,16 @@ parameters! {
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }
     shm_slow_copy_ns_per_kib: u64 {
-        unit: Unit::Count, default: 200, limits: 0..=1000000, power_of_two: false,
+        unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
-        help: "A copy into the pool that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. \
-               The next ones then go past the caches.",
+        help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
+               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches.",
+    }
+    shm_slow_copy_in_first_part_ns_per_kib: u64 {
+        unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,
+        aliases: [], level: Tune, change: BeforeInit,
+        help: "A copy into the first quarter of a rank's pool that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, \
+               is slow: the quarter lies in the receiver's private cache. The next messages then lie in the other three.",
     }
     shm_past_caches_from_bytes: u64 {
         unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,

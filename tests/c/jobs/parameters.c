@@ -189,12 +189,46 @@ static void past_caches(int past)
     free(buffer);
 }
 
-/* STREAMS: whether pieces of messages are stored past the caches because copies into the pool are slow (1), or are not (0). */
+/* STREAMS: whether pieces of messages, and of collectives, are stored past the caches because copies into the pool are slow (1), or
+ * are not (0). */
 static void slow_copies(int streams)
 {
     MPI_T_pvar_handle pieces = started(session, "shm_streamed_pieces", NULL);
     send_some(100, 60000);
     CHECK_EQ(value(session, pieces) > 0, streams && rank == 0);
+
+    if (!may_copy()) return;
+    enum { WORDS = 1 << 15, ROUNDS = 200 };
+    unsigned *out = (unsigned *) allocate(WORDS * sizeof *out), *in = (unsigned *) allocate(2 * WORDS * sizeof *in);
+    number before = value(session, pieces);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        int root = (int) round % 2, words = WORDS >> (round / 2 % 3), wrong = 0;
+        for (int i = 0; i < words; i++) out[i] = 3 * (unsigned) i + 5 * round + (unsigned) rank;
+        MPI_Gather(out, words, MPI_UNSIGNED, in, words, MPI_UNSIGNED, root, MPI_COMM_WORLD);
+        for (int from = 0; from < 2 && rank == root; from++)
+            for (int i = 0; i < words; i++) wrong += in[from * words + i] != 3 * (unsigned) i + 5 * round + (unsigned) from;
+        MPI_Scatter(in, words, MPI_UNSIGNED, rank == root ? MPI_IN_PLACE : out, words, MPI_UNSIGNED, root, MPI_COMM_WORLD);
+        MPI_Scan(out, in, words, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < words; i++)
+            wrong += in[i] != (rank == 0 ? 1 : 2) * (3 * (unsigned) i + 5 * round) + (unsigned) rank;
+        MPI_Alltoall(out, words / 2, MPI_UNSIGNED, in, words / 2, MPI_UNSIGNED, MPI_COMM_WORLD);
+        for (int i = 0; i < words; i++) {
+            unsigned at = (unsigned) (rank * (words / 2) + i % (words / 2)), from = (unsigned) (i / (words / 2));
+            wrong += in[i] != 3 * at + 5 * round + from;
+        }
+        CHECK_EQ(wrong, 0);
+    }
+    CHECK_EQ(value(session, pieces) > before, streams);
+    free(out);
+    free(in);
+}
+
+/* SPREAD: whether messages lie in the larger part of the pool because copies into the first quarter are slow (1), or do not (0). */
+static void spread(int lie)
+{
+    MPI_T_pvar_handle messages = started(session, "shm_spread_messages", NULL);
+    send_some(100, 60000);
+    CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
 }
 
 /* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
@@ -365,6 +399,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "patience")) patience(first);
     else if (!strcmp(what, "past caches")) past_caches(first);
     else if (!strcmp(what, "slow copies")) slow_copies(first);
+    else if (!strcmp(what, "spread")) spread(first);
     else if (!strcmp(what, "asleep")) asleep(first);
     else if (!strcmp(what, "gives")) gives(first, second);
     else if (!strcmp(what, "pauses")) pauses(first);

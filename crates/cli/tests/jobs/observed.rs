@@ -90,7 +90,7 @@ const OBSERVED: &[Row] = &[
     (
         "jobs/parameters.rs",
         "copies_go_past_the_caches_from_where_they_are_told",
-        &["shm_past_caches_from_bytes", "shm_slow_copy_ns_per_kib"],
+        &["shm_past_caches_from_bytes", "shm_slow_copy_ns_per_kib", "shm_slow_copy_in_first_part_ns_per_kib"],
     ),
     (
         "jobs/parameters.rs",

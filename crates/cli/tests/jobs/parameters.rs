@@ -115,6 +115,12 @@ fn copies_go_past_the_caches_from_where_they_are_told() {
     for (value, streams) in [("0", "1"), ("1000000", "0")] {
         check(&p, 2, &[("shm_slow_copy_ns_per_kib", value)], &["slow copies", streams]);
     }
+    for (value, spread) in [("0", "1"), ("1000000", "0")] {
+        // However slow a copy is, it is not streamed.
+        let said =
+            [("shm_slow_copy_in_first_part_ns_per_kib", value), ("shm_slow_copy_ns_per_kib", "1000000")];
+        check(&p, 2, &said, &["spread", spread]);
+    }
 }
 
 #[test]

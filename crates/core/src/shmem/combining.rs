@@ -2,14 +2,14 @@
 
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::control_section::ControlSection;
+use oxmpi_os::control_section::{ControlSection, Extent};
 use std::ops::Range;
 
 /// What the ranks have written for a step: where a part of it lies that is combined.
 pub(super) struct Written<P: Fn(u32) -> usize> {
     pub(super) step: u64,
-    /// All bytes that each rank has written.
-    pub(super) all: usize,
+    /// All that each rank has written.
+    pub(super) all: Extent,
     /// Where the part begins in what this rank has written.
     pub(super) part: P,
 }

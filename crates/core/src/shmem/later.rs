@@ -194,14 +194,19 @@ impl Job {
                     _ if self.shares => {
                         let mine = share(me, self.team.size(), len);
                         for others in [0..mine.start, mine.end..len] {
-                            pack(buffer, start + from + others.start, to.slice(others.start, others.len()));
+                            pack(
+                                section,
+                                buffer,
+                                start + from + others.start,
+                                to.slice(others.start, others.len()),
+                            );
                         }
                     }
-                    false => pack(buffer, start + from, to),
+                    false => pack(section, buffer, start + from, to),
                     true => {
                         for rank in self.others() {
                             let begin = rank as usize * self.pieces.bytes + from;
-                            pack(buffer, begin, to.slice(self.place(me, rank, len), len));
+                            pack(section, buffer, begin, to.slice(self.place(me, rank, len), len));
                         }
                     }
                 });
@@ -306,7 +311,7 @@ impl Job {
             Some(given) if !self.part.in_place => Some(given.slice(start + at, len)),
             _ => None,
         };
-        let written = Written { step, all: self.written(len), part: |rank| self.place(rank, me, len) };
+        let written = Written { step, all: self.written(len).into(), part: |rank| self.place(rank, me, len) };
         let ranks = 0..self.part.combined;
         combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
     }
@@ -317,7 +322,7 @@ impl Job {
         let (me, ranks, Piece { step, at, len }) = (self.team.rank, self.team.size(), piece);
         let mine = share(me, ranks, len);
         let own = given.slice(self.part.gives.1 + at + mine.start, mine.len());
-        let written = Written { step, all: len, part: |_| mine.start };
+        let written = Written { step, all: len.into(), part: |_| mine.start };
         section.write(me, result, mine.len(), |to| {
             combine((section, me), kernel, 0..ranks, &written, Some(own), to);
         });

@@ -78,10 +78,25 @@ pub(super) const PIECE: usize = 64 << 10;
 /// there each piece may cost a change of process.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) -> usize {
-    use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
-    let is_one_way = matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter);
-    if is_one_way && bytes < 2 * PIECE && !is_crowded { PIECE / 2 } else { PIECE }
+    if is_one_way(collective) && bytes < 2 * PIECE && !is_crowded { PIECE / 2 } else { PIECE }
 }
+
+/// Whether data go one way in a collective.
+pub(super) fn is_one_way(collective: Collective) -> bool {
+    use Collective::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
+    matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter)
+}
+
+/// Whether `len` bytes that a rank writes in a step lie elsewhere with every lap of the segments, if each rank has a processor:
+/// what goes one way and is not so long that a lap fills the caches anyway. Nobody else brings the lines back to the cache of the
+/// one who writes there next, as in an exchange; in a scatter they lie in their reader's part of the pool, with every lap in the
+/// same.
+pub(super) fn turns(collective: Collective, len: usize) -> bool {
+    len >= TURNING && is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
+}
+
+/// The shortest data that turn, bytes.
+pub(super) const TURNING: usize = 16 << 10;
 
 /// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {

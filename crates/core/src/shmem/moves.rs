@@ -10,13 +10,14 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::Call;
 
-/// Copies packed bytes from `at` on to all of `to`, which others have read.
+/// Copies packed bytes from `at` on to all of `to`, which is written in this section.
 #[inline]
-pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>) {
+pub(super) fn pack(section: &ControlSection, from: &UserBuf, at: usize, to: BytesMut<'_>) {
     match from.as_contiguous() {
-        Some(bytes) => bytes.slice(at, to.len()).copy_over(to),
+        Some(bytes) => section.copy(bytes.slice(at, to.len()), to),
         None => from.pack(at, to),
     }
 }
@@ -106,7 +107,7 @@ impl<F: Fabric> Steps<'_, F> {
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
         let pieces = self.pieces(bytes, self.most(bytes));
         if self.me == root {
-            return self.give(&pieces, |at, to| pack(data, at, to));
+            return self.give(&pieces, |at, to| self.pack(data, at, to));
         }
         for piece in pieces.all() {
             self.see(root, piece.step)?;
@@ -120,7 +121,7 @@ impl<F: Fabric> Steps<'_, F> {
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         let pieces = self.pieces(block, self.most(block));
         if self.me != root {
-            return self.give(&pieces, |at, to| pack(input, at, to));
+            return self.give(&pieces, |at, to| self.pack(input, at, to));
         }
         // Its own block is copied while the others write: who is done with it goes on to what needs them.
         let mut copied = if in_place { block } else { 0 };
@@ -168,12 +169,12 @@ impl<F: Fabric> Steps<'_, F> {
                 self.write(step, all, |mut to| {
                     for rank in self.others() {
                         let place = self.place(root, rank);
-                        pack(input, rank as usize * block + at, to.slice(place * len, len));
+                        self.pack(input, rank as usize * block + at, to.slice(place * len, len));
                     }
                 });
             } else {
                 for rank in self.others() {
-                    self.write_part(rank, step, len, |to| pack(input, rank as usize * block + at, to));
+                    self.write_part(rank, step, len, |to| self.pack(input, rank as usize * block + at, to));
                 }
             }
             self.publish_last(step);
@@ -192,8 +193,8 @@ impl<F: Fabric> Steps<'_, F> {
         self.exchange(&pieces, |turn, Piece { step, at, len }| {
             match turn {
                 Turn::Write => self.write(step, len, |to| match in_place {
-                    true => pack(output, own + at, to),
-                    false => pack(input, at, to),
+                    true => self.pack(output, own + at, to),
+                    false => self.pack(input, at, to),
                 }),
                 Turn::Keep if in_place => {}
                 Turn::Keep => output.copy_from(own + at, input, at, len),
@@ -217,7 +218,7 @@ impl<F: Fabric> Steps<'_, F> {
             match (turn, input) {
                 (Turn::Write, _) => {
                     let from = input.unwrap_or(output);
-                    self.write_spread(block, piece, |at, to| pack(from, at, to));
+                    self.write_spread(block, piece, |at, to| self.pack(from, at, to));
                 }
                 (Turn::Keep, None) => {}
                 (Turn::Keep, Some(input)) => {
@@ -239,6 +240,11 @@ impl<F: Fabric> Steps<'_, F> {
         })?;
         self.all_seen(pieces.first);
         Ok(())
+    }
+
+    #[inline]
+    fn pack(&self, from: &UserBuf, at: usize, to: BytesMut<'_>) {
+        pack(self.view().0, from, at, to);
     }
 
     /// Writes a piece of each other rank's block; `give` copies what begins at some byte.

@@ -110,6 +110,12 @@ impl<F: Fabric> Reduction<'_, F> {
         combine(self.steps.view(), self.kernel, ranks, written, own, to);
     }
 
+    /// Copies what this rank gives, from `at` on, to all of `to`, which is written in the section.
+    #[inline]
+    fn give(&self, at: usize, to: BytesMut<'_>) {
+        self.steps.view().0.copy(self.given.slice(at, to.len()), to);
+    }
+
     /// Sees that these ranks have published a step.
     #[inline]
     fn see(&self, ranks: Range<u32>, step: u64) -> Result<()> {
@@ -120,19 +126,19 @@ impl<F: Fabric> Reduction<'_, F> {
         let steps = &self.steps;
         let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
         if steps.me != root {
-            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_over(to));
+            return steps.give(&pieces, |at, to| self.give(at, to));
         }
         for Piece { step, at, len } in pieces.all() {
             if self.in_place {
                 // What it gives lies where the result is made.
                 steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.given.slice(at, len).copy_over(to));
+                steps.write(step, len, |to| self.give(at, to));
             }
             self.see(0..steps.ranks, step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
             self.combine(
                 0..steps.ranks,
-                &Written { step, all: len, part: |_| 0 },
+                &Written { step, all: steps.extent(len), part: |_| 0 },
                 own,
                 output.slice(at, len),
             );
@@ -147,7 +153,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let steps = &self.steps;
         let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
         if needed.is_empty() {
-            return steps.give(&pieces, |at, to| self.given.slice(at, to.len()).copy_over(to));
+            return steps.give(&pieces, |at, to| self.give(at, to));
         }
         let first = pieces.first;
         // The result is made where in place the contribution lies: then the section has the only copy.
@@ -155,13 +161,13 @@ impl<F: Fabric> Reduction<'_, F> {
         steps.exchange(&pieces, |turn, Piece { step, at, len }| {
             if turn != Turn::Read {
                 if gives && turn == Turn::Write {
-                    steps.write(step, len, |to| self.given.slice(at, len).copy_over(to));
+                    steps.write(step, len, |to| self.give(at, to));
                 }
                 return Ok(());
             }
             self.see(needed.clone(), step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
-            let written = Written { step, all: len, part: |_| 0 };
+            let written = Written { step, all: steps.extent(len), part: |_| 0 };
             self.combine(needed.clone(), &written, own, output.slice(at, len));
             Ok(())
         })?;
@@ -178,9 +184,7 @@ impl<F: Fabric> Reduction<'_, F> {
             let Piece { step, at, len } = piece;
             if turn != Turn::Read {
                 if turn == Turn::Write {
-                    steps.write_spread(self.bytes, piece, |at, to| {
-                        self.given.slice(at, to.len()).copy_over(to)
-                    });
+                    steps.write_spread(self.bytes, piece, |at, to| self.give(at, to));
                 }
                 return Ok(());
             }
@@ -188,7 +192,7 @@ impl<F: Fabric> Reduction<'_, F> {
             // In place the result takes the place of the first block, which was written for its rank before.
             let own = self.given.slice(steps.me as usize * self.bytes + at, len);
             let part = |rank| steps.place(rank, steps.me) * len;
-            let written = Written { step, all: steps.spread_len(piece), part };
+            let written = Written { step, all: steps.spread_len(piece).into(), part };
             self.combine(0..steps.ranks, &written, Some(own), output.slice(at, len));
             Ok(())
         })?;
@@ -223,7 +227,7 @@ impl<F: Fabric> Reduction<'_, F> {
             };
             for (step, _, (at, len)) in pieces() {
                 steps.wait_until_free(step)?;
-                steps.write_part(me, step, len, |to| self.given.slice(at, len).copy_over(to));
+                steps.write_part(me, step, len, |to| self.give(at, to));
                 steps.publish(step);
             }
             for (step, (at, len), _) in pieces() {
@@ -266,11 +270,11 @@ impl<F: Fabric> Reduction<'_, F> {
             };
             for Piece { step, at, len } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
-                let (mine, given) = (share(steps.me, steps.ranks, len), self.given.slice(at, len));
+                let mine = share(steps.me, steps.ranks, len);
                 // All but what this rank combines itself.
                 steps.write(step, len, |mut to| {
                     for part in [0..mine.start, mine.end..len] {
-                        given.slice(part.start, part.len()).copy_over(to.slice(part.start, part.len()));
+                        self.give(at + part.start, to.slice(part.start, part.len()));
                     }
                 });
                 steps.publish(step);
@@ -281,7 +285,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 let result = step + batch as u64;
                 steps.wait_until_free(result)?;
                 let own = self.given.slice(at + mine.start, mine.len());
-                let written = Written { step, all: len, part: |_| mine.start };
+                let written = Written { step, all: len.into(), part: |_| mine.start };
                 steps.write(result, mine.len(), |to| {
                     self.combine(0..steps.ranks, &written, Some(own), to);
                 });

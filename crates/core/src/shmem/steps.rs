@@ -15,7 +15,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock::{pass_ticks, ticks_of_ns};
-use oxmpi_os::control_section::{ControlSection, SHORT_BYTES};
+use oxmpi_os::control_section::{ControlSection, Extent, SHORT_BYTES};
 use oxmpi_os::door::Next;
 use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
@@ -372,25 +372,37 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// Has `fill` write this rank's `len` bytes of a step, whose segment is free.
     #[inline]
     pub(super) fn write(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        self.section.write(self.me, step, len, fill);
+        self.section.write(self.me, step, self.extent(len), fill);
     }
 
     /// As [`Steps::write`], for another rank's part of the pool.
     #[inline]
     pub(super) fn write_part(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        self.section.write_part(rank, step, len, fill);
+        self.section.write_part(rank, step, self.extent(len), fill);
     }
 
     /// Shows `f` the `len` bytes that a rank has written for a step, which was seen.
     #[inline]
     pub(super) fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        self.section.read(rank, step, len, f)
+        self.section.read(rank, step, self.extent(len), f)
     }
 
     /// As [`Steps::read`], of this rank's part of the pool, which another one has written.
     #[inline]
     pub(super) fn read_own_part(&self, step: u64, len: usize, f: impl FnOnce(Bytes<'_>)) {
-        self.section.read_part(self.me, step, len, f);
+        self.section.read_part(self.me, step, self.extent(len), f);
+    }
+
+    /// How `len` bytes lie in a step of this collective.
+    #[inline]
+    pub(super) fn extent(&self, len: usize) -> Extent {
+        if len >= limits::TURNING && self.turns(len) { Extent::turning(len) } else { len.into() }
+    }
+
+    #[inline(never)]
+    fn turns(&self, len: usize) -> bool {
+        !self.control.is_crowded
+            && self.collective.get().is_some_and(|collective| limits::turns(collective, len))
     }
 
     /// Whether data of this length ride in the lines that announce them.

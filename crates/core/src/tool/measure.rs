@@ -167,6 +167,7 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         Quantity::Rings => fabric.rings,
         Quantity::InboxFrames => fabric.inbox_frames,
         Quantity::StreamedPieces => fabric.streamed_pieces,
+        Quantity::SpreadMessages => fabric.spread_messages,
         Quantity::PoolSize => fabric.pool_bytes,
         Quantity::PoolUsed => fabric.pool_used,
         Quantity::PastCachesBytes => lane.past_caches_bytes,

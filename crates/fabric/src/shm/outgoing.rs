@@ -32,7 +32,7 @@ pub(super) struct Out {
     /// This process's number where the peer is: another than here if that is under another launcher.
     pub(super) known_as: u32,
     /// How contiguous data are copied into the pool for it.
-    copies: CopyChoice,
+    pub(super) copies: CopyChoice,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
     pub(super) lacks_pool: bool,
     /// What goes to it while nothing comes.
@@ -78,6 +78,11 @@ impl Out {
     /// Pieces of messages to the peer that were stored past the caches, because plain copies were slow.
     pub(super) fn pieces_streamed(&self) -> u64 {
         self.copies.pieces_streamed()
+    }
+
+    /// Messages to the peer that lay in the larger part of the pool, because copies into the first one were slow.
+    pub(super) fn messages_spread(&self) -> u64 {
+        self.copies.messages_spread()
     }
 
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.

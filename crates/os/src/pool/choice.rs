@@ -11,13 +11,15 @@ use crate::bytes::CopyKind;
 /// much.
 pub const SHORTEST_MEASURED: usize = 4 << 10;
 
-/// Each time that a new attempt with plain copies has failed, the next one is made after twice as many pieces, up to
-/// as many times the first number.
-const LONGEST_PAUSE: u32 = 64;
+/// Each time that a new attempt with plain copies has failed, the next one is made after twice as many bytes, this often.
+const STREAMING_DOUBLINGS: u32 = 6;
 
-/// So many plain copies after streamed ones say nothing: what was streamed lies in memory, and has to come back to the
-/// caches.
-const SETTLING: u32 = 256;
+/// The same of attempts with the first part of a pool, which cost less.
+const SPREADING_DOUBLINGS: u32 = 3;
+
+/// So many bytes of the usual copies after others say nothing: what was streamed lies in memory, and has to come back to the
+/// caches. Copies to memory are not as slow as those that count as slow, so a few pieces do.
+const SETTLING_BYTES: u64 = 256 << 10;
 
 /// A new attempt has failed if slow copies prevail before so many were made.
 const ATTEMPT: u32 = 64;
@@ -58,122 +60,211 @@ impl Spell {
     }
 }
 
-/// Says how the next piece is to be copied, from how long earlier ones took. It reads no clock.
+/// Another way to do something, taken while the usual one is slow; now and then the usual one is tried again. It counts in bytes
+/// and reads no clock.
 #[derive(Clone, Debug)]
-pub struct CopyChoice {
-    /// A plain copy that takes longer is slow; `None`: the kind never changes.
-    slow_ticks_per_kib: Option<u64>,
-    /// Pieces that are streamed before plain copies are tried again: the first time, and the next time.
-    first_pause: u32,
-    pause: u32,
-    /// Pieces still to be streamed; 0: copies are plain.
-    streaming_left: u32,
-    /// Plain copies that still say nothing.
-    settling: u32,
-    /// Plain copies since then, and whether they were slow.
-    plain: u32,
+struct Detour {
+    /// The usual way is slow if it takes longer.
+    slow_ticks_per_kib: u64,
+    /// Bytes of the detour before the usual way is tried again: the first time, at most, and the next time.
+    first: u64,
+    longest: u64,
+    next: u64,
+    /// Bytes of it that are left; 0: the usual way is taken.
+    left: u64,
+    /// Bytes of the usual way that still say nothing.
+    settling: u64,
+    /// How often the usual way was taken since then, and whether it was slow.
+    usual: u32,
     spell: Spell,
-    /// Pieces that were streamed because plain copies were slow.
-    pieces_streamed: u64,
 }
 
-impl CopyChoice {
-    /// How many pieces are streamed before plain copies are tried again, if nobody says otherwise.
-    pub const PAUSE: u32 = 256;
-
-    /// The usual limit for plain copies, in nanoseconds for a KiB; what each piece costs beside is added. Streaming takes 55 to
-    /// 110 ns for a KiB of a message of 64 KiB. Plain copies were measured to take 20 between cores that share a cache, 50 to 65
-    /// between others, and 470 where a processor fetches the lines that it overwrites.
-    pub const SLOW_NS_PER_KIB: u64 = 200;
-
-    /// Plain copies until several in a row take more than `slow_ticks_per_kib` ticks per KiB; then streaming ones for
-    /// `pause` pieces, then plain ones again.
-    ///
-    /// # Panics
-    /// If `pause` is 0.
-    pub fn new(slow_ticks_per_kib: u64, pause: u32) -> CopyChoice {
-        assert!(pause > 0, "a pause of 0 pieces between attempts with plain copies");
-        CopyChoice {
-            slow_ticks_per_kib: Some(slow_ticks_per_kib),
-            first_pause: pause,
+impl Detour {
+    fn new(slow_ticks_per_kib: u64, first: u64, doublings: u32) -> Detour {
+        assert!(first > 0, "0 bytes between attempts with plain copies");
+        Detour {
+            slow_ticks_per_kib,
+            first,
+            longest: first << doublings,
             // The first attempt is made before there was any.
-            pause: pause.div_ceil(2),
-            streaming_left: 0,
+            next: first.div_ceil(2),
+            left: 0,
             settling: 0,
-            plain: 0,
+            usual: 0,
             spell: Spell { excess: 0 },
-            pieces_streamed: 0,
         }
     }
 
-    /// Always the same kind.
-    pub const fn always(kind: CopyKind) -> CopyChoice {
-        CopyChoice {
-            slow_ticks_per_kib: None,
-            first_pause: 1,
-            pause: 1,
-            streaming_left: matches!(kind, CopyKind::Streaming) as u32,
-            settling: 0,
-            plain: 0,
-            spell: Spell { excess: 0 },
-            pieces_streamed: 0,
+    #[inline]
+    const fn is_taken(&self) -> bool {
+        self.left > 0
+    }
+
+    /// The usual way took so many ticks for a piece.
+    #[inline]
+    fn usual_took(&mut self, bytes: usize, ticks: u64) {
+        if self.settling > 0 {
+            self.settling = self.settling.saturating_sub(bytes as u64);
+            return;
         }
+        self.usual = self.usual.saturating_add(1);
+        if self.spell.note(is_slow(self.slow_ticks_per_kib, bytes, ticks)) {
+            self.take();
+        }
+    }
+
+    /// Somebody else says that the usual way is slow.
+    #[inline]
+    fn was_slow(&mut self) {
+        if !self.is_taken() && self.settling == 0 {
+            self.take();
+        }
+    }
+
+    fn take(&mut self) {
+        self.next =
+            if self.usual < ATTEMPT { self.next.saturating_mul(2).min(self.longest) } else { self.first };
+        self.left = self.next;
+        self.settling = SETTLING_BYTES;
+        self.usual = 0;
+        self.spell = Spell::default();
+    }
+
+    /// A piece went by the detour.
+    #[inline]
+    const fn went(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes as u64);
+    }
+}
+
+/// From which time on copies into a pool are made otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowCopies {
+    /// Ticks per KiB of a plain copy into the first part of a pool: what follows goes to the other part, which has lines that
+    /// have left the reader's cache (rule 8 of the pool).
+    pub in_first_part: u64,
+    /// Ticks per KiB of any plain copy: what follows is streamed.
+    pub anywhere: u64,
+}
+
+/// Says how the next piece is to be copied, and into which part of a pool, from how long earlier ones took.
+#[derive(Clone, Debug)]
+pub struct CopyChoice {
+    /// It never changes.
+    fixed: Option<CopyKind>,
+    streaming: Detour,
+    spreading: Detour,
+    /// Pieces that were streamed because plain copies were slow.
+    pieces_streamed: u64,
+    /// Messages that lay in the larger part of the pool for the same reason.
+    messages_spread: u64,
+}
+
+impl CopyChoice {
+    /// How many bytes are streamed before plain copies are tried again, if nobody says otherwise: to try costs a few
+    /// [`SETTLING_BYTES`].
+    pub const PAUSE: u64 = 8 << 20;
+
+    /// The usual limit for plain copies, in nanoseconds for a KiB; what each piece costs beside is added. Streaming takes 55 to
+    /// 110 ns for a KiB of a message of 64 KiB. Plain copies were measured to take 20 between cores that share a cache, 50 to 65
+    /// between others, and 200 to 470 where a processor fetches the lines that it overwrites.
+    pub const SLOW_NS_PER_KIB: u64 = 120;
+
+    /// The same for the first part of a pool. Between cores that share a cache copies took 20 to 24 there and elsewhere, and 60
+    /// there and 35 elsewhere where a processor fetches the lines that it overwrites.
+    pub const SLOW_NS_PER_KIB_IN_FIRST_PART: u64 = 45;
+
+    /// Plain copies until several in a row are slow; then others for `pause` bytes, then plain ones again.
+    ///
+    /// # Panics
+    /// If `pause` is 0.
+    pub fn new(slow: SlowCopies, pause: u64) -> CopyChoice {
+        CopyChoice {
+            fixed: None,
+            streaming: Detour::new(slow.anywhere, pause, STREAMING_DOUBLINGS),
+            spreading: Detour::new(slow.in_first_part, pause, SPREADING_DOUBLINGS),
+            pieces_streamed: 0,
+            messages_spread: 0,
+        }
+    }
+
+    /// The same where the first so many bytes of plain copies say nothing: they go to pages that are made meanwhile.
+    #[must_use]
+    pub fn unused(mut self, bytes: u64) -> CopyChoice {
+        self.streaming.settling = bytes;
+        self
+    }
+
+    /// Always the same kind, and the first part of a pool.
+    pub fn always(kind: CopyKind) -> CopyChoice {
+        let never = SlowCopies { in_first_part: u64::MAX, anywhere: u64::MAX };
+        CopyChoice { fixed: Some(kind), ..CopyChoice::new(never, 1) }
     }
 
     /// How the next piece is to be copied.
     #[inline]
     pub const fn kind(&self) -> CopyKind {
-        if self.streaming_left == 0 { CopyKind::Plain } else { CopyKind::Streaming }
+        match self.fixed {
+            Some(kind) => kind,
+            None if self.streaming.is_taken() => CopyKind::Streaming,
+            None => CopyKind::Plain,
+        }
+    }
+
+    /// Whether the next message had better lie in the larger part of the pool.
+    #[inline]
+    pub const fn spreads(&self) -> bool {
+        self.fixed.is_none() && self.spreading.is_taken()
     }
 
     /// Whether the next piece of `len` bytes is worth measuring.
     #[inline]
     pub const fn wants_time(&self, len: usize) -> bool {
-        self.streaming_left == 0 && self.slow_ticks_per_kib.is_some() && len >= SHORTEST_MEASURED
+        self.fixed.is_none() && !self.streaming.is_taken() && len >= SHORTEST_MEASURED
     }
 
-    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing.
+    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `in_first_part`:
+    /// it went to the first part of a pool.
     #[inline]
-    pub fn plain_took(&mut self, bytes: usize, ticks: u64) {
-        let Some(limit) = self.slow_ticks_per_kib else { return };
-        if bytes < SHORTEST_MEASURED {
+    pub fn plain_took(&mut self, bytes: usize, ticks: u64, in_first_part: bool) {
+        if self.fixed.is_some() || bytes < SHORTEST_MEASURED {
             return;
         }
-        if self.settling > 0 {
-            self.settling -= 1;
-            return;
-        }
-        self.plain = self.plain.saturating_add(1);
-        if self.spell.note(is_slow(limit, bytes, ticks)) {
-            self.stream();
+        self.streaming.usual_took(bytes, ticks);
+        if in_first_part && !self.spreading.is_taken() {
+            self.spreading.usual_took(bytes, ticks);
         }
     }
 
     /// The reader says that its copies of several pieces in a row were slow, whatever ours are.
     #[inline]
     pub fn reader_was_slow(&mut self) {
-        if self.slow_ticks_per_kib.is_some() && self.streaming_left == 0 && self.settling == 0 {
-            self.stream();
+        if self.fixed.is_none() {
+            self.streaming.was_slow();
         }
     }
 
-    fn stream(&mut self) {
-        let longest = self.first_pause.saturating_mul(LONGEST_PAUSE);
-        self.pause =
-            if self.plain < ATTEMPT { self.pause.saturating_mul(2).min(longest) } else { self.first_pause };
-        self.streaming_left = self.pause;
-        self.settling = SETTLING;
-        self.plain = 0;
-        self.spell = Spell::default();
-    }
-
-    /// A piece was streamed.
+    /// A piece of `bytes` bytes was streamed.
     #[inline]
-    pub const fn streamed(&mut self) {
-        if self.slow_ticks_per_kib.is_some() && self.streaming_left > 0 {
-            self.streaming_left -= 1;
+    pub const fn streamed(&mut self, bytes: usize) {
+        if self.fixed.is_none() && self.streaming.is_taken() {
+            self.streaming.went(bytes);
             self.pieces_streamed += 1;
         }
+    }
+
+    /// A message of `bytes` bytes lies in the larger part of the pool.
+    #[inline]
+    pub const fn spread(&mut self, bytes: usize) {
+        if self.spreads() {
+            self.spreading.went(bytes);
+            self.messages_spread += 1;
+        }
+    }
+
+    /// How many messages lay in the larger part of the pool because copies into the first one were slow.
+    pub const fn messages_spread(&self) -> u64 {
+        self.messages_spread
     }
 
     /// How many pieces were streamed because plain copies were slow.
@@ -186,19 +277,22 @@ impl CopyChoice {
 mod tests {
     use super::*;
 
+    const PIECE: usize = 4096;
+
     /// 100 ticks per KiB is the limit, 10 pieces the pause.
     fn choice() -> CopyChoice {
-        CopyChoice::new(100, 10)
+        let slow = SlowCopies { in_first_part: 30, anywhere: 100 };
+        CopyChoice::new(slow, 10 * PIECE as u64)
     }
 
     fn slow(choice: &mut CopyChoice, times: usize) {
-        (0..times).for_each(|_| choice.plain_took(4096, 669));
+        (0..times).for_each(|_| choice.plain_took(PIECE, 669, false));
     }
 
     /// Makes the plain copies that say nothing after streamed ones, slow as they are.
     fn settle(choice: &mut CopyChoice) {
         choice.reader_was_slow();
-        slow(choice, SETTLING as usize);
+        slow(choice, SETTLING_BYTES as usize / PIECE);
         assert_eq!(choice.kind(), CopyKind::Plain);
     }
 
@@ -206,7 +300,7 @@ mod tests {
     fn stream(choice: &mut CopyChoice) -> usize {
         let mut pieces = 0;
         while choice.kind() == CopyKind::Streaming {
-            choice.streamed();
+            choice.streamed(PIECE);
             pieces += 1;
         }
         pieces
@@ -215,7 +309,7 @@ mod tests {
     #[test]
     fn fast_copies_stay_plain() {
         let mut choice = choice();
-        (0..1000).for_each(|_| choice.plain_took(4096, 668));
+        (0..1000).for_each(|_| choice.plain_took(4096, 668, false));
         assert_eq!(choice.kind(), CopyKind::Plain);
         assert!(choice.wants_time(4096) && !choice.wants_time(4095));
     }
@@ -225,15 +319,15 @@ mod tests {
         let mut choice = choice();
         for _ in 0..100 {
             slow(&mut choice, usize::from(Spell::PREVAILS) - 1);
-            (0..Spell::PREVAILS).for_each(|_| choice.plain_took(8192, 800));
+            (0..Spell::PREVAILS).for_each(|_| choice.plain_took(8192, 800, false));
         }
         // Too short to say anything.
-        (0..100).for_each(|_| choice.plain_took(4095, 1 << 40));
+        (0..100).for_each(|_| choice.plain_took(4095, 1 << 40, false));
         assert_eq!(choice.kind(), CopyKind::Plain);
         // Two of three.
         for _ in 0..Spell::PREVAILS {
             slow(&mut choice, 2);
-            choice.plain_took(8192, 0);
+            choice.plain_took(8192, 0, false);
         }
         assert_eq!(choice.kind(), CopyKind::Streaming);
         assert!(!choice.wants_time(8192));
@@ -253,9 +347,38 @@ mod tests {
         assert_eq!(stream(&mut choice), 640);
         settle(&mut choice);
         // Fast for a while: the next slow spell is like the first one.
-        (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0));
+        (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0, false));
         slow(&mut choice, usize::from(Spell::PREVAILS));
         assert_eq!(stream(&mut choice), 10);
+    }
+
+    #[test]
+    fn what_goes_to_new_pages_says_nothing() {
+        let mut choice = choice().unused(20 * PIECE as u64);
+        slow(&mut choice, 20 + usize::from(Spell::PREVAILS) - 1);
+        assert_eq!(choice.kind(), CopyKind::Plain);
+        slow(&mut choice, 1);
+        assert_eq!(choice.kind(), CopyKind::Streaming);
+    }
+
+    #[test]
+    fn what_is_slow_in_the_first_part_goes_to_the_other() {
+        let mut choice = choice();
+        let prevails = u32::from(Spell::PREVAILS);
+        (0..1000).for_each(|_| choice.plain_took(PIECE, 200, true));
+        (0..100).for_each(|_| choice.plain_took(PIECE, 300, false));
+        assert!(!choice.spreads());
+        for pieces in [10, 20, 40, 80, 80] {
+            (0..prevails).for_each(|_| choice.plain_took(PIECE, 300, true));
+            assert!(choice.spreads() && choice.kind() == CopyKind::Plain && choice.wants_time(PIECE));
+            for _ in 0..pieces {
+                assert!(choice.spreads());
+                choice.plain_took(PIECE, 300, false);
+                choice.spread(PIECE);
+            }
+            assert!(!choice.spreads());
+            (0..SETTLING_BYTES / PIECE as u64).for_each(|_| choice.plain_took(PIECE, 300, true));
+        }
     }
 
     #[test]
@@ -263,8 +386,8 @@ mod tests {
         for kind in [CopyKind::Plain, CopyKind::Streaming] {
             let mut choice = CopyChoice::always(kind);
             slow(&mut choice, 100);
-            choice.streamed();
-            assert!(choice.kind() == kind && !choice.wants_time(8192));
+            choice.streamed(PIECE);
+            assert!(choice.kind() == kind && !choice.wants_time(8192) && !choice.spreads());
         }
     }
 }

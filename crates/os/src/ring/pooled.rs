@@ -76,7 +76,13 @@ impl<'a> Pooling<'a> {
         }
         let first = match pool.take_back(total, to) {
             Some(back) => back,
-            None if pool.room_for(total) => pool.take(total, to),
+            None if pool.room_for(total) => {
+                let first = pool.take(total, to, copies.spreads());
+                if !pool.is_in_first(first) {
+                    copies.spread(total);
+                }
+                first
+            }
             None => return None,
         };
         Some(Placed { place: Place::Own(pool), first, block_bytes, copies })
@@ -98,6 +104,16 @@ impl Place<'_> {
         match self {
             Place::Own(pool) => pool.note_use(position, len),
             Place::Theirs(view) => view.note_use(position, len),
+        }
+    }
+
+    /// Whether `position` lies in the first part of this process's own pool.
+    #[cfg(not(loom))]
+    #[inline]
+    fn is_in_first(&self, position: u32) -> bool {
+        match self {
+            Place::Own(pool) => pool.is_in_first(position),
+            Place::Theirs(_) => false,
         }
     }
 
@@ -129,8 +145,9 @@ impl RingSender {
     }
 
     /// Whether a frame with a part of `len` bytes of a longer message could be sent to process `to` through the pool now,
-    /// however its pieces are copied, without running far ahead of the receiver ([`Pool::room_beside`]).
-    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool, to: u32) -> bool {
+    /// however its pieces are copied, without running far ahead of the receiver ([`Pool::room_beside`]). `spreads`: as
+    /// [`CopyChoice::spreads`] says.
+    pub fn has_room_pooled(&mut self, len: usize, pool: &mut Pool, to: u32, spreads: bool) -> bool {
         let shape = pool.shape();
         if len > self.max_pooled(&shape) {
             return false;
@@ -141,7 +158,7 @@ impl RingSender {
             .into_iter()
             .fold(1, u32::max)
             + 1;
-        self.has_slots(slots) && pool.room_beside(len, to)
+        self.has_slots(slots) && pool.room_beside(len, to, spreads)
     }
 
     /// Sends a message of `total` bytes through the sender's pool, or the receiver's if it is an answer, all or nothing.
@@ -330,7 +347,7 @@ fn copy_piece(
         fill(place.piece(position, len), kind);
         // Rule 9.
         store_fence();
-        copies.streamed();
+        copies.streamed(len);
         return;
     }
     #[cfg(not(loom))]
@@ -344,6 +361,6 @@ fn copy_piece(
     fill(piece, kind);
     #[cfg(not(loom))]
     if let Some(before) = before {
-        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before));
+        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), place.is_in_first(position));
     }
 }
