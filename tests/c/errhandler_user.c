@@ -25,6 +25,14 @@ static void note_only(MPI_Comm *comm, int *code, ...)
     told_code = *code;
 }
 
+static int made_of_it = MPI_SUCCESS;
+
+static void replace(MPI_Comm *comm, int *code, ...)
+{
+    note_only(comm, code);
+    *code = made_of_it;
+}
+
 static void jump(MPI_Comm *comm, int *code, ...)
 {
     note(comm, code);
@@ -52,6 +60,40 @@ static void was_told(MPI_Comm comm, int class, int line)
 }
 
 #define TOLD(comm, class) was_told((comm), (class), __LINE__)
+
+/* What a handler makes of the code is what the call returns. */
+static void replaces_the_code(void)
+{
+    int value = 1, large[2] = {1, 2}, me, ours;
+    MPI_Errhandler handler;
+    MPI_Comm comm;
+    CHECK_OK(MPI_Add_error_class(&ours));
+    CHECK_OK(MPI_Comm_create_errhandler(replace, &handler));
+    CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    CHECK_OK(MPI_Comm_rank(comm, &me));
+    CHECK_OK(MPI_Comm_set_errhandler(comm, handler));
+    made_of_it = MPI_SUCCESS;
+    CHECK_OK(MPI_Send(&value, 1, MPI_INT, size, 0, comm));
+    TOLD(comm, MPI_ERR_RANK);
+    made_of_it = ours;
+    CHECK_EQ(MPI_Send(&value, 1, MPI_INT, size, 0, comm), ours);
+    TOLD(comm, MPI_ERR_RANK);
+
+    /* The same if it is an operation that failed. Where the caller is sent to the statuses it is still sent there. */
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    CHECK_OK(MPI_Irecv(&value, 1, MPI_INT, me, 6, comm, &requests[0]));
+    CHECK_OK(MPI_Send(large, 2, MPI_INT, me, 6, comm));
+    CHECK_EQ(MPI_Wait(&requests[0], MPI_STATUS_IGNORE), ours);
+    TOLD(comm, MPI_ERR_TRUNCATE);
+    CHECK_OK(MPI_Irecv(&value, 1, MPI_INT, me, 7, comm, &requests[0]));
+    CHECK_OK(MPI_Isend(large, 2, MPI_INT, me, 7, comm, &requests[1]));
+    CHECK_CLASS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
+    CHECK_EQ(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE);
+    TOLD(comm, MPI_ERR_TRUNCATE);
+    CHECK_OK(MPI_Errhandler_free(&handler));
+    CHECK_OK(MPI_Comm_free(&comm));
+}
 
 static void called_with_the_code(void)
 {
@@ -212,6 +254,7 @@ int main(int argc, char **argv)
     return_errors();
     CHECK_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     called_with_the_code();
+    replaces_the_code();
     leaves_by_longjmp();
     references();
     wrong();

@@ -182,6 +182,32 @@ static void derived(enum memory kind)
     free_window(&w);
 }
 
+/* Of no elements it does not matter which they are: a datatype of no bytes fits all others. */
+static void nothing(enum memory kind)
+{
+    check_where("nothing, %s", memory_names[kind]);
+    struct window w = make_window(kind, 64, 1, MPI_COMM_WORLD);
+    int to = (rank + 1) % size, ones[4] = {1, 1, 1, 1};
+    double result = 7;
+    MPI_Datatype empty;
+    MPI_Type_contiguous(0, MPI_INT, &empty);
+    MPI_Type_commit(&empty);
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    CHECK_OK(MPI_Accumulate(NULL, 1, empty, to, 0, 0, MPI_DOUBLE, MPI_SUM, w.win));
+    CHECK_OK(MPI_Accumulate(ones, 0, MPI_INT, to, 0, 2, empty, MPI_PROD, w.win));
+    CHECK_OK(MPI_Get_accumulate(NULL, 2, empty, NULL, 1, empty, to, 0, 1, empty, MPI_SUM, w.win));
+    CHECK_OK(MPI_Get_accumulate(ones, 0, MPI_INT, &result, 0, MPI_DOUBLE, to, 0, 1, empty, MPI_MAX, w.win));
+    CHECK_OK(MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, NULL, 1, empty, to, 0, 1, empty, MPI_NO_OP, w.win));
+    CHECK_CLASS(MPI_Accumulate(NULL, 1, empty, size, 0, 1, empty, MPI_SUM, w.win), MPI_ERR_RANK);
+    CHECK_CLASS(MPI_Accumulate(NULL, -1, empty, to, 0, 1, empty, MPI_SUM, w.win), MPI_ERR_COUNT);
+    CHECK_CLASS(MPI_Accumulate(ones, 2, MPI_INT, to, 0, 1, MPI_DOUBLE, MPI_SUM, w.win), MPI_ERR_TYPE);
+    CHECK_OK(MPI_Win_fence(0, w.win));
+    for (int i = 0; i < 64; i++) CHECK_EQ(((char *) w.base)[i], 0);
+    CHECK(result == 7);
+    MPI_Type_free(&empty);
+    free_window(&w);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -192,6 +218,7 @@ int main(int argc, char **argv)
         fetching((enum memory) kind);
         order((enum memory) kind);
         derived((enum memory) kind);
+        nothing((enum memory) kind);
     }
     return check_end();
 }

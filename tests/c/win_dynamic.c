@@ -37,6 +37,74 @@ static void use(void *mine, MPI_Aint *theirs, int to, int from, int turn)
     CHECK(((long *) mine)[1000] == from && ((long *) mine)[1500] == from + 1);
 }
 
+/* An access whose data lie in several attached regions, some of which touch. Between others is a hole, where no data may be. */
+static void several_regions(int heap, MPI_Aint *theirs, int to, int from)
+{
+    enum { A = 0, B = 8000, HOLE = 16000, C = 16800, END = 24000, ACROSS = 12000, START = 2000 };
+    check_where("several regions, %s", heap ? "MPI_Alloc_mem" : "malloc");
+    char *mine, *out = allocate(ACROSS), *in = allocate(ACROSS);
+    if (heap) CHECK_OK(MPI_Alloc_mem(END, MPI_INFO_NULL, &mine));
+    else mine = allocate(END);
+    memset(mine, 0, END);
+    CHECK_OK(MPI_Win_attach(win, mine + C, END - C));
+    CHECK_OK(MPI_Win_attach(win, mine + A, B - A));
+    CHECK_OK(MPI_Win_attach(win, mine + B, HOLE - B));
+    MPI_Aint address = (MPI_Aint) mine;
+    MPI_Allgather(&address, 1, MPI_AINT, theirs, 1, MPI_AINT, MPI_COMM_WORLD);
+    MPI_Datatype apart, into_hole;
+    MPI_Type_create_hindexed(2, (int[]){1000, 1000}, (MPI_Aint[]){A, C + 8}, MPI_BYTE, &apart);
+    MPI_Type_create_hindexed(2, (int[]){1000, 1000}, (MPI_Aint[]){A, HOLE - 8}, MPI_BYTE, &into_hole);
+    MPI_Type_commit(&apart);
+    MPI_Type_commit(&into_hole);
+    long ones[] = {1, 1, 1, 1};
+
+    pattern_fill(out, ACROSS, (unsigned) rank);
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+    CHECK_OK(MPI_Put(out, ACROSS, MPI_BYTE, to, theirs[to] + START, ACROSS, MPI_BYTE, win));
+    CHECK_OK(MPI_Win_flush(to, win));
+    CHECK_OK(MPI_Get(in, ACROSS, MPI_BYTE, to, theirs[to] + START, ACROSS, MPI_BYTE, win));
+    CHECK_OK(MPI_Win_unlock(to, win));
+    CHECK_EQ(pattern_differs(in, ACROSS, (unsigned) rank), -1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_EQ(pattern_differs(mine + START, ACROSS, (unsigned) from), -1);
+    memset(mine + B - 16, 0, 32);
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+    CHECK_OK(MPI_Accumulate(ones, 4, MPI_LONG, to, theirs[to] + B - 16, 4, MPI_LONG, MPI_SUM, win));
+    CHECK_OK(MPI_Put(out, 2000, MPI_BYTE, to, theirs[to], 1, apart, win));
+    CHECK_OK(MPI_Win_flush(to, win));
+    memset(in, 0, 2000);
+    CHECK_OK(MPI_Get(in, 2000, MPI_BYTE, to, theirs[to], 1, apart, win));
+    CHECK_OK(MPI_Win_unlock(to, win));
+    CHECK_EQ(memcmp(out, in, 2000), 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 4; i++) CHECK_EQ(((long *) (mine + B - 16))[i], 1);
+    pattern_fill(out, ACROSS, (unsigned) from);
+    CHECK_EQ(memcmp(mine, out, 1000), 0);
+    CHECK_EQ(memcmp(mine + C + 8, out + 1000, 1000), 0);
+    for (int i = HOLE; i < C + 8; i++) CHECK_EQ(mine[i], 0);
+
+    for (int how = 0; how < 2; how++) {
+        CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win));
+        int code = how == 0 ? MPI_Put(out, 2000, MPI_BYTE, to, theirs[to], 1, into_hole, win)
+                            : MPI_Put(out, 1000, MPI_BYTE, to, theirs[to] + HOLE - 8, 1000, MPI_BYTE, win);
+        int unlocked = MPI_Win_unlock(to, win);
+        CHECK_CLASS(code != MPI_SUCCESS ? code : unlocked, MPI_ERR_RMA_RANGE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = HOLE; i < C + 8; i++) CHECK_EQ(mine[i], 0);
+    CHECK_OK(MPI_Win_detach(win, mine + A));
+    CHECK_OK(MPI_Win_detach(win, mine + B));
+    CHECK_OK(MPI_Win_detach(win, mine + C));
+    MPI_Type_free(&apart);
+    MPI_Type_free(&into_hole);
+    if (heap) MPI_Free_mem(mine);
+    else free(mine);
+    free(out);
+    free(in);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -78,6 +146,7 @@ int main(int argc, char **argv)
             else free(all[i]);
         }
     }
+    for (int heap = 0; heap < 2; heap++) several_regions(heap, theirs, to, from);
     check_where("long data without a place");
     enum { LONG = 10000 };
     long *numbers = allocate(LONG * sizeof(long)), *before = allocate(LONG * sizeof(long));

@@ -78,12 +78,14 @@ pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int 
         end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(code, counts.handle)));
     }
     note_last(code, function, error);
-    counts.call(match on {
-        // The handler is told of the operation that failed, the caller where to look (MPI-5.0 section 9.3).
+    // The handler is told of the operation that failed, the caller where to look (MPI-5.0 section 9.3).
+    let told = match on {
         Some(On::Failed(_, of_operation)) => of_operation,
         _ => code,
-    });
-    code
+    };
+    // It is passed the code to be returned, by its address: it may make another of it, even MPI_SUCCESS.
+    let left = counts.call(told);
+    if told == code { left } else { code }
 }
 
 /// Notes what an error says, for MPI_Error_string.
@@ -138,16 +140,17 @@ impl Counting {
         matches!(self.handle, abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT)
     }
 
-    /// Calls the program's function, if there is one. Nothing of this library is locked or borrowed, and no value waits
-    /// to be dropped: the function may never return.
-    fn call(self, code: c_int) {
-        let Some(function) = self.function else { return };
+    /// Calls the program's function, if there is one, and returns what it has made of the code. Nothing of this library is
+    /// locked or borrowed, and no value waits to be dropped: the function may never return.
+    fn call(self, code: c_int) -> c_int {
+        let Some(function) = self.function else { return code };
         // SAFETY: it is what MPI_Comm_create_errhandler was given, a pointer to such a function. Those of windows, files and
         // sessions have the same type, for all handles are addresses.
         let function = unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(function) };
         let (mut object, mut code) = (self.object, code);
         // SAFETY: both places live until the function returns.
         unsafe { function(&mut object, &mut code) };
+        code
     }
 }
 

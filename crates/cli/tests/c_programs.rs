@@ -398,6 +398,7 @@ programs! {
     ops_user_strided
     p2p_basic
     p2p_bsend
+    p2p_bsend_room
     p2p_buffers
     p2p_computing
     p2p_derived

@@ -145,7 +145,23 @@ impl<F: Fabric> Domain<F> {
     }
 }
 
+/// How often [`Process::make_room`] looks: peers that send all the time shall not keep it for ever.
+const LOOKS_FOR_ROOM: usize = 1000;
+
 impl<F: Fabric> Process<F> {
+    /// If a buffered send of `len` bytes finds no room, takes in what has come: it may say that earlier ones are delivered.
+    pub(crate) fn make_room(&self, context: u32, len: usize) {
+        if self.domain.lock().check_attached(context, len).is_ok() {
+            return;
+        }
+        let lacks_room = |domain: &mut Domain<F>| domain.check_attached(context, len).is_err();
+        for _ in 0..LOOKS_FOR_ROOM {
+            if !self.look_all(|domain, came| came && lacks_room(domain)) {
+                break;
+            }
+        }
+    }
+
     /// Allows buffered sends of so many bytes at a time.
     ///
     /// # Errors

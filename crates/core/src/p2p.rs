@@ -190,6 +190,9 @@ impl<F: Fabric> Process<F> {
         }
         let to = comm.process(dest, "dest")?;
         let context = comm.team.point_to_point;
+        if mode == Mode::Buffered {
+            self.make_room(context, buffer.packed_len());
+        }
         let (started, look) = self.enter(|domain| {
             if mode == Mode::Buffered {
                 domain.check_attached(context, buffer.packed_len())?;

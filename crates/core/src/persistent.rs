@@ -9,6 +9,7 @@ use oxmpi_engine::{Completion, Mode, Operation, RequestId, StartFault};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
+use std::cell::Cell;
 
 fn of_start(request: u64, fault: StartFault) -> MpiError {
     match fault {
@@ -65,22 +66,33 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if it is none or is active; what the operation itself may say.
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
-        let goes_on_above = self.enter(|domain| -> Result<bool> {
-            match domain.lane.startable(id).map_err(|fault| of_start(request, fault))? {
-                Operation::External { key, .. } => {
-                    let key = *key;
-                    domain.start_kept(id, key).map_err(|fault| of_start(request, fault))?;
-                    return Ok(true);
+        let lacking = Cell::new(None);
+        let start = || {
+            self.enter(|domain| -> Result<bool> {
+                match domain.lane.startable(id).map_err(|fault| of_start(request, fault))? {
+                    Operation::External { key, .. } => {
+                        let key = *key;
+                        domain.start_kept(id, key).map_err(|fault| of_start(request, fault))?;
+                        return Ok(true);
+                    }
+                    Operation::Send { mode: Mode::Buffered, context, buffer, .. } => {
+                        let (context, len) = (*context, buffer.packed_len());
+                        domain
+                            .check_attached(context, len)
+                            .inspect_err(|_| lacking.set(Some((context, len))))?;
+                    }
+                    _ => {}
                 }
-                Operation::Send { mode: Mode::Buffered, context, buffer, .. } => {
-                    let (context, len) = (*context, buffer.packed_len());
-                    domain.check_attached(context, len)?;
-                }
-                _ => {}
-            }
-            domain.lane.start(id).map_err(|fault| of_start(request, fault))?;
-            Ok(false)
-        })?;
+                domain.lane.start(id).map_err(|fault| of_start(request, fault))?;
+                Ok(false)
+            })
+        };
+        let mut started = start();
+        if let Some((context, len)) = lacking.get() {
+            self.make_room(context, len);
+            started = start();
+        }
+        let goes_on_above = started?;
         if goes_on_above {
             // Its first messages leave now.
             self.look(|_| ());

@@ -145,11 +145,11 @@ pub(crate) struct Exposure {
 }
 
 impl Exposure {
-    /// Bytes of the longest piece of memory in which an access may lie.
+    /// Bytes of all memory in which the data of an access may lie.
     fn len(&self) -> usize {
         match &self.regions {
             None => self.memory.len(),
-            Some(regions) => locked(regions).iter().map(|(_, memory)| memory.len()).max().unwrap_or(0),
+            Some(regions) => locked(regions).iter().map(|(_, memory)| memory.len()).sum(),
         }
     }
 
@@ -158,10 +158,23 @@ impl Exposure {
         let Place { at, count, layout } = place;
         match &self.regions {
             None => self.memory.elements(isize::try_from(*at).ok()?, *count, layout).ok(),
-            Some(regions) => locked(regions).iter().find_map(|(start, memory)| {
-                let offset = at.wrapping_sub(start.cast_signed());
-                memory.elements(isize::try_from(offset).ok()?, *count, layout).ok()
-            }),
+            Some(regions) => {
+                let regions = locked(regions);
+                let in_one = regions.iter().find_map(|(start, memory)| {
+                    let offset = at.wrapping_sub(start.cast_signed());
+                    memory.elements(isize::try_from(offset).ok()?, *count, layout).ok()
+                });
+                in_one.or_else(|| {
+                    if count.checked_mul(layout.size())?
+                        > regions.iter().map(|(_, memory)| memory.len()).sum::<usize>()
+                    {
+                        return None;
+                    }
+                    let all: Vec<&Exposed> = regions.iter().map(|(_, memory)| memory).collect();
+                    let address = usize::try_from(at.cast_unsigned()).ok()?;
+                    Exposed::elements_among(&all, address, *count, layout).ok()
+                })
+            }
         }
     }
 }

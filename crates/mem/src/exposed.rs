@@ -87,7 +87,53 @@ impl Exposed {
             None => buffer,
         })
     }
+
+    /// `count` elements of `layout`, element 0 at `address`, in memory of the program's that is several regions: data may
+    /// lie in any of them, and in one piece across two that touch.
+    ///
+    /// # Errors
+    /// If their data do not all lie inside.
+    pub fn elements_among(
+        regions: &[&Exposed],
+        address: usize,
+        count: usize,
+        layout: &Arc<Layout>,
+    ) -> Result<UserBuf, LayoutError> {
+        let outside = LayoutError::Overflow { what: "place in the window" };
+        let (from, to) = layout.span(count)?;
+        let len = layout.packed_len(count)?;
+        if address.checked_add_signed(from).and(address.checked_add_signed(to)).is_none() {
+            return Err(outside);
+        }
+        let start = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: it is not given away before all data are found inside of bytes that the regions name, which are mapped as
+        // long as the program promises.
+        let buffer = unsafe { UserBuf::new(start, count, layout) };
+        let inside = |at: *mut u8, len: usize| {
+            let (mut at, end) = (at.addr(), at.addr() + len);
+            while at < end {
+                let around = regions.iter().filter(|region| region.memory.is_none()).find_map(|region| {
+                    let start = region.address();
+                    (start..start + region.len()).contains(&at).then_some(start + region.len())
+                });
+                let Some(reached) = around else { return false };
+                at = reached;
+            }
+            true
+        };
+        for at in (0..len).step_by(CHECKED_AT_ONCE) {
+            let mut all = true;
+            buffer.blocks(at, CHECKED_AT_ONCE.min(len - at), |at, len| all = all && inside(at, len));
+            if !all {
+                return Err(outside);
+            }
+        }
+        Ok(buffer)
+    }
 }
+
+/// After how many bytes of data [`Exposed::elements_among`] looks whether it has found some outside.
+const CHECKED_AT_ONCE: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -108,5 +154,34 @@ mod tests {
         assert!(exposed.elements(61, 1, &Arc::new(Layout::basic(4, 4))).is_err());
         assert!(exposed.elements(isize::MAX, 1, &Arc::new(Layout::basic(4, 4))).is_err());
         assert!(exposed.elements(-1, 0, &backwards).is_err() && exposed.elements(64, 0, &backwards).is_ok());
+    }
+
+    #[test]
+    fn data_lie_in_several_regions() {
+        let mut bytes = vec![0u8; 64];
+        let start = bytes.as_mut_ptr();
+        // SAFETY: the bytes live longer than the regions.
+        let region = |at: usize, len| Exposed::from(unsafe { PlainBuf::new(start.wrapping_add(at), len) });
+        // Two that touch, a gap of 8 bytes, and one more.
+        let (a, b, c) = (region(0, 16), region(16, 8), region(32, 32));
+        let (address, all) = (a.address(), [&c, &a, &b]);
+        let int = Arc::new(Layout::basic(4, 4));
+        let apart = Arc::new(Layout::hindexed([(1, 12), (1, 16), (2, 56)], &int).unwrap());
+        let buffer = Exposed::elements_among(&all, address, 1, &apart).unwrap();
+        buffer.unpack(0, Bytes::from(&[1; 16]));
+        let among =
+            |at: usize, count, layout| Exposed::elements_among(&all, address + at, count, layout).is_ok();
+        assert!(among(0, 6, &int) && !among(0, 7, &int), "into the gap");
+        assert!(!among(4, 1, &apart), "behind the last one");
+        assert!(!among(8, 1, &apart) && !among(28, 2, &int));
+        assert!(among(32, 8, &int) && !among(32, 9, &int));
+        assert!(Exposed::elements_among(&all, usize::MAX - 8, 4, &int).is_err());
+        assert!(
+            Exposed::elements_among(&all, 0, 1, &int).is_err()
+                && Exposed::elements_among(&[], address, 1, &int).is_err()
+        );
+        drop(buffer);
+        let expected: Vec<u8> = (0..64).map(|at| u8::from((12..20).contains(&at) || at >= 56)).collect();
+        assert_eq!(bytes, expected);
     }
 }

@@ -1,16 +1,16 @@
 //! Source packages and libraries of Debian, fetched by `apt` into a directory of ours: nothing of the system changes.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{make_directory, write};
 use crate::run::{Failure, Run};
 
-/// Where packages come from. The keys are those of the system.
-const SOURCES: &str = "\
-deb http://deb.debian.org/debian bookworm main
-deb-src http://deb.debian.org/debian bookworm main
-";
+/// Where the system says from where packages come. Its mirrors, keys and options serve us as well.
+const SYSTEM: &str = "/etc/apt";
 
 /// `apt-get` with lists and caches of its own below `directory`.
 fn apt_get(directory: &Path) -> Run {
@@ -19,24 +19,89 @@ fn apt_get(directory: &Path) -> Run {
     Run::new("apt-get")
         .args(["--quiet", "--quiet"])
         .args(option("Dir::Etc::sourcelist", &apt.join("sources.list")))
-        .args(option("Dir::Etc::sourceparts", Path::new("/dev/null")))
+        .args(option("Dir::Etc::sourceparts", &apt.join("sources.list.d")))
         .args(option("Dir::State::lists", &apt.join("lists")))
         .args(option("Dir::Cache", &apt.join("cache")))
         // Whoever runs us may write there; apt's own user may not.
         .args(["-o", "APT::Sandbox::User="])
 }
 
-/// Makes the lists, once.
+/// Makes the lists, once for what the system has as its sources.
 fn lists(directory: &Path) -> Result<(), Failure> {
     let apt = directory.join("apt");
-    if apt.join("up-to-date").exists() {
+    let files = sources(Path::new(SYSTEM))?;
+    let all: String = files.iter().map(|(name, text)| format!("{name}:\n{text}")).collect();
+    let mark = apt.join("up-to-date");
+    if fs::read_to_string(&mark).is_ok_and(|found| found == all) {
         return Ok(());
     }
-    make_directory(&apt.join("lists/partial"))?;
-    make_directory(&apt.join("cache/archives/partial"))?;
-    write(&apt.join("sources.list"), SOURCES)?;
+    let parts = apt.join("sources.list.d");
+    if parts.exists() {
+        fs::remove_dir_all(&parts).map_err(Failure::io(format!("cannot remove {}", parts.display())))?;
+    }
+    for needed in [&parts, &apt.join("lists/partial"), &apt.join("cache/archives/partial")] {
+        make_directory(needed)?;
+    }
+    write(&apt.join("sources.list"), "")?;
+    for (name, text) in &files {
+        write(&apt.join(name), text)?;
+    }
     apt_get(directory).arg("update").show()?;
-    write(&apt.join("up-to-date"), "")
+    write(&mark, &all)
+}
+
+/// The files below `etc` that name sources, with source packages switched on: their names from there, and their texts.
+fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let parts = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten();
+    let parts = parts.map(|entry| format!("sources.list.d/{}", entry.file_name().to_string_lossy()));
+    let mut files = BTreeMap::new();
+    for name in parts.chain(["sources.list".to_owned()]) {
+        let change: fn(&str) -> String = match Path::new(&name).extension().and_then(OsStr::to_str) {
+            Some("list") => with_source_lines,
+            Some("sources") => with_source_types,
+            // apt itself passes over all others.
+            _ => continue,
+        };
+        let path = etc.join(&name);
+        match fs::read_to_string(&path) {
+            Ok(text) => files.insert(name, change(&text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(Failure::io(format!("cannot read {}", path.display()))(error)),
+        };
+    }
+    if files.is_empty() {
+        return Err(Failure::new(format!("{} names no sources of packages", etc.display())));
+    }
+    Ok(files)
+}
+
+/// The old form, a source a line, with a line for source packages behind each that is for others.
+fn with_source_lines(text: &str) -> String {
+    let has = |wanted: &str| text.lines().any(|line| line.split_whitespace().eq(wanted.split_whitespace()));
+    let mut changed = String::new();
+    for line in text.lines() {
+        changed += line;
+        changed.push('\n');
+        let rest = line.trim_start().strip_prefix("deb").filter(|rest| rest.starts_with([' ', '\t']));
+        let source = rest.map(|rest| format!("deb-src{rest}"));
+        if let Some(source) = source.filter(|source| !has(source)) {
+            changed += &source;
+            changed.push('\n');
+        }
+    }
+    changed
+}
+
+/// The form of deb822, stanzas of fields: the types of each are both.
+fn with_source_types(text: &str) -> String {
+    let mut changed = String::new();
+    for line in text.lines() {
+        let types = line.split_once(':').filter(|(field, _)| field.eq_ignore_ascii_case("Types"));
+        let is_for_binaries_alone = types.is_some_and(|(_, types)| types.split_whitespace().eq(["deb"]));
+        changed += if is_for_binaries_alone { "Types: deb deb-src" } else { line };
+        changed.push('\n');
+    }
+    changed
 }
 
 /// The source of a package, freshly unpacked, as its authors made it.
@@ -94,4 +159,72 @@ pub(super) fn find(directory: &Path, ending: &str) -> Result<PathBuf, Failure> {
         }
     }
     Err(Failure::new(format!("there is no {ending} below {}", directory.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_for_packages_gets_one_for_their_sources() {
+        let text = "\
+# deb http://commented.example/debian a main
+deb http://mirror.example/debian a main contrib
+deb\t[signed-by=/k.gpg arch=amd64] http://b.example/ ./ # why
+deb http://both.example/debian a main
+deb-src   http://both.example/debian  a main
+debug http://no.example/ a main
+";
+        let changed = with_source_lines(text);
+        let added: Vec<&str> = changed.lines().filter(|line| !text.lines().any(|old| old == *line)).collect();
+        assert_eq!(
+            added,
+            [
+                "deb-src http://mirror.example/debian a main contrib",
+                "deb-src\t[signed-by=/k.gpg arch=amd64] http://b.example/ ./ # why",
+            ]
+        );
+        assert_eq!(changed.lines().count(), text.lines().count() + added.len());
+        assert_eq!(with_source_lines(&changed), changed);
+    }
+
+    #[test]
+    fn stanzas_get_both_types_and_stay_as_they_are_otherwise() {
+        let text = "\
+Types: deb
+# Types: deb
+URIs: http://mirror.example/debian
+Suites: a a-updates
+Signed-By: /k.gpg
+
+types:deb
+URIs: http://b.example/
+
+Types: deb-src deb
+Types: deb-src
+";
+        let changed = with_source_types(text);
+        let expected = text
+            .replacen("Types: deb\n", "Types: deb deb-src\n", 1)
+            .replace("types:deb\n", "Types: deb deb-src\n");
+        assert_eq!(changed, expected);
+        assert_eq!(with_source_types(&changed), changed);
+    }
+
+    #[test]
+    fn the_files_are_those_that_apt_reads() {
+        let etc = std::env::temp_dir().join(format!("xtask-sources-{}", std::process::id()));
+        fs::create_dir_all(etc.join("sources.list.d")).unwrap();
+        assert!(sources(&etc).is_err());
+        fs::write(etc.join("sources.list"), "deb http://a.example/ a main\n").unwrap();
+        fs::write(etc.join("sources.list.d/b.sources"), "Types: deb\n").unwrap();
+        fs::write(etc.join("sources.list.d/c.list.save"), "deb http://old.example/ a main\n").unwrap();
+        let found: Vec<(String, String)> = sources(&etc).unwrap().into_iter().collect();
+        fs::remove_dir_all(&etc).unwrap();
+        let expected = [
+            ("sources.list", "deb http://a.example/ a main\ndeb-src http://a.example/ a main\n"),
+            ("sources.list.d/b.sources", "Types: deb deb-src\n"),
+        ];
+        assert_eq!(found, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    }
 }

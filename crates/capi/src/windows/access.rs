@@ -87,23 +87,27 @@ pub(super) fn accumulate(
 ) -> Result<Option<RequestId>> {
     let operation = library.operation(op)?;
     let target = library.datatype(place.datatype)?;
-    // Of no elements any operation makes the same.
-    let nothing = (place.count, origin.count) == (0, 0);
-    let operation = if nothing { op::Op::Predefined(OpKind::Replace) } else { operation };
-    let accumulator = accumulator_for(&operation, &target)?;
-    let operands = if accumulator.op() == OpKind::NoOp {
-        UserBuf::empty()
+    let takes_operands = !matches!(operation, op::Op::Predefined(OpKind::NoOp));
+    let operands = if takes_operands {
+        library.buffer(origin.addr, origin.count, origin.datatype)?
     } else {
+        UserBuf::empty()
+    };
+    let fetch =
+        result.map(|result| library.buffer(result.addr, result.count, result.datatype)).transpose()?;
+    if operands.is_empty() && (place.count == 0 || target.layout().size() == 0) {
+        // Any operation makes the same of no data, and elements that are not there are of no datatype.
+        return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
+    }
+    let accumulator = accumulator_for(&operation, &target)?;
+    if takes_operands {
         let datatype = library.datatype(origin.datatype)?;
         let same = datatype.uniform().map(|facts| facts.handle) == target.uniform().map(|facts| facts.handle);
         if !same {
             let text = format!("elements of {} are accumulated to elements of {}", &**datatype, &**target);
             return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
         }
-        library.buffer(origin.addr, origin.count, origin.datatype)?
-    };
-    let fetch =
-        result.map(|result| library.buffer(result.addr, result.count, result.datatype)).transpose()?;
+    }
     let at = at(library, place)?;
     library.process.accumulate(window, Accumulate { operands, fetch, accumulator }, &at, how)
 }

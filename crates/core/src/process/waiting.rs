@@ -48,7 +48,7 @@ impl<F: Fabric> Process<F> {
 
     /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
     #[inline]
-    fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
+    pub(crate) fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         let mut question = question;
         loop {
             match self.look_once(question) {

@@ -53,7 +53,7 @@ const WAITING: u64 = 1 << 63;
 /// How many attached regions the list of a dynamic window has place for.
 const REGIONS: usize = 256;
 
-/// Whether bytes lie in an attached region.
+/// Whether data lie in attached regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listed {
     Yes,
@@ -260,21 +260,35 @@ impl Control {
         self.memory.word(UNLISTED).fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether the bytes from `from` to before `to` lie in an attached region.
+    /// Whether data whose first byte is at `from` and whose last one before `to` lie in attached regions.
     pub(crate) fn lists(&self, from: u64, to: u64) -> Listed {
         // A peer may say anything: more than there is place for is none.
         let listed = (self.memory.word(LISTED).load(Ordering::Acquire) as usize).min(REGIONS);
-        for at in 0..listed {
-            let (start, length) = self.region(at);
-            let (length, start) = (length.load(Ordering::Acquire), start.load(Ordering::Relaxed));
-            if length > 0 && from >= start && to.checked_sub(start).is_some_and(|end| end <= length) {
-                return Listed::Yes;
+        // The end of the region that has the byte at an address.
+        let end_around = |at: u64| {
+            (0..listed).find_map(|region| {
+                let (start, length) = self.region(region);
+                let (length, start) = (length.load(Ordering::Acquire), start.load(Ordering::Relaxed));
+                let end = start.checked_add(length)?;
+                (start..end).contains(&at).then_some(end)
+            })
+        };
+        let mut at = from;
+        // Regions may touch each other.
+        for _ in 0..listed {
+            match end_around(at) {
+                Some(end) if at < to => at = end,
+                _ => break,
             }
         }
-        match self.memory.word(UNLISTED).load(Ordering::Acquire) {
-            0 => Listed::No,
-            _ => Listed::Perhaps,
+        if at >= to {
+            return Listed::Yes;
         }
+        if self.memory.word(UNLISTED).load(Ordering::Acquire) != 0 {
+            return Listed::Perhaps;
+        }
+        // There may be holes between the data, but both ends are data.
+        if at > from && end_around(to - 1).is_some() { Listed::Perhaps } else { Listed::No }
     }
 }
 
@@ -329,6 +343,14 @@ mod tests {
                 .map(|(from, to)| c.lists(from, to)),
             [Listed::Yes, Listed::Yes, Listed::No, Listed::No, Listed::Yes, Listed::No]
         );
+        c.list(1100, 50);
+        assert_eq!(
+            [(1050, 1150), (1050, 1151), (1050, 5005), (1050, 4990), (1150, 5005)]
+                .map(|(from, to)| c.lists(from, to)),
+            [Listed::Yes, Listed::No, Listed::Perhaps, Listed::No, Listed::No],
+            "two touch, and behind them is a hole"
+        );
+        c.unlist(1100, 50);
         c.unlist(1000, 100);
         assert_eq!(c.lists(1000, 1001), Listed::No);
         for n in 0..REGIONS as u64 {
