@@ -1,6 +1,7 @@
 // ranks: 1 2 4 7
-/* Views: holes, displacements, nested types, the end of the file in a hole, what get_view tells, where offsets lie; and collective
- * access through interleaved views in all modes of the hints, with buffers so small that there are many rounds. */
+/* Views: holes, displacements, nested types, filetypes that overlap the next one, the end of the file in a hole, what get_view
+ * tells, where offsets lie; and collective access through interleaved views in all modes of the hints, with buffers so small that
+ * there are many rounds. */
 #include "files.h"
 
 enum { BLOCK = 5, BLOCKS = 40 };
@@ -195,10 +196,85 @@ static void only_written(const char *sieve)
     MPI_Type_free(&type);
 }
 
+/* The filetype of a structure of which only the last member has bounds of its own: these are its bounds, so the next one would
+ * begin in the middle of the first. It can be used once, by all together, as libraries do that show a header before a part of an
+ * array. */
+static void bounds_of_a_member(const char *collective)
+{
+    enum { HEADER = 16, COLUMNS = 3, ROWS = 7 };
+    int sizes[2] = {ROWS, COLUMNS * size}, part[2] = {ROWS, COLUMNS}, start[2] = {0, COLUMNS * rank};
+    int lengths[2] = {HEADER, 1}, out[HEADER / 4 + ROWS * COLUMNS], in[HEADER / 4 + ROWS * COLUMNS];
+    MPI_Aint places[2] = {0, 100};
+    MPI_Datatype columns, whole;
+    check_where("bounds of a member, %s", collective);
+    MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_INT, &columns);
+    MPI_Datatype members[2] = {MPI_BYTE, columns};
+    MPI_Type_create_struct(2, lengths, places, members, &whole);
+    MPI_Type_commit(&columns);
+    MPI_Type_commit(&whole);
+    MPI_Info info = hints(collective, "automatic", "64");
+    MPI_File fh = file_open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
+    int before = rank == 0 ? HEADER / 4 : 0, n = ROWS * COLUMNS;
+    CHECK_OK(MPI_File_set_view(fh, rank == 0 ? 0 : 100, MPI_INT, rank == 0 ? whole : columns, "native", info));
+    for (int i = 0; i < before + n; i++) out[i] = i < before ? 7 * i : rank * 1000 + i - before;
+    CHECK_OK(MPI_File_write_at_all(fh, 0, out, before + n, MPI_INT, MPI_STATUS_IGNORE));
+    CHECK_OK(MPI_File_read_at_all(fh, before, in, n, MPI_INT, MPI_STATUS_IGNORE));
+    CHECK_EQ(memcmp(in, out + before, n * sizeof *in), 0);
+    MPI_Offset end = -1;
+    CHECK_OK(MPI_File_seek(fh, 0, MPI_SEEK_END));
+    CHECK_OK(MPI_File_get_position(fh, &end));
+    CHECK_EQ(end, before + n);
+    if (rank == 0) {
+        /* What would begin before the first one ends is not written. */
+        CHECK_CLASS(MPI_File_write_at(fh, before + n - 1, out, 2, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+        CHECK_OK(MPI_File_write_at(fh, before + n - 1, out + before + n - 1, 1, MPI_INT, MPI_STATUS_IGNORE));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    char bytes[100 + ROWS * COLUMNS * 4 * 8];
+    CHECK_EQ(file_read_plain(bytes, sizeof bytes), 100 + ROWS * COLUMNS * 4 * size);
+    for (int i = 0; i < HEADER / 4; i++) CHECK_EQ(((int *) bytes)[i], 7 * i);
+    CHECK_EQ(bytes_differ(bytes, HEADER, 100, 0), -1);
+    for (int i = 0; i < ROWS * COLUMNS * size; i++) {
+        int row = i / (COLUMNS * size), column = i % (COLUMNS * size);
+        CHECK_EQ(((int *) (bytes + 100))[i], column / COLUMNS * 1000 + row * COLUMNS + column % COLUMNS);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Type_free(&columns);
+    MPI_Type_free(&whole);
+    MPI_Info_free(&info);
+    CHECK_OK(MPI_File_close(&fh));
+}
+
+/* In a file that is only read, filetypes may lie between each other. */
+static void filetypes_between_each_other(void)
+{
+    enum { LONG = 20, TILES = 5 };
+    unsigned char bytes[200], in[2 * TILES];
+    int places[2] = {rank, rank + LONG};
+    MPI_Datatype pair, type;
+    check_where("filetypes between each other");
+    for (int i = 0; i < (int) sizeof bytes; i++) bytes[i] = i;
+    file_write_plain(bytes, sizeof bytes);
+    MPI_Type_create_indexed_block(2, 1, places, MPI_BYTE, &pair);
+    MPI_Type_create_resized(pair, 0, 3, &type);
+    MPI_Type_commit(&type);
+    MPI_File fh = file_open(MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE);
+    CHECK_OK(MPI_File_set_view(fh, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    CHECK_OK(MPI_File_read_at_all(fh, 1, in, 2 * TILES, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 2 * TILES; i++) CHECK_EQ(in[i], rank + (i + 1) / 2 * 3 + (i % 2 ? 0 : LONG));
+    MPI_Type_free(&pair);
+    MPI_Type_free(&type);
+    CHECK_OK(MPI_File_close(&fh));
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
     file_begin();
+    bounds_of_a_member("automatic");
+    bounds_of_a_member("enable");
+    bounds_of_a_member("disable");
+    filetypes_between_each_other();
     for (int together = 0; together < 2; together++) {
         write_and_read("automatic", "automatic", "1000000", size, together);
         write_and_read("enable", "disable", "64", 2, together);

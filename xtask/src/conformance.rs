@@ -10,6 +10,7 @@ mod debian;
 mod demos;
 mod expected;
 mod ferrompi;
+mod hdf5;
 mod job;
 mod options;
 mod programs;

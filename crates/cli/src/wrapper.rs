@@ -4,7 +4,7 @@
 mod arguments;
 mod help;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +68,8 @@ impl Language {
 
 /// Acts as the wrapper called `name`.
 pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
-    let request = Request::read(language, args);
+    let mut request = Request::read(language, args);
+    request.compat |= std::env::var_os(COMPAT).is_some_and(|value| wants_compat(&value));
     match request.asked {
         Asked::Help => {
             crate::say(&help::text(language));
@@ -112,6 +113,14 @@ fn run(name: &str, compiler: &[OsString], from: &str, args: &[OsString]) -> i32 
     let error = Command::new(program).args(first).args(args).exec();
     eprintln!("{name}: cannot run the compiler '{}' ({from}): {error}", program.display());
     127
+}
+
+/// The variable that stands for `-mpi-compat`: build systems that run the compiler behind the wrapper (libtool) would give it the
+/// option as well.
+const COMPAT: &str = "OXMPI_MPI_COMPAT";
+
+fn wants_compat(value: &OsStr) -> bool {
+    !(value.is_empty() || value == "0")
 }
 
 /// The compiler's command, and where it was named.

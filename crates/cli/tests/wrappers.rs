@@ -286,6 +286,10 @@ fn removed_names_are_there_on_request() {
     }
     let without = compile("mpicc", "c", &[]).output().unwrap();
     assert!(!without.status.success(), "without -mpi-compat there are no such names");
+    // A build sets a variable instead, for what passes the options of the wrapper on to the compiler behind it.
+    ok(compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "1"));
+    let off = compile("mpicc", "c", &[]).env("OXMPI_MPI_COMPAT", "0").output().unwrap();
+    assert!(!off.status.success(), "OXMPI_MPI_COMPAT=0 is no request");
     let bound = room.write("bound.c", "#include <mpi.h>\nMPI_Datatype types[] = {MPI_INT, MPI_UB};\n");
     let output = tool(&prefix(), "mpicc").args(["-mpi-compat", "-c"]).arg(bound).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);

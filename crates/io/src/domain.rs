@@ -16,7 +16,7 @@ pub struct Access {
     pub end: u64,
     /// Bytes of data; if 0, the offsets mean nothing.
     pub len: u64,
-    /// Whether the view sees no byte twice.
+    /// Whether they lie one behind the other, no byte twice.
     pub disjoint: bool,
 }
 
@@ -32,7 +32,7 @@ impl Access {
 
     /// The access to `len` bytes of the view's stream from `at` on, which have been checked.
     pub fn new(view: &View, at: u64, len: u64) -> Access {
-        let disjoint = view.is_disjoint();
+        let disjoint = view.is_disjoint(at, len);
         if len == 0 {
             return Access { disjoint, ..Access::default() };
         }
@@ -143,10 +143,10 @@ impl Domains {
 /// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file: its first byte and the one
 /// after its last.
 pub fn part_in(view: &View, (at, len): (u64, u64), (start, end): (u64, u64)) -> (u64, u64) {
-    let inside = |offset| view.data_before(offset).clamp(at, at + len);
     if start >= end || len == 0 {
         return (at, at);
     }
+    let inside = |offset| view.part_before(offset, (at, len));
     (inside(start), inside(end))
 }
 

@@ -69,7 +69,8 @@ impl Batch {
         while let Some(mut piece) = rest.take().or_else(|| ranges.next()) {
             if self.pieces.is_empty() {
                 (start, end) = (piece.offset, piece.offset);
-            } else if piece.offset.saturating_sub(end) > rules.gap
+            } else if piece.offset < start
+                || piece.offset.saturating_sub(end) > rules.gap
                 || rules.gap == 0
                 || piece.offset.saturating_sub(start) >= rules.buffer
             {
@@ -118,14 +119,13 @@ fn outer(view: &View, at: u64, len: u64) -> (u64, u64) {
     if len == 0 {
         return (0, 0);
     }
-    let start = view.offset_of(at).unwrap_or(0);
-    // Of a view that overlaps itself the last byte need not be the farthest.
-    let end = if view.is_disjoint() {
-        view.offset_of(at + len - 1).map_or(start, |last| last.saturating_add(1))
-    } else {
-        view.ranges(at, len).map(|r| r.end()).max().unwrap_or(start)
-    };
-    (start, end)
+    if view.is_disjoint(at, len) {
+        let start = view.offset_of(at).unwrap_or(0);
+        return (start, view.offset_of(at + len - 1).map_or(start, |last| last.saturating_add(1)));
+    }
+    // Of a view that overlaps itself the first byte need not be the nearest, nor the last one the farthest.
+    view.ranges(at, len)
+        .fold((u64::MAX, 0), |(start, end), range| (start.min(range.offset), end.max(range.end())))
 }
 
 fn read_unlocked<S: Store + ?Sized>(
@@ -273,6 +273,24 @@ mod tests {
         assert_eq!(store.calls.replace(0), 128);
         lend_mut(&mut to, |to| read(&store, &view, 0, &to, rules(1 << 20, 8)).unwrap());
         assert_eq!(store.calls.get(), 1);
+    }
+
+    /// Each repetition of the filetype has a byte before and one behind those of the next ones.
+    #[test]
+    fn repetitions_that_lie_between_each_other_are_read() {
+        let data = Layout::hindexed([(1, 0), (1, 50)], &Layout::basic(1, 1)).unwrap();
+        let view = View::new(0, 1, &Arc::new(Layout::resized(0, 10, &data).unwrap()), false).unwrap();
+        let store = Model::new((0..200).collect(), usize::MAX);
+        for atomic in [false, true] {
+            for gap in [0, 8, u64::MAX] {
+                let mut to = vec![0_u8; 8];
+                let came = lend_mut(&mut to, |to| {
+                    read(&store, &view, 0, &to, Rules { atomic, ..rules(64, gap) }).unwrap()
+                });
+                assert_eq!((came, &to[..]), (8, &[0, 50, 10, 60, 20, 70, 30, 80][..]));
+            }
+        }
+        assert_eq!(outer(&view, 1, 5), (10, 71));
     }
 
     #[test]

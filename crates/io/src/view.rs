@@ -43,7 +43,21 @@ enum Tiles {
     /// No holes.
     Solid,
     /// One after the other, all with this layout.
-    Of { layout: Arc<Layout>, size: u64, extent: u64, disjoint: bool },
+    Of { layout: Arc<Layout>, size: u64, extent: u64, overlap: Overlap },
+}
+
+/// Where bytes are seen twice, or a later part of the stream lies before an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overlap {
+    Nowhere,
+    /// Within a tile. The file is only read.
+    Within,
+    /// Between a tile and the next one. A filetype may be such: that of a structure whose last member has bounds of its own
+    /// has the extent of that member alone.
+    Between {
+        /// Only the first tile may be used.
+        once: bool,
+    },
 }
 
 fn wrong(text: String) -> MpiError {
@@ -58,7 +72,7 @@ impl View {
     ///
     /// # Errors
     /// MPI_ERR_ARG if the filetype is not one of etypes, has negative displacements or such that decrease, or overlaps
-    /// itself in a file that is written.
+    /// itself in a file that is written. One that only overlaps the next one is no error: nobody may ever get there.
     pub fn new(displacement: u64, etype: usize, filetype: &Arc<Layout>, writes: bool) -> Result<View> {
         if displacement > LAST_OFFSET {
             return Err(wrong(format!("disp is {displacement}, more than an offset can be")));
@@ -77,7 +91,7 @@ impl View {
             return Ok(view(Tiles::Solid));
         }
         let extent = u64::try_from(filetype.extent()).unwrap_or(0);
-        let mut disjoint = true;
+        let mut overlap = Overlap::Nowhere;
         if size > 0 {
             let decreasing =
                 || wrong("the displacements of the filetype decrease, which they must not do".into());
@@ -88,21 +102,17 @@ impl View {
                     order.first
                 )));
             }
-            let (first, last, end) =
-                (order.first.unsigned_abs() as u64, order.last.unsigned_abs() as u64, order.end as u64);
-            let next = first.saturating_add(extent);
-            if next < last || extent == 0 {
-                return Err(wrong(format!(
-                    "the filetype has data up to displacement {end}, but an extent of only {extent} bytes: the next \
-                     one would begin before"
-                )));
-            }
-            disjoint = order.disjoint && end <= next;
-            if writes && !disjoint {
+            if writes && !order.disjoint {
                 return Err(wrong("the filetype overlaps itself, and the file is open for writing".into()));
             }
+            let next = (order.first.unsigned_abs() as u64).saturating_add(extent);
+            if order.end.unsigned_abs() as u64 > next || extent == 0 {
+                overlap = Overlap::Between { once: writes || extent == 0 };
+            } else if !order.disjoint {
+                overlap = Overlap::Within;
+            }
         }
-        Ok(view(Tiles::Of { layout: Arc::clone(filetype), size: size as u64, extent, disjoint }))
+        Ok(view(Tiles::Of { layout: Arc::clone(filetype), size: size as u64, extent, overlap }))
     }
 
     /// Bytes of an elementary type in the file.
@@ -115,11 +125,14 @@ impl View {
         matches!(self.tiles, Tiles::Solid)
     }
 
-    /// Whether no byte of the file is seen twice.
-    pub fn is_disjoint(&self) -> bool {
+    /// Whether bytes `at .. at + len` of the stream lie one behind the other in the file, none of them twice.
+    pub fn is_disjoint(&self, at: u64, len: u64) -> bool {
         match &self.tiles {
-            Tiles::Solid => true,
-            Tiles::Of { disjoint, .. } => *disjoint,
+            Tiles::Solid | Tiles::Of { overlap: Overlap::Nowhere, .. } => true,
+            Tiles::Of { overlap: Overlap::Within, .. } => false,
+            Tiles::Of { layout, size, .. } => {
+                len <= size.saturating_sub(at % size) && layout.order().is_some_and(|order| order.disjoint)
+            }
         }
     }
 
@@ -148,20 +161,32 @@ impl View {
         }
     }
 
-    /// How many bytes of the stream lie before byte `offset` of the file.
+    /// How long the stream is up to the last byte of it that lies before byte `offset` of the file.
     pub fn data_before(&self, offset: u64) -> u64 {
         let Some(inside) = offset.checked_sub(self.displacement) else { return 0 };
-        let Tiles::Of { layout, size, extent, .. } = &self.tiles else { return inside };
+        let Tiles::Of { layout, size, extent, overlap } = &self.tiles else { return inside };
         if *size == 0 {
             return 0;
         }
-        // The tile where `offset` lies and all before it; data of a tile may lie behind its extent, so look at some more.
-        let reach = u64::try_from(layout.order().map_or(0, |o| o.end)).unwrap_or(0);
-        let behind = reach.saturating_sub(*extent).div_ceil(*extent);
-        let tile = inside / extent;
-        let mut low = tile.saturating_sub(behind).saturating_mul(*size);
-        let mut high = (tile + 1).saturating_mul(*size);
-        // The first byte of the stream that does not lie before.
+        // The last tile that begins before `offset`.
+        let first = layout.order().and_then(|order| u64::try_from(order.first).ok()).unwrap_or(0);
+        let tile = match overlap {
+            Overlap::Between { once: true } => 0,
+            _ => inside.saturating_sub(first).saturating_sub(1).checked_div(*extent).unwrap_or(0),
+        };
+        self.search(offset, tile.saturating_mul(*size), (tile + 1).saturating_mul(*size))
+    }
+
+    /// The first byte of `at .. at + len` of the stream that does not lie before byte `offset` of the file; `at + len` if there
+    /// is none. They lie one behind the other ([`View::is_disjoint`]).
+    pub fn part_before(&self, offset: u64, (at, len): (u64, u64)) -> u64 {
+        match &self.tiles {
+            Tiles::Of { overlap: Overlap::Between { .. }, .. } => self.search(offset, at, at + len),
+            _ => self.data_before(offset).clamp(at, at + len),
+        }
+    }
+
+    fn search(&self, offset: u64, mut low: u64, mut high: u64) -> u64 {
         while low < high {
             let middle = low + (high - low) / 2;
             if self.offset_of(middle).is_some_and(|o| o < offset) {
@@ -173,11 +198,21 @@ impl View {
         low
     }
 
-    /// Checks that `len` bytes of the stream from `at` on have offsets.
+    /// Checks that `len` bytes of the stream from `at` on have offsets, and may be used.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if they go beyond the largest one.
+    /// MPI_ERR_ARG if they go beyond the largest one, or of a filetype that overlaps the next one beyond the first.
     pub fn check(&self, at: u64, len: u64) -> Result<()> {
+        if let Tiles::Of { layout, size, extent, overlap: Overlap::Between { once: true } } = &self.tiles
+            && len > size.saturating_sub(at)
+        {
+            let end = layout.order().map_or(0, |order| order.end);
+            return Err(wrong(format!(
+                "{len} bytes from byte {at} of the view on need a second filetype behind the first one, which has {size} \
+                 bytes of data up to displacement {end}, but an extent of only {extent} bytes: the second one would begin \
+                 before the first one ends"
+            )));
+        }
         let last = at.checked_add(len.saturating_sub(1));
         match last.and_then(|last| self.offset_of(last)) {
             Some(_) => Ok(()),
@@ -289,11 +324,39 @@ mod tests {
         assert!(refused(indexed(&[(2, 0), (1, 4)]), 4, true).contains("overlaps"));
         assert!(refused(indexed(&[(1, 0)]), 8, false).contains("multiple"));
         assert!(refused(indexed(&[(1, 0)]), 0, false).contains("etype"));
-        let short = Layout::resized(0, 2, &indexed(&[(1, 0), (1, 8)])).unwrap();
-        assert!(refused(short, 4, false).contains("extent"));
+        assert!(
+            refused(Layout::resized(0, 2, &indexed(&[(2, 0), (1, 4)])).unwrap(), 4, true)
+                .contains("overlaps")
+        );
         View::new(0, 4, &Arc::new(indexed(&[(2, 0), (1, 4)])), false).unwrap();
         assert!(View::new(0, 4, &Arc::new(indexed(&[])), true).unwrap().ranges(0, 10).next().is_none());
         assert!(View::new(u64::MAX, 4, &Arc::new(indexed(&[(1, 0)])), true).is_err());
+    }
+
+    /// As the filetype of a structure whose last member alone has bounds, which many programs use once.
+    #[test]
+    fn a_filetype_that_overlaps_the_next_one_can_be_used_once() {
+        let byte = Layout::basic(1, 1);
+        let data = Layout::hindexed([(8, 0), (4, 10)], &byte).unwrap();
+        for (bounds, writes) in [((10, 4), true), ((10, 4), false), ((0, 0), false)] {
+            let filetype = Arc::new(Layout::resized(bounds.0, bounds.1, &data).unwrap());
+            let once = View::new(100, 1, &filetype, writes).unwrap();
+            assert_eq!(bytes(&once, 0, 12), (100..108).chain(110..114).collect::<Vec<_>>());
+            assert!(once.is_disjoint(3, 9) && !once.is_disjoint(3, 10));
+            assert_eq!([107, 109, 111].map(|place| once.part_before(place, (3, 8))), [7, 8, 9]);
+            assert_eq!((once.part_before(50, (3, 8)), once.part_before(1000, (3, 8))), (3, 11));
+            once.check(0, 12).unwrap();
+            once.check(12, 0).unwrap();
+            let repeats = !writes && bounds.1 > 0;
+            assert_eq!(once.check(3, 10).is_ok(), repeats);
+            if repeats {
+                assert_eq!(bytes(&once, 11, 3), [113, 104, 105]);
+                assert_eq!((once.data_before(104), once.data_before(105)), (4, 13));
+            } else {
+                assert_eq!((once.data_before(104), once.data_before(1000)), (4, 12));
+                assert!(once.check(3, 10).unwrap_err().to_string().contains("up to displacement 14"));
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::run::Failure;
 
 pub(super) const HELP: &str = "\
 cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test suite module by module, mpi4py's
-                                    benchmarks and demos, NetPIPE, HPCC and ferrompi
+                                    benchmarks and demos, NetPIPE, HPCC, ferrompi and HDF5
 
   --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
   --five                5 ranks as well: an odd number with more than one level of a tree

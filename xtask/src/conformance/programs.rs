@@ -1,4 +1,4 @@
-//! The other programs: mpi4py's benchmarks and demos, NetPIPE, HPCC and ferrompi, each with a check of what it prints.
+//! The other programs: mpi4py's benchmarks and demos, NetPIPE, HPCC, ferrompi and HDF5, each with a check of what it prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::job::{self, Ending, Limits};
 use super::results::{Part, Place, Test, Verdict};
-use super::{debian, demos, ferrompi};
+use super::{debian, demos, ferrompi, hdf5};
 use crate::run::{Failure, Run};
 
 /// The longest time for one of them, unless it says so itself.
@@ -40,7 +40,7 @@ pub(super) enum Launch {
     ByItself(&'static str),
 }
 
-pub(super) const PROGRAMS: [Program; 12] = [
+pub(super) const PROGRAMS: [Program; 13] = [
     Program {
         name: "bench_helloworld",
         ranks: &[4],
@@ -85,6 +85,7 @@ pub(super) const PROGRAMS: [Program; 12] = [
     demos::INIT_FINI,
     demos::CHECK_MPIEXEC,
     ferrompi::EXAMPLES,
+    hdf5::TESTPHDF5,
 ];
 
 pub(super) type Start = fn(&mut Command, &Client, &Path, Place) -> Result<(), Failure>;

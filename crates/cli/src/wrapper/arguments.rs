@@ -50,7 +50,7 @@ pub(super) struct Request {
     /// The compiler that an option names.
     pub(super) compiler: Option<OsString>,
     /// Whether mpi.h is to have the removed names.
-    compat: bool,
+    pub(super) compat: bool,
     /// The compiler's arguments.
     args: Vec<OsString>,
 }
