@@ -149,7 +149,7 @@ impl Exposure {
     fn len(&self) -> usize {
         match &self.regions {
             None => self.memory.len(),
-            Some(regions) => locked(regions).iter().map(|(_, memory)| memory.len()).sum(),
+            Some(regions) => all_bytes(&locked(regions)),
         }
     }
 
@@ -165,9 +165,7 @@ impl Exposure {
                     memory.elements(isize::try_from(offset).ok()?, *count, layout).ok()
                 });
                 in_one.or_else(|| {
-                    if count.checked_mul(layout.size())?
-                        > regions.iter().map(|(_, memory)| memory.len()).sum::<usize>()
-                    {
+                    if count.checked_mul(layout.size())? > all_bytes(&regions) {
                         return None;
                     }
                     let all: Vec<&Exposed> = regions.iter().map(|(_, memory)| memory).collect();
@@ -177,6 +175,11 @@ impl Exposure {
             }
         }
     }
+}
+
+/// Bytes of all attached regions, which a program may have told as long as it likes.
+fn all_bytes(regions: &[(u64, Exposed)]) -> usize {
+    regions.iter().fold(0, |all, (_, memory)| memory.len().saturating_add(all))
 }
 
 /// The value behind a lock. Nothing done under the locks of this module panics half-way.

@@ -132,6 +132,37 @@ fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
 
+/// What goes one way in pieces of 16 KiB and more lies elsewhere with every lap; teams of several sizes follow one another in a
+/// section.
+#[test]
+fn longer_pieces_turn_about_whatever_the_size_of_the_team() {
+    for (ranks, pool) in [
+        (2, PoolSegments { count: 3, bytes: 64 << 10 }),
+        (3, PoolSegments { count: 4, bytes: 64 << 10 }),
+        (5, PoolSegments { count: 2, bytes: 40 << 10 }),
+        (9, PoolSegments { count: 8, bytes: 64 << 10 }),
+    ] {
+        let mut options = Options::default();
+        options.config.control_section_pool = pool;
+        world_with(ranks, options, |p| {
+            let world = p.world().clone();
+            let mut round = 0;
+            for kib in [16, 24, 32, 33, 40, 16, 70, 24] {
+                all_collectives(p, &world, kib * 128 + round, round);
+                round += 1;
+            }
+            for parts in [2, 1, 3] {
+                let part = p.split(&world, world.rank() % parts, world.rank()).unwrap().unwrap();
+                for kib in [24, 40, 16, 24, 24, 24] {
+                    all_collectives(p, &part, kib * 128, round);
+                    round += 1;
+                }
+                p.close(&part);
+            }
+        });
+    }
+}
+
 /// What a rank has at `i` in an allreduce of bytes.
 fn byte(rank: usize, i: usize, round: usize) -> u8 {
     (i * 7 + rank * 31 + round).wrapping_mul(i | 1) as u8

@@ -149,7 +149,18 @@ impl Side {
                     5,
                     1,
                     part.len(),
-                    Pooling { pool, to: 1, copies, is_part: false, is_in_stream: false, theirs: None },
+                    {
+                        let spreads = copies.spreads();
+                        Pooling {
+                            pool,
+                            to: 1,
+                            copies,
+                            spreads,
+                            is_part: false,
+                            is_in_stream: false,
+                            theirs: None,
+                        }
+                    },
                     |at, to, kind| {
                         pieces[0] += 1;
                         pieces[1] += u64::from(kind == CopyKind::Streaming);

@@ -170,7 +170,7 @@ pub struct ControlSection {
     /// How this process copies what others will read.
     #[cfg(not(loom))]
     copies: Arc<Copies>,
-    /// The turns, a bit for each, for whose pages this process has asked.
+    /// The pools of ranks and turns, a bit for each, for whose pages this process has asked.
     #[cfg(not(loom))]
     asked_for: Arc<AtomicU64>,
     watched: Watched,
@@ -287,7 +287,7 @@ impl ControlSection {
     }
 
     /// Bytes of the pool to which a rank may write before it comes to where it was: in all turns, and with two ranks the parts
-    /// of both.
+    /// of both. (A root that scatters to many writes more.)
     pub fn bytes_of_rank(&self) -> u64 {
         u64::from(self.turns.max(2)) * self.segments() * self.segment_bytes as u64
     }
@@ -342,31 +342,32 @@ impl ControlSection {
         (rank as usize * self.segments as usize + segment) * self.segment_bytes
     }
 
-    /// As [`ControlSection::part`], of data that turn (rule 12): the pieces of a segment as long as these in turn, and then those of the
-    /// next turn.
+    /// As [`ControlSection::part`], of data that turn (rule 12): the pieces of a segment as long as these in turn, and then
+    /// those of the next turn.
     #[inline(never)]
     fn turning_part(&self, rank: u32, step: u64, len: usize) -> usize {
         let pieces = 1 << (self.segment_bytes / len.max(LINE_BYTES)).max(1).ilog2();
         let lap = (step / self.segments()) as usize % (pieces * self.turns as usize);
         let (turn, piece) = (lap / pieces, lap % pieces);
-        #[cfg(not(loom))]
-        if self.asked_for.load(Ordering::Relaxed) >> turn & 1 == 0 {
-            self.ask_for_pages(turn);
-        }
         let pool = turn * self.ranks as usize + rank as usize;
+        #[cfg(not(loom))]
+        if self.asked_for.load(Ordering::Relaxed) >> (pool % 64) & 1 == 0 {
+            self.ask_for_pages(pool);
+        }
         let piece_bytes = (self.segment_bytes / pieces) & !(LINE_BYTES - 1);
         (pool * self.segments as usize + self.segment_of(step)) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// Has the kernel make the pages of a turn at once. One by one, as they are written and read, they would take several times as
-    /// long.
+    /// Has the kernel make the pages of a rank's pool in one turn at once. One by one, as they are written and read, they would
+    /// take several times as long. Who writes asks first, so that they lie near it.
     #[cfg(not(loom))]
     #[cold]
-    fn ask_for_pages(&self, turn: usize) {
-        self.asked_for.fetch_or(1 << turn, Ordering::Relaxed);
-        let bytes = self.ranks as usize * self.segments as usize * self.segment_bytes;
+    fn ask_for_pages(&self, pool: usize) {
+        // There are no more pools than that: a team of many ranks has one turn.
+        self.asked_for.fetch_or(1 << (pool % 64), Ordering::Relaxed);
+        let bytes = self.segments as usize * self.segment_bytes;
         // SAFETY: the pools of all turns lie one behind the other, inside the mapping, of which pages are parts.
-        unsafe { crate::memory::populate(self.pool.add(turn * bytes), bytes) };
+        unsafe { crate::memory::populate(self.pool.add(pool * bytes), bytes) };
     }
 
     /// As [`ControlSection::part`], of data that take several segments (rule 11).
@@ -413,8 +414,8 @@ impl ControlSection {
         }
     }
 
-    /// Copies to `to`, which is to be published, by the kind that was found to be fast. For use while [`ControlSection::write`] or
-    /// [`ControlSection::write_part`] has something written.
+    /// Copies to `to`, which is to be published, by the kind that was found to be fast. For use while [`ControlSection::write`]
+    /// or [`ControlSection::write_part`] has something written.
     ///
     /// # Panics
     /// If the lengths differ.

@@ -2,7 +2,6 @@
 
 use crate::bytes::{Bytes, BytesMut, CopyKind};
 use crate::clock;
-use crate::hint::store_fence;
 use crate::pool::{CopyChoice, SHORTEST_MEASURED};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,8 +44,7 @@ impl Copies {
                 choice().plain_took(len, took, false);
             }
             CopyKind::Streaming => {
-                from.copy_to_streaming(to);
-                store_fence();
+                from.copy_past_caches(to);
                 choice().streamed(len);
                 self.streamed.fetch_add(1, Ordering::Relaxed);
             }

@@ -15,10 +15,10 @@
 //! Processes that share no memory talk over sockets ([`net`]) and sleep on a [`poller`].
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
-//! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`],
-//! [`spawn`] (starting processes), [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed), [`lock`] (a lock
-//! that costs nothing in a single-threaded
-//! process), [`stillness`] (whether another thread was seen asleep), [`bytes`] (views of memory that somebody else may write).
+//! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`], [`spawn`] (starting processes),
+//! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
+//! [`lock`] (a lock that costs nothing in a single-threaded process), [`stillness`] (whether another thread was seen asleep),
+//! [`bytes`] (views of memory that somebody else may write).
 //!
 //! The algorithms of ring, inbox, door and lock know only atomics from the internal module `sync`, and run alike between
 //! processes, between threads, and under the model checker loom (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-os

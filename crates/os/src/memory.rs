@@ -35,13 +35,13 @@ impl fmt::Debug for Memory {
 /// makes them when they are used, as ever.
 ///
 /// # Safety
-/// The bytes must be mapped and writable, and so must be all of the pages that they touch.
+/// The bytes must be mapped and writable; so is then all of each page that they touch.
 pub(crate) unsafe fn populate(at: NonNull<u8>, len: usize) {
     let before = at.addr().get() % rustix::param::page_size();
     // SAFETY: mapped and writable, says the caller; what the pages hold stays.
     let _ = unsafe {
         rustix::mm::madvise(
-            at.as_ptr().sub(before).cast(),
+            at.as_ptr().wrapping_sub(before).cast(),
             len + before,
             rustix::mm::Advice::LinuxPopulateWrite,
         )

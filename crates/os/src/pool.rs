@@ -40,8 +40,9 @@
 //!    first one, in the next lap. A message of at least a quarter of a block lies in the first part, which is a quarter of the
 //!    pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the data that it
 //!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
-//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. It is the other way round as long as copies are slow
-//!    in the first part ([`CopyChoice::spreads`]): so much of it lies in the receiver's private cache.
+//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies are slow in the first part
+//!    ([`CopyChoice::spreads`]), of which so much lies in the receiver's private cache, these messages lie in the other one if there
+//!    is room, and senders of long ones wait for room there.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -483,16 +484,26 @@ impl Pool {
         if !shape.is_long(len) || self.area.blocks_of(len) > shape.first_blocks() as usize {
             return self.room_for(len);
         }
-        if if spreads { self.has_room_in_rest(len) } else { self.has_room_in_first(len) } {
-            return true;
-        }
-        let part = if spreads { &self.rest } else { &self.first };
-        let is_for_another = |position| self.destinations[self.area.block(position)] != to;
-        part.taken(&self.area).any(is_for_another)
-            && if spreads { self.has_room_in_first(len) } else { self.has_room_in_rest(len) }
+        self.has_room_in(spreads, len) || self.is_another_in(spreads, to) && self.has_room_in(!spreads, len)
     }
 
-    /// Whether a message lies in the first part now.
+    fn has_room_in(&mut self, rest: bool, len: usize) -> bool {
+        if rest { self.has_room_in_rest(len) } else { self.has_room_in_first(len) }
+    }
+
+    /// Whether something in a part is for another process than `to`.
+    fn is_another_in(&self, rest: bool, to: u32) -> bool {
+        let part = if rest { &self.rest } else { &self.first };
+        part.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
+    }
+
+    /// Whether a message of `len` bytes that starts at `position` lies in the larger part though it may lie in the first one.
+    #[inline]
+    pub(crate) const fn is_spread(&self, position: u32, len: usize) -> bool {
+        self.area.shape.is_first(len) && !self.is_in_first(position)
+    }
+
+    /// Whether a message that may lie in the first part has room there.
     #[inline]
     fn has_room_in_first(&mut self, len: usize) -> bool {
         self.area.shape.is_first(len) && {
@@ -872,6 +883,45 @@ mod tests {
         assert_eq!(pool.free_bytes(), 24 << 10);
         (0..4).for_each(|block| view.free(pool.first.tail + block * 1024, 1));
         assert!(pool.room_beside(4096, 1, false) && !pool.room_beside(5120, 1, false));
+    }
+
+    #[test]
+    fn rule_8_messages_spread_over_the_larger_part_while_it_has_room() {
+        let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 32 << 10, block_bytes: 1024 }));
+        let mut view = PoolView::new(pool.area.clone(), 3);
+        let mut taken = Vec::new();
+        let mut send = |pool: &mut Pool, len: usize, to: u32, spreads: bool| {
+            let first = pool.take(len, to, spreads);
+            taken.push((first, len));
+            (first / 1024, pool.is_in_first(first), pool.is_spread(first, len))
+        };
+        assert_eq!(send(&mut pool, 4096, 1, true), (8, false, true));
+        assert_eq!(send(&mut pool, 4096, 1, false), (0, true, false));
+        // Short ones lie there anyway.
+        assert_eq!(
+            [true, false].map(|spreads| send(&mut pool, 255, 1, spreads)),
+            [(12, false, false), (13, false, false)]
+        );
+        for block in [14, 18, 22, 26] {
+            assert!(pool.room_beside(4096, 1, true));
+            assert_eq!(send(&mut pool, 4096, 1, true), (block, false, true));
+        }
+        assert_eq!(send(&mut pool, 2048, 1, true), (30, false, true));
+        // A stream waits for room in its part, but not if that is in the way of others.
+        assert!(!pool.room_beside(4096, 1, true) && pool.room_beside(4096, 1, false));
+        assert!(pool.room_beside(4096, 2, true));
+        // What must not wait goes where there is room.
+        assert_eq!(send(&mut pool, 4096, 1, true), (4, true, false));
+        assert!(
+            !pool.room_for(1024) && !pool.room_beside(4096, 2, true) && !pool.room_beside(4096, 2, false)
+        );
+        for (first, len) in taken {
+            for at in (0..len.max(1)).step_by(1024) {
+                view.free(first + at as u32, 1024.min(len - at));
+            }
+        }
+        assert_eq!(pool.free_bytes(), 32 << 10);
+        assert!(pool.room_beside(4096, 1, true));
     }
 
     #[test]

@@ -107,13 +107,16 @@ fn with_source_types(text: &str) -> String {
 /// The source of a package, freshly unpacked, as its authors made it.
 pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
-    let archive = match find(&place, ".orig.tar.gz") {
+    // However the release compresses it.
+    let find_archive =
+        || find_by(&place, ".orig.tar.*", |name| name.contains(".orig.tar.") && !name.ends_with(".asc"));
+    let archive = match find_archive() {
         Ok(found) => found,
         Err(_) => {
             lists(directory)?;
             make_directory(&place)?;
             apt_get(directory).args(["source", "--tar-only", package]).current_dir(&place).show()?;
-            find(&place, ".orig.tar.gz")?
+            find_archive()?
         }
     };
     if let Ok(old) = unpacked(package, directory) {
@@ -147,18 +150,23 @@ pub(super) fn package(name: &str, directory: &Path) -> Result<PathBuf, Failure> 
 
 /// The file below `directory` whose name ends so.
 pub(super) fn find(directory: &Path, ending: &str) -> Result<PathBuf, Failure> {
+    find_by(directory, ending, |name| name.ends_with(ending))
+}
+
+/// The file below `directory` whose name is one; `what` says for an error which.
+fn find_by(directory: &Path, what: &str, is_one: impl Fn(&str) -> bool) -> Result<PathBuf, Failure> {
     let mut places = vec![directory.to_owned()];
     while let Some(place) = places.pop() {
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 places.push(path);
-            } else if entry.file_name().to_string_lossy().ends_with(ending) {
+            } else if is_one(&entry.file_name().to_string_lossy()) {
                 return Ok(path);
             }
         }
     }
-    Err(Failure::new(format!("there is no {ending} below {}", directory.display())))
+    Err(Failure::new(format!("there is no {what} below {}", directory.display())))
 }
 
 #[cfg(test)]

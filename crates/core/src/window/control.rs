@@ -273,6 +273,9 @@ impl Control {
                 (start..end).contains(&at).then_some(end)
             })
         };
+        if from > to {
+            return Listed::No;
+        }
         let mut at = from;
         // Regions may touch each other.
         for _ in 0..listed {

@@ -197,8 +197,9 @@ fn send_eager(
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let Copying { copies, is_in_stream } = copying;
+        let spreads = copies.spreads();
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies, is_part: false, is_in_stream, theirs };
+        let pooling = Pooling { pool, to, copies, spreads, is_part: false, is_in_stream, theirs };
         if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
             return true;
         }
@@ -230,11 +231,12 @@ fn send_framed(
     {
         let mut packing = CopyChoice::always(CopyKind::Plain);
         let Copying { copies, is_in_stream } = copying;
+        let spreads = copies.spreads();
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
         let is_part = matches!(message.frame, Frame::Data { .. });
         // Parts follow one another faster than they are answered.
         let theirs = theirs.filter(|_| !is_part);
-        let pooling = Pooling { pool, to, copies, is_part, is_in_stream, theirs };
+        let pooling = Pooling { pool, to, copies, spreads, is_part, is_in_stream, theirs };
         if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
             fill(body, at, piece, kind)
         }) {

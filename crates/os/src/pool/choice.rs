@@ -18,8 +18,8 @@ const STREAMING_DOUBLINGS: u32 = 6;
 const SPREADING_DOUBLINGS: u32 = 3;
 
 /// So many bytes of the usual copies after others say nothing: what was streamed lies in memory, and has to come back to the
-/// caches. Copies to memory are not as slow as those that count as slow, so a few pieces do.
-const SETTLING_BYTES: u64 = 256 << 10;
+/// caches. As much as the first part of a pool has.
+const SETTLING_BYTES: u64 = 512 << 10;
 
 /// A new attempt has failed if slow copies prevail before so many were made.
 const ATTEMPT: u32 = 64;
@@ -60,8 +60,8 @@ impl Spell {
     }
 }
 
-/// Another way to do something, taken while the usual one is slow; now and then the usual one is tried again. It counts in bytes
-/// and reads no clock.
+/// Another way to do something, taken while the usual one is slow; now and then, after so many bytes of the other, the usual one
+/// is tried again. It reads no clock.
 #[derive(Clone, Debug)]
 struct Detour {
     /// The usual way is slow if it takes longer.
@@ -230,8 +230,10 @@ impl CopyChoice {
         if self.fixed.is_some() || bytes < SHORTEST_MEASURED {
             return;
         }
+        // What was streamed lies in memory, from where it comes slowly to any part.
+        let settles = self.streaming.settling > 0;
         self.streaming.usual_took(bytes, ticks);
-        if in_first_part && !self.spreading.is_taken() {
+        if in_first_part && !settles && !self.spreading.is_taken() {
             self.spreading.usual_took(bytes, ticks);
         }
     }
@@ -253,7 +255,7 @@ impl CopyChoice {
         }
     }
 
-    /// A message of `bytes` bytes lies in the larger part of the pool.
+    /// A message of `bytes` bytes lies in the larger part of the pool for that reason.
     #[inline]
     pub const fn spread(&mut self, bytes: usize) {
         if self.spreads() {

@@ -38,6 +38,8 @@ pub struct Pooling<'a> {
     /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
     /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
     pub copies: &'a mut CopyChoice,
+    /// Whether it had better lie in the larger part of the pool ([`CopyChoice::spreads`], of what is known of the peer).
+    pub spreads: bool,
     /// Whether it is a part of a longer message, of which other parts come before or behind it.
     pub is_part: bool,
     /// Whether others went before it and none came since: it waits for its receiver more than that one for it.
@@ -65,7 +67,7 @@ impl<'a> Pooling<'a> {
     /// Takes or claims the blocks of a message. `None`: no room.
     #[inline]
     fn place(self, total: usize) -> Option<Placed<'a>> {
-        let Self { pool, to, copies, theirs, .. } = self;
+        let Self { pool, to, copies, spreads, theirs, .. } = self;
         let shape = pool.shape();
         let block_bytes = shape.block_bytes;
         if let Some(theirs) = theirs
@@ -77,8 +79,8 @@ impl<'a> Pooling<'a> {
         let first = match pool.take_back(total, to) {
             Some(back) => back,
             None if pool.room_for(total) => {
-                let first = pool.take(total, to, copies.spreads());
-                if !pool.is_in_first(first) {
+                let first = pool.take(total, to, spreads);
+                if spreads && pool.is_spread(first, total) {
                     copies.spread(total);
                 }
                 first
