@@ -496,8 +496,8 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn fetch(&self, rank: u32, step: u64, extent: impl Into<Extent>) {
-        self.fetch_part(self.place(rank, step), step, extent);
+    pub fn fetch(&self, rank: u32, step: u64, len: usize) {
+        self.fetch_part(self.place(rank, step), step, len);
     }
 
     /// As [`ControlSection::fetch`], of what is written by [`ControlSection::write_part`].
@@ -505,9 +505,8 @@ impl ControlSection {
     /// # Panics
     /// As [`ControlSection::write`].
     #[inline]
-    pub fn fetch_part(&self, rank: u32, step: u64, extent: impl Into<Extent>) {
-        let extent @ Extent { len, .. } = extent.into();
-        let at = self.part(rank, step, extent);
+    pub fn fetch_part(&self, rank: u32, step: u64, len: usize) {
+        let at = self.part(rank, step, len.into());
         if len > FETCHED_BYTES {
             return;
         }

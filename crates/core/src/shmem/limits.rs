@@ -87,12 +87,12 @@ pub(super) fn is_one_way(collective: Collective) -> bool {
     matches!(collective, Bcast | Exscan | Gather | Reduce | Scan | Scatter)
 }
 
-/// Whether `len` bytes that a rank writes in a step lie elsewhere with every lap of the segments, if each rank has a processor:
-/// what goes one way and is not so long that a lap fills the caches anyway. Nobody else brings the lines back to the cache of the
-/// one who writes there next, as in an exchange; in a scatter they lie in their reader's part of the pool, with every lap in the
-/// same.
+/// Whether `len` bytes, at least [`TURNING`], that a rank writes in a step lie elsewhere with every lap of the segments, if
+/// each rank has a processor: what goes one way and is not so long that a lap fills the caches anyway. Nobody else brings the
+/// lines back to the cache of the one who writes there next, as in an exchange; in a scatter they lie in their reader's part of
+/// the pool, with every lap in the same.
 pub(super) fn turns(collective: Collective, len: usize) -> bool {
-    len >= TURNING && is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
+    is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
 }
 
 /// The shortest data that turn, bytes.
