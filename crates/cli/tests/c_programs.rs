@@ -308,6 +308,7 @@ programs! {
     coll_gatherv
     coll_inter_move
     coll_inter_reduce
+    coll_directions
     coll_later
     coll_mixed_types
     coll_nonblocking

@@ -24,10 +24,12 @@
 //! | [`short`] | the straight line of short ones, one step each |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
+//! | `handover` | when two ranks hand the same memory to and fro |
 //! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
 mod combining;
+mod handover;
 mod later;
 pub mod limits;
 mod moves;
@@ -39,6 +41,7 @@ mod steps;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_fault;
+use handover::Handover;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::{Fault, Lane};
@@ -47,8 +50,8 @@ use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::control_section::ControlSection;
 use oxmpi_plan::{Call, Collective};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use steps::Steps;
 
 pub(crate) use later::Later;
@@ -75,6 +78,7 @@ pub(crate) struct Control {
     turn: AtomicU64,
     /// The communicator was freed while some were open.
     is_left: AtomicBool,
+    handover: Mutex<Handover>,
 }
 
 impl Control {
@@ -91,6 +95,7 @@ impl Control {
             open: AtomicU32::new(0),
             turn: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
+            handover: Mutex::default(),
         }
     }
 

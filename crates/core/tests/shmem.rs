@@ -132,6 +132,14 @@ fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
 
+/// Of two ranks who has read last writes there next, as far as there is room: up to 2 and 8 KiB here.
+#[test]
+fn two_ranks_hand_over_what_there_is_room_for() {
+    for bytes in [64, 256] {
+        rounds(2, PoolSegments { count: 64, bytes });
+    }
+}
+
 /// What goes one way in pieces of 16 KiB and more lies elsewhere with every lap; teams of several sizes follow one another in a
 /// section.
 #[test]

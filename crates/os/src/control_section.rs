@@ -11,6 +11,7 @@
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
 //!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
+//! then what two ranks hand to and fro (rule 13), half as much as a rank's pool
 //! ```
 //!
 //! The components guide has two lines for each segment of each rank, a pool that all ranks share in every step, and a barrier
@@ -51,6 +52,9 @@
 //! 12. *Turn about.* Data may lie elsewhere with every lap of the segments, if all ranks of a step know that they do: then their
 //!     lines have left the private caches of those who have read them when they are written again. There is a pool for each
 //!     turn; where several pieces as long have room in a segment, they have it one after the other before the next turn.
+//! 13. *Hand over.* Behind the pool is memory that two ranks hand to and fro. Who alone has read what the other one has written
+//!     there writes there next: the lines are in its cache, and each goes from core to core once. Where nothing lay yet either
+//!     begins. Both know alike who.
 
 use crate::{
     barrier::BarrierKind,
@@ -60,7 +64,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
-use crate::{bytes::CopyKind, copies::Copies, pool::CopyChoice};
+use crate::{bytes::CopyKind, copies::Copies, pool::CopyChoice, sync::AtomicUsize};
 use std::ptr::NonNull;
 #[cfg(not(loom))]
 use std::sync::Arc;
@@ -132,23 +136,35 @@ impl PoolSegments {
     }
 }
 
-/// How many bytes a rank has in a step, and whether they lie elsewhere with every lap (rule 12). From a number: they do not.
+/// How many bytes a rank has in a step, and where they lie. From a number: in its part of the pool, always the same of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     len: usize,
-    turns: bool,
+    lies: Lies,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lies {
+    InPart,
+    Turning,
+    HandedOver { at: usize },
 }
 
 impl Extent {
-    /// `len` bytes that lie elsewhere with every lap.
+    /// `len` bytes that lie elsewhere with every lap (rule 12).
     pub const fn turning(len: usize) -> Extent {
-        Extent { len, turns: true }
+        Extent { len, lies: Lies::Turning }
+    }
+
+    /// `len` bytes from byte `at` of what two ranks hand over (rule 13).
+    pub const fn handed_over(at: usize, len: usize) -> Extent {
+        Extent { len, lies: Lies::HandedOver { at } }
     }
 }
 
 impl From<usize> for Extent {
     fn from(len: usize) -> Extent {
-        Extent { len, turns: false }
+        Extent { len, lies: Lies::InPart }
     }
 }
 
@@ -166,19 +182,25 @@ pub struct ControlSection {
     segments: u32,
     segment_bytes: usize,
     turns: u32,
+    /// What two ranks hand over begins behind so many bytes, and has so many (rule 13).
+    pool_bytes: usize,
+    handed_bytes: usize,
     barrier: BarrierKind,
     /// How this process copies what others will read.
     #[cfg(not(loom))]
     copies: Arc<Copies>,
-    /// The pools of ranks and turns, a bit for each, for whose pages this process has asked.
+    /// The segments for whose pages this process has asked, a bit for each: of all ranks in the first turn, in the next, ...
     #[cfg(not(loom))]
-    asked_for: Arc<AtomicU64>,
+    asked_for: Arc<[AtomicU64]>,
+    /// The same of what is handed over: up to this byte.
+    #[cfg(not(loom))]
+    asked_to: Arc<AtomicUsize>,
     watched: Watched,
     _keep: [Keep; 2],
 }
 
-// SAFETY: the memory behind `lines` is atomics, that behind `pool` is handed from rank to rank by the protocol (rules 2
-// to 5); `_keep` keeps both mapped.
+// SAFETY: the memory behind `lines` is atomics, that behind `pool` goes from rank to rank by the protocol (rules 2 to 5 and
+// 13); `_keep` keeps both mapped.
 unsafe impl Send for ControlSection {}
 // SAFETY: as above.
 unsafe impl Sync for ControlSection {}
@@ -188,6 +210,12 @@ impl ControlSection {
     pub const fn bytes(ranks: u32, segments: &PoolSegments) -> usize {
         ControlSection::lines(ranks, segments.count) * LINE_BYTES
             + ControlSection::pools(ranks) * segments.all_bytes()
+            + ControlSection::handed(segments)
+    }
+
+    /// Bytes of what two ranks hand over.
+    const fn handed(segments: &PoolSegments) -> usize {
+        (segments.all_bytes() / 2) & !(LINE_BYTES - 1)
     }
 
     /// Pools for which there is memory in a section for up to so many ranks.
@@ -218,8 +246,9 @@ impl ControlSection {
         let segment_bytes = segments.bytes_for(ranks);
         // The model checker follows every line.
         let turns = if cfg!(loom) { 1 } else { MOST_TURNS };
-        let bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
-        let pool = heap_data(bytes);
+        let pool_bytes = turns as usize * ranks as usize * segments.count as usize * segment_bytes;
+        let handed_bytes = ControlSection::handed(&segments);
+        let pool = heap_data(pool_bytes + handed_bytes);
         ControlSection {
             lines: NonNull::from(&lines[..]).cast(),
             pool: NonNull::from(&pool[..]).cast(),
@@ -227,12 +256,16 @@ impl ControlSection {
             segments: segments.count,
             segment_bytes,
             turns,
+            pool_bytes,
+            handed_bytes,
             barrier,
             #[cfg(not(loom))]
             copies: Arc::new(plain_copies()),
             #[cfg(not(loom))]
-            asked_for: Arc::default(),
-            watched: Watched::new(bytes),
+            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            #[cfg(not(loom))]
+            asked_to: Arc::default(),
+            watched: Watched::new(pool_bytes + handed_bytes),
             _keep: [std::sync::Arc::new(lines), std::sync::Arc::new(pool)],
         }
     }
@@ -251,6 +284,8 @@ impl ControlSection {
         keep: Keep,
     ) -> ControlSection {
         let segment_bytes = segments.bytes_for(ranks);
+        let pools = ControlSection::pools(most);
+        let turns = ControlSection::turns(ranks, pools);
         ControlSection {
             lines: start.cast(),
             // SAFETY: the pool lies behind the lines of all that there may be (rule 8), in the caller's memory.
@@ -258,10 +293,13 @@ impl ControlSection {
             ranks,
             segments: segments.count,
             segment_bytes,
-            turns: ControlSection::turns(ranks, ControlSection::pools(most)),
+            turns,
+            pool_bytes: pools * segments.all_bytes(),
+            handed_bytes: ControlSection::handed(&segments),
             barrier,
             copies: Arc::new(plain_copies()),
-            asked_for: Arc::default(),
+            asked_for: (0..turns * ranks).map(|_| AtomicU64::new(0)).collect(),
+            asked_to: Arc::default(),
             watched: Watched::new(0),
             _keep: [keep.clone(), keep],
         }
@@ -287,9 +325,15 @@ impl ControlSection {
     }
 
     /// Bytes of the pool to which a rank may write before it comes to where it was: in all turns, and with two ranks the parts
-    /// of both. (A root that scatters to many writes more.)
+    /// of both and what they hand over. (A root that scatters to many writes more.)
     pub fn bytes_of_rank(&self) -> u64 {
-        u64::from(self.turns.max(2)) * self.segments() * self.segment_bytes as u64
+        u64::from(self.turns.max(2)) * self.segments() * self.segment_bytes as u64 + self.handed_bytes as u64
+    }
+
+    /// Bytes of what two ranks hand over (rule 13).
+    #[inline]
+    pub fn handed_bytes(&self) -> usize {
+        self.handed_bytes
     }
 
     #[inline]
@@ -329,14 +373,17 @@ impl ControlSection {
         self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
     }
 
-    /// Where the part of a rank begins in the pool.
+    /// Where the part of a rank begins, or else its data.
     #[inline]
-    fn part(&self, rank: u32, step: u64, Extent { len, turns }: Extent) -> usize {
+    fn part(&self, rank: u32, step: u64, Extent { len, lies }: Extent) -> usize {
         let segment = self.segment_of(step);
+        if let Lies::HandedOver { at } = lies {
+            return self.handed_part(at, len);
+        }
         if len > self.segment_bytes || rank >= self.ranks {
             return self.long_part(rank, segment, len);
         }
-        if turns {
+        if matches!(lies, Lies::Turning) {
             return self.turning_part(rank, step, len);
         }
         (rank as usize * self.segments as usize + segment) * self.segment_bytes
@@ -350,24 +397,37 @@ impl ControlSection {
         let lap = (step / self.segments()) as usize % (pieces * self.turns as usize);
         let (turn, piece) = (lap / pieces, lap % pieces);
         let pool = turn * self.ranks as usize + rank as usize;
+        let segment = self.segment_of(step);
         #[cfg(not(loom))]
-        if self.asked_for.load(Ordering::Relaxed) >> (pool % 64) & 1 == 0 {
-            self.ask_for_pages(pool);
+        if self.asked_for[pool].load(Ordering::Relaxed) >> segment & 1 == 0 {
+            self.asked_for[pool].fetch_or(1 << segment, Ordering::Relaxed);
+            let start = (pool * self.segments as usize + segment) * self.segment_bytes;
+            self.ask_for_pages(start, self.segment_bytes);
         }
         let piece_bytes = (self.segment_bytes / pieces) & !(LINE_BYTES - 1);
-        (pool * self.segments as usize + self.segment_of(step)) * self.segment_bytes + piece * piece_bytes
+        (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// Has the kernel make the pages of a rank's pool in one turn at once. One by one, as they are written and read, they would
-    /// take several times as long. Who writes asks first, so that they lie near it.
+    /// As [`ControlSection::part`], of data that are handed over (rule 13).
+    #[inline(never)]
+    fn handed_part(&self, at: usize, len: usize) -> usize {
+        let has_room = at.checked_add(len).is_some_and(|end| end <= self.handed_bytes);
+        assert!(has_room, "{len} bytes at {at} of {} that two ranks hand over", self.handed_bytes);
+        #[cfg(not(loom))]
+        if at + len > self.asked_to.load(Ordering::Relaxed) {
+            let before = self.asked_to.fetch_max(at + len, Ordering::Relaxed);
+            self.ask_for_pages(self.pool_bytes + before, (at + len).saturating_sub(before));
+        }
+        self.pool_bytes + at
+    }
+
+    /// Has the kernel make the pages of so many bytes at once. One by one, as they are written and read, they would take several
+    /// times as long, and the copies would seem slow. Who writes asks first, so that they lie near it.
     #[cfg(not(loom))]
     #[cold]
-    fn ask_for_pages(&self, pool: usize) {
-        // There are no more pools than that: a team of many ranks has one turn.
-        self.asked_for.fetch_or(1 << (pool % 64), Ordering::Relaxed);
-        let bytes = self.segments as usize * self.segment_bytes;
-        // SAFETY: the pools of all turns lie one behind the other, inside the mapping, of which pages are parts.
-        unsafe { crate::memory::populate(self.pool.add(pool * bytes), bytes) };
+    fn ask_for_pages(&self, start: usize, len: usize) {
+        // SAFETY: pools and what is handed over lie inside the mapping, of which pages are parts; the callers name bytes of them.
+        unsafe { crate::memory::populate(self.pool.add(start), len) };
     }
 
     /// As [`ControlSection::part`], of data that take several segments (rule 11).
@@ -425,7 +485,7 @@ impl ControlSection {
         self.copies.copy(from, to);
     }
 
-    /// As [`ControlSection::write`], always in the pool, and for the part of any rank in a step whose data all come from the
+    /// As [`ControlSection::write`], never in a line, and for the part of any rank in a step whose data all come from the
     /// caller, or which it writes over (rule 2).
     ///
     /// # Panics
@@ -441,7 +501,8 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Write);
-        // SAFETY: the part lies in the pool and is the caller's until it publishes the step (rule 2).
+        // SAFETY: the part lies in the pool, or where two ranks hand over, and is the caller's until it publishes the step (rules 2
+        // and 13).
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
     }
 
@@ -486,7 +547,8 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Read);
-        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4).
+        // SAFETY: the part lies in the pool, and nobody writes it before the caller is done with the step (rules 2 and 4), or where
+        // two ranks hand over, and the caller writes there next (rule 13).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
@@ -607,5 +669,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A section for a team of some ranks, of so many for which there is memory.
+    fn section(ranks: u32, most: u32, segments: PoolSegments) -> ControlSection {
+        let memory = heap_lines(ControlSection::bytes(most, &segments).div_ceil(LINE_BYTES));
+        let start = NonNull::from(&memory[..]).cast();
+        let keep = Arc::new(memory);
+        // SAFETY: zeroed lines for as many ranks, which the section keeps.
+        unsafe { ControlSection::from_raw(start, (ranks, most), segments, BarrierKind::Symmetric, keep) }
+    }
+
+    #[test]
+    fn what_is_handed_over_lies_behind_all_pools_in_the_memory_there_is() {
+        let segments = PoolSegments { count: 6, bytes: 256 };
+        for most in [2, 5, 64] {
+            let section = section(2, most, segments);
+            let parts = (1..100).flat_map(|step| [0, 1].map(|rank| (step, rank)));
+            let turning =
+                parts.map(|(step, rank)| at(&section, rank, step, Extent::turning(200)) + 200).max();
+            let start = at(&section, 0, 1, Extent::handed_over(0, 256));
+            assert!(turning <= Some(start), "{turning:?} {start}");
+            assert_eq!(start, at(&section, 1, 77, Extent::handed_over(0, 1)));
+            assert_eq!(section.handed_bytes(), 768);
+            let end = ControlSection::lines(most, segments.count) * LINE_BYTES + start + 768;
+            assert_eq!(end, ControlSection::bytes(most, &segments));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "101 bytes at 668 of 768 that two ranks hand over")]
+    fn what_has_no_room_is_not_handed_over() {
+        let section = section(2, 2, PoolSegments { count: 6, bytes: 256 });
+        section.write_part(0, 1, Extent::handed_over(668, 101), |_| ());
     }
 }

@@ -13,7 +13,7 @@ use loom::{
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
     bytes::{Bytes, CopyKind},
-    control_section::{ControlSection, PoolSegments},
+    control_section::{ControlSection, Extent, PoolSegments},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
@@ -747,6 +747,38 @@ fn control_section_rule_7_a_team_begins_after_the_last_step_of_the_one_before() 
         assert_eq!(place.last_step(), 2);
         // Whoever is next may write at once.
         give(&place, 0, 3, 60, 6);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn control_section_rule_13_memory_is_handed_to_and_fro() {
+    /// Writes where data are handed over, in a step whose segment is free.
+    fn hand(place: &ControlSection, me: u32, step: u64) {
+        place.write(me, step, Extent::handed_over(0, 60), |to| Bytes::from(&[step as u8; 60]).copy_to(to));
+        place.publish(me, step);
+        place.finish(me, step);
+    }
+    fn receive(place: &ControlSection, me: u32, step: u64) {
+        while !place.is_published(1 - me, step) {
+            thread::yield_now();
+        }
+        let byte = place.read(1 - me, step, Extent::handed_over(0, 60), |bytes| bytes.to_vec()[59]);
+        assert_eq!(byte, step as u8);
+        place.finish(me, step);
+    }
+    check(3, || {
+        let place = section();
+        let other = place.clone();
+        let thread = thread::spawn(move || {
+            receive(&other, 1, 1);
+            // It alone has read there.
+            hand(&other, 1, 2);
+            receive(&other, 1, 3);
+        });
+        hand(&place, 0, 1);
+        receive(&place, 0, 2);
+        hand(&place, 0, 3);
         thread.join().unwrap();
     });
 }

@@ -685,8 +685,8 @@ parameters! {
         unit: Unit::Bytes, default: 524288, limits: 4096..=16777216, power_of_two: false,
         aliases: [], level: Tune,
         help: "Bytes of the message pool through which a rank's data go in collectives of one node, for each \
-               communicator. More than 16 ranks share as much as 16; few ranks use up to four times as much for what goes one way. \
-               A piece of one rank for another has at most 64 KiB.",
+               communicator. More than 16 ranks share as much as 16; few ranks use up to four times as much for what goes one way, two half \
+               a pool for what goes to and fro. A piece of one rank for another has at most 64 KiB.",
     }
     coll_base_shmem_num_segments: usize {
         unit: Unit::Count, default: 8, limits: 2..=64, power_of_two: false,

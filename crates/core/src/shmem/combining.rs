@@ -6,10 +6,10 @@ use oxmpi_os::control_section::{ControlSection, Extent};
 use std::ops::Range;
 
 /// What the ranks have written for a step: where a part of it lies that is combined.
-pub(super) struct Written<P: Fn(u32) -> usize> {
+pub(super) struct Written<A: Fn(u32) -> Extent, P: Fn(u32) -> usize> {
     pub(super) step: u64,
-    /// All that each rank has written.
-    pub(super) all: Extent,
+    /// All that a rank has written.
+    pub(super) all: A,
     /// Where the part begins in what this rank has written.
     pub(super) part: P,
 }
@@ -17,18 +17,18 @@ pub(super) struct Written<P: Fn(u32) -> usize> {
 /// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
 /// that of rank `me`, if it lies elsewhere.
 #[inline]
-pub(super) fn combine<P: Fn(u32) -> usize>(
+pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     (section, me): (&ControlSection, u32),
     kernel: &Kernel,
     mut ranks: Range<u32>,
-    written: &Written<P>,
+    written: &Written<A, P>,
     own: Option<Bytes<'_>>,
     mut to: BytesMut<'_>,
 ) {
     let len = to.len();
     let show = |rank: u32, take: &mut dyn FnMut(Bytes<'_>)| match own {
         Some(own) if rank == me => take(own),
-        _ => section.read(rank, written.step, written.all, |all| {
+        _ => section.read(rank, written.step, (written.all)(rank), |all| {
             take(all.slice((written.part)(rank), len));
         }),
     };

@@ -182,7 +182,7 @@ impl Job {
     /// Writes what there is room for. Whether that is all.
     fn write<F: Fabric>(&self, section: &ControlSection, at: &mut At, lane: &mut Lane<F>) -> bool {
         while at.written < self.writes {
-            let Piece { step, at: from, len } = self.pieces.piece(at.written);
+            let Piece { step, at: from, len, .. } = self.pieces.piece(at.written);
             if !self.is_free(section, step) {
                 return false;
             }
@@ -280,7 +280,7 @@ impl Job {
     }
 
     /// Takes a rank's piece to its place.
-    fn take(&self, section: &ControlSection, rank: u32, Piece { step, at, len }: Piece) {
+    fn take(&self, section: &ControlSection, rank: u32, Piece { step, at, len, .. }: Piece) {
         let start = match self.part.needs {
             Needs::All => rank as usize * self.pieces.bytes,
             _ => 0,
@@ -302,7 +302,7 @@ impl Job {
     }
 
     /// Combines the pieces of all.
-    fn combine(&self, section: &ControlSection, kernel: &Kernel, Piece { step, at, len }: Piece) {
+    fn combine(&self, section: &ControlSection, kernel: &Kernel, Piece { step, at, len, .. }: Piece) {
         let Some(output) = self.part.output.as_contiguous_mut() else { return };
         let (me, (given, start)) = (self.team.rank, &self.part.gives);
         // In place the section has the only copy, but of what is for this rank alone.
@@ -311,7 +311,8 @@ impl Job {
             Some(given) if !self.part.in_place => Some(given.slice(start + at, len)),
             _ => None,
         };
-        let written = Written { step, all: self.written(len).into(), part: |rank| self.place(rank, me, len) };
+        let written =
+            Written { step, all: |_| self.written(len).into(), part: |rank| self.place(rank, me, len) };
         let ranks = 0..self.part.combined;
         combine((section, me), kernel, ranks, &written, own, output.into_slice(at, len));
     }
@@ -319,17 +320,17 @@ impl Job {
     /// Combines this rank's share of the pieces of all for all of them.
     fn combine_share(&self, section: &ControlSection, kernel: &Kernel, piece: Piece, result: u64) {
         let Some(given) = self.part.gives.0.as_contiguous() else { return };
-        let (me, ranks, Piece { step, at, len }) = (self.team.rank, self.team.size(), piece);
+        let (me, ranks, Piece { step, at, len, .. }) = (self.team.rank, self.team.size(), piece);
         let mine = share(me, ranks, len);
         let own = given.slice(self.part.gives.1 + at + mine.start, mine.len());
-        let written = Written { step, all: len.into(), part: |_| mine.start };
+        let written = Written { step, all: |_| len.into(), part: |_| mine.start };
         section.write(me, result, mine.len(), |to| {
             combine((section, me), kernel, 0..ranks, &written, Some(own), to);
         });
     }
 
     /// Takes what a rank has combined to its place.
-    fn take_share(&self, section: &ControlSection, rank: u32, Piece { step, at, len }: Piece) {
+    fn take_share(&self, section: &ControlSection, rank: u32, Piece { step, at, len, .. }: Piece) {
         let theirs = share(rank, self.team.size(), len);
         section.read(rank, step, theirs.len(), |from| {
             unpack(&self.part.output, at + theirs.start, from);
@@ -401,7 +402,7 @@ impl<F: Fabric> Process<F> {
         let count = Pieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
-        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1 };
+        let pieces = Pieces { first: control.number(steps), count, bytes, most, width: 1, handed_by: None };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
         let job = Job { team, control, collective, pieces, writes, part, kernel, shares };

@@ -98,6 +98,19 @@ pub(super) fn turns(collective: Collective, len: usize) -> bool {
 /// The shortest data that turn, bytes.
 pub(super) const TURNING: usize = 16 << 10;
 
+/// The shortest vector or blocks that two ranks hand over, bytes. Shorter ones gain nothing.
+pub(super) const HANDED_OVER: usize = 2 << 10;
+
+// A rank that takes the straight line notes nothing of who has written.
+const _: () = assert!(HANDED_OVER > STRAIGHT);
+
+/// The longest piece of what two ranks hand over, bytes. There are two at least, but of less than 16 KiB, so that one is read while
+/// another is written; of several, 32 KiB were the best.
+#[inline]
+pub(super) fn longest_handed_over(bytes: usize) -> usize {
+    (bytes / 2).next_multiple_of(64).clamp(PIECE / 8, PIECE / 2)
+}
+
 /// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
     let most = segment_bytes.min(longest(collective, bytes, false));

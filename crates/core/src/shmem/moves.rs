@@ -92,6 +92,12 @@ impl<F: Fabric> Steps<'_, F> {
         spread::place(self.ranks, writer, reader)
     }
 
+    /// The next rank, and so of two the other one.
+    #[inline]
+    pub(super) fn next_rank(&self, rank: u32) -> u32 {
+        if rank + 1 < self.ranks { rank + 1 } else { 0 }
+    }
+
     fn barrier(&self) -> Result<()> {
         let step = self.number(1);
         self.wait_until_free(step)?;
@@ -105,13 +111,13 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        let pieces = self.pieces(bytes, self.most(bytes));
+        let pieces = self.pieces_one_way(bytes, root);
         if self.me == root {
             return self.give(&pieces, |at, to| self.pack(data, at, to));
         }
         for piece in pieces.all() {
             self.see(root, piece.step)?;
-            self.read(root, piece.step, piece.len, |from| unpack(data, piece.at, from));
+            self.read(root, piece.step, self.extent(&piece, root), |from| unpack(data, piece.at, from));
             self.finish(piece.step);
         }
         self.one_seen(pieces.first);
@@ -119,7 +125,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        let pieces = self.pieces(block, self.most(block));
+        let pieces = self.pieces_one_way(block, self.next_rank(root));
         if self.me != root {
             return self.give(&pieces, |at, to| self.pack(input, at, to));
         }
@@ -138,7 +144,7 @@ impl<F: Fabric> Steps<'_, F> {
                 while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
-                self.read(rank, piece.step, piece.len, |from| unpack(output, at, from));
+                self.read(rank, piece.step, self.extent(&piece, rank), |from| unpack(output, at, from));
             }
             self.finish(piece.step);
         }
@@ -151,15 +157,16 @@ impl<F: Fabric> Steps<'_, F> {
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
-        let pieces = self.pieces(block, self.most(block));
-        for Piece { step, at, len } in pieces.all() {
+        let pieces = self.pieces_one_way(block, root);
+        for piece in pieces.all() {
+            let Piece { step, at, len, .. } = piece;
             if self.me != root {
                 self.see(root, step)?;
                 if in_line {
                     let place = self.place(root, self.me);
                     self.read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
                 } else {
-                    self.read_own_part(step, len, |from| unpack(output, at, from));
+                    self.read_own_part(step, self.extent(&piece, root), |from| unpack(output, at, from));
                 }
                 self.finish(step);
                 continue;
@@ -174,7 +181,9 @@ impl<F: Fabric> Steps<'_, F> {
                 });
             } else {
                 for rank in self.others() {
-                    self.write_part(rank, step, len, |to| self.pack(input, rank as usize * block + at, to));
+                    self.write_part(rank, step, self.extent(&piece, root), |to| {
+                        self.pack(input, rank as usize * block + at, to);
+                    });
                 }
             }
             self.publish_last(step);
@@ -190,7 +199,7 @@ impl<F: Fabric> Steps<'_, F> {
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
         let pieces = self.pieces(block, self.most(block));
         let own = self.me as usize * block;
-        self.exchange(&pieces, |turn, Piece { step, at, len }| {
+        self.exchange(&pieces, |turn, Piece { step, at, len, .. }| {
             match turn {
                 Turn::Write => self.write(step, len, |to| match in_place {
                     true => self.pack(output, own + at, to),

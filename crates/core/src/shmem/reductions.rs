@@ -9,6 +9,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::control_section::Extent;
 use oxmpi_plan::Call;
 use std::ops::Range;
 
@@ -80,17 +81,17 @@ impl<F: Fabric> Reduction<'_, F> {
                 } else if limits::shares_allreduce(ranks, self.bytes) {
                     self.shared_allreduce(output)
                 } else {
-                    self.prefix(0..ranks, 0..ranks, output)
+                    self.prefix(call, 0..ranks, 0..ranks, output)
                 }
             }
             Call::ReduceScatterBlock { .. } => self.reduce_scatter(output),
             Call::Scan { .. } => {
                 let me = self.steps.me;
-                self.prefix(0..me + 1, me + 1..self.steps.ranks, output)
+                self.prefix(call, 0..me + 1, me + 1..self.steps.ranks, output)
             }
             Call::Exscan { .. } => {
                 let me = self.steps.me;
-                self.prefix(0..me, me + 1..self.steps.ranks, output)
+                self.prefix(call, 0..me, me + 1..self.steps.ranks, output)
             }
             // Nothing else that combines is served.
             _ => Ok(()),
@@ -100,10 +101,10 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
     /// this rank's, if it lies elsewhere.
     #[inline]
-    fn combine<P: Fn(u32) -> usize>(
+    fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         &self,
         ranks: Range<u32>,
-        written: &Written<P>,
+        written: &Written<A, P>,
         own: Option<Bytes<'_>>,
         to: BytesMut<'_>,
     ) {
@@ -124,21 +125,22 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
+        let pieces = steps.pieces_one_way(self.bytes, steps.next_rank(root));
         if steps.me != root {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
-        for Piece { step, at, len } in pieces.all() {
+        for piece in pieces.all() {
+            let Piece { step, at, len, .. } = piece;
             if self.in_place {
                 // What it gives lies where the result is made.
                 steps.wait_until_free(step)?;
-                steps.write(step, len, |to| self.give(at, to));
+                steps.write(step, steps.extent(&piece, root), |to| self.give(at, to));
             }
             self.see(0..steps.ranks, step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
             self.combine(
                 0..steps.ranks,
-                &Written { step, all: steps.extent(len), part: |_| 0 },
+                &Written { step, all: |rank| steps.extent(&piece, rank), part: |_| 0 },
                 own,
                 output.slice(at, len),
             );
@@ -149,25 +151,36 @@ impl<F: Fabric> Reduction<'_, F> {
     }
 
     /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
-    fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
+    fn prefix(
+        &self,
+        call: &Call,
+        needed: Range<u32>,
+        readers: Range<u32>,
+        mut output: BytesMut<'_>,
+    ) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces(self.bytes, steps.most(self.bytes));
+        let pieces = match call {
+            // The first of two ranks alone writes, and does not read what it has written.
+            Call::Exscan { .. } => steps.pieces_one_way(self.bytes, 0),
+            _ => steps.pieces(self.bytes, steps.most(self.bytes)),
+        };
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
         let first = pieces.first;
         // The result is made where in place the contribution lies: then the section has the only copy.
         let gives = !readers.is_empty() || self.in_place;
-        steps.exchange(&pieces, |turn, Piece { step, at, len }| {
+        steps.exchange(&pieces, |turn, piece| {
+            let Piece { step, at, len, .. } = piece;
             if turn != Turn::Read {
                 if gives && turn == Turn::Write {
-                    steps.write(step, len, |to| self.give(at, to));
+                    steps.write(step, steps.extent(&piece, steps.me), |to| self.give(at, to));
                 }
                 return Ok(());
             }
             self.see(needed.clone(), step)?;
             let own = (!self.in_place).then(|| self.given.slice(at, len));
-            let written = Written { step, all: steps.extent(len), part: |_| 0 };
+            let written = Written { step, all: |rank| steps.extent(&piece, rank), part: |_| 0 };
             self.combine(needed.clone(), &written, own, output.slice(at, len));
             Ok(())
         })?;
@@ -181,7 +194,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let steps = &self.steps;
         let pieces = steps.spread_pieces(self.bytes);
         steps.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len } = piece;
+            let Piece { step, at, len, .. } = piece;
             if turn != Turn::Read {
                 if turn == Turn::Write {
                     steps.write_spread(self.bytes, piece, |at, to| self.give(at, to));
@@ -192,7 +205,7 @@ impl<F: Fabric> Reduction<'_, F> {
             // In place the result takes the place of the first block, which was written for its rank before.
             let own = self.given.slice(steps.me as usize * self.bytes + at, len);
             let part = |rank| steps.place(rank, steps.me) * len;
-            let written = Written { step, all: steps.spread_len(piece).into(), part };
+            let written = Written { step, all: |_| steps.spread_len(piece).into(), part };
             self.combine(0..steps.ranks, &written, Some(own), output.slice(at, len));
             Ok(())
         })?;
@@ -266,9 +279,9 @@ impl<F: Fabric> Reduction<'_, F> {
             let batch = (count - from).min(steps.ahead() as usize);
             let piece = |n: usize| {
                 let at = (from + n) * most;
-                Piece { step: step + n as u64, at, len: most.min(self.bytes - at) }
+                Piece { step: step + n as u64, at, len: most.min(self.bytes - at), handed_by: None }
             };
-            for Piece { step, at, len } in (0..batch).map(piece) {
+            for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
                 let mine = share(steps.me, steps.ranks, len);
                 // All but what this rank combines itself.
@@ -279,13 +292,13 @@ impl<F: Fabric> Reduction<'_, F> {
                 });
                 steps.publish(step);
             }
-            for Piece { step, at, len } in (0..batch).map(piece) {
+            for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 self.see(0..steps.ranks, step)?;
                 let mine = share(steps.me, steps.ranks, len);
                 let result = step + batch as u64;
                 steps.wait_until_free(result)?;
                 let own = self.given.slice(at + mine.start, mine.len());
-                let written = Written { step, all: len.into(), part: |_| mine.start };
+                let written = Written { step, all: |_| len.into(), part: |_| mine.start };
                 steps.write(result, mine.len(), |to| {
                     self.combine(0..steps.ranks, &written, Some(own), to);
                 });
@@ -293,7 +306,7 @@ impl<F: Fabric> Reduction<'_, F> {
             }
             steps.all_seen(first);
             steps.finish(step + batch as u64 - 1);
-            for Piece { step, at, len } in (0..batch).map(piece) {
+            for Piece { step, at, len, .. } in (0..batch).map(piece) {
                 let result = step + batch as u64;
                 for rank in (0..steps.ranks).map(|n| (steps.me + n) % steps.ranks) {
                     if rank != steps.me {

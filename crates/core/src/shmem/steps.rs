@@ -21,6 +21,7 @@ use oxmpi_plan::Collective;
 use oxmpi_rt::waiting::Need;
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// What a collective here is worth, in short messages, when it is counted how long nobody has looked at everything.
@@ -56,6 +57,8 @@ pub(super) struct Piece {
     pub(super) at: usize,
     /// Its bytes.
     pub(super) len: usize,
+    /// Who hands it over, if anybody (rule 13).
+    pub(super) handed_by: Option<u32>,
 }
 
 /// What is to be done with a piece of an exchange.
@@ -79,6 +82,8 @@ pub(super) struct Pieces {
     pub(super) most: usize,
     /// How many steps each takes: it is written when the last of these is published.
     pub(super) width: u64,
+    /// Who hands them over, if anybody (rule 13).
+    pub(super) handed_by: Option<u32>,
 }
 
 impl Pieces {
@@ -91,7 +96,8 @@ impl Pieces {
     #[inline]
     pub(super) fn piece(&self, n: u64) -> Piece {
         let at = n as usize * self.most;
-        Piece { step: self.first + (n + 1) * self.width - 1, at, len: self.most.min(self.bytes - at) }
+        let len = self.most.min(self.bytes - at);
+        Piece { step: self.first + (n + 1) * self.width - 1, at, len, handed_by: self.handed_by }
     }
 
     /// All of them.
@@ -160,7 +166,27 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn pieces(&self, bytes: usize, most: usize) -> Pieces {
         let count = Pieces::how_many(bytes, most);
-        Pieces { first: self.number(count), count, bytes, most, width: 1 }
+        Pieces { first: self.number(count), count, bytes, most, width: 1, handed_by: None }
+    }
+
+    /// Steps for `bytes` bytes, of a vector or of each block, that go one way: of two ranks `writer` alone writes what only the
+    /// other one reads.
+    #[inline]
+    pub(super) fn pieces_one_way(&self, bytes: usize, writer: u32) -> Pieces {
+        if self.ranks == 2 && bytes >= limits::HANDED_OVER && !self.control.is_crowded {
+            return self.pieces_between_two(bytes, writer);
+        }
+        self.pieces(bytes, self.most(bytes))
+    }
+
+    #[inline(never)]
+    fn pieces_between_two(&self, bytes: usize, writer: u32) -> Pieces {
+        let handover = || self.control.handover.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes > self.section.handed_bytes() || !handover().take(writer) {
+            return self.pieces(bytes, self.most(bytes));
+        }
+        let most = self.segment().min(limits::longest_handed_over(bytes));
+        Pieces { handed_by: Some(writer), ..self.pieces(bytes, most) }
     }
 
     /// Steps for a block of `block` bytes for each other rank. With more ranks than processors pieces are as long as they can be
@@ -184,7 +210,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
             // Nobody waits for what is left out.
             self.finish(first - 1);
         }
-        Pieces { first, count, bytes: block, most, width }
+        Pieces { first, count, bytes: block, most, width, handed_by: None }
     }
 
     /// All ranks write and all read: as many pieces are written as may be under way, then read.
@@ -216,10 +242,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// This rank writes, and others read: `fill` copies what begins at some byte.
     #[inline]
     pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
-        for Piece { step, at, len } in pieces.all() {
-            self.wait_until_free(step)?;
-            self.write(step, len, |to| fill(at, to));
-            self.publish_last(step);
+        for piece in pieces.all() {
+            self.wait_until_free(piece.step)?;
+            self.write(piece.step, self.extent(&piece, self.me), |to| fill(piece.at, to));
+            self.publish_last(piece.step);
         }
         Ok(())
     }
@@ -369,34 +395,53 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Reason::new(text, Need::All, Vec::from_iter(late))
     }
 
-    /// Has `fill` write this rank's `len` bytes of a step, whose segment is free.
+    /// Has `fill` write this rank's data of a step, whose segment is free.
     #[inline]
-    pub(super) fn write(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        self.section.write(self.me, step, self.extent(len), fill);
+    pub(super) fn write(&self, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
+        self.section.write(self.me, step, extent, fill);
     }
 
     /// As [`Steps::write`], for another rank's part of the pool.
     #[inline]
-    pub(super) fn write_part(&self, rank: u32, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
-        self.section.write_part(rank, step, self.extent(len), fill);
+    pub(super) fn write_part(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) {
+        self.section.write_part(rank, step, extent, fill);
     }
 
-    /// Shows `f` the `len` bytes that a rank has written for a step, which was seen.
+    /// Shows `f` what a rank has written for a step, which was seen.
     #[inline]
-    pub(super) fn read<R>(&self, rank: u32, step: u64, len: usize, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        self.section.read(rank, step, self.extent(len), f)
+    pub(super) fn read<R>(
+        &self,
+        rank: u32,
+        step: u64,
+        extent: impl Into<Extent>,
+        f: impl FnOnce(Bytes<'_>) -> R,
+    ) -> R {
+        self.section.read(rank, step, extent, f)
     }
 
     /// As [`Steps::read`], of this rank's part of the pool, which another one has written.
     #[inline]
-    pub(super) fn read_own_part(&self, step: u64, len: usize, f: impl FnOnce(Bytes<'_>)) {
-        self.section.read_part(self.me, step, self.extent(len), f);
+    pub(super) fn read_own_part(&self, step: u64, extent: impl Into<Extent>, f: impl FnOnce(Bytes<'_>)) {
+        self.section.read_part(self.me, step, extent, f);
     }
 
-    /// How `len` bytes lie in a step of this collective.
+    /// How a piece that `writer` writes lies, of this collective whose data go one way.
     #[inline]
-    pub(super) fn extent(&self, len: usize) -> Extent {
-        if len >= limits::TURNING && self.turns(len) { Extent::turning(len) } else { len.into() }
+    pub(super) fn extent(&self, piece: &Piece, writer: u32) -> Extent {
+        let Piece { at, len, handed_by, .. } = *piece;
+        if handed_by == Some(writer) {
+            Extent::handed_over(at, len)
+        } else if len >= limits::TURNING && self.turns(len) {
+            Extent::turning(len)
+        } else {
+            len.into()
+        }
     }
 
     #[inline(never)]
