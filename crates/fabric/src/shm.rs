@@ -97,7 +97,7 @@ impl Default for Settings {
         Settings {
             eager_limit: 256 << 10,
             ring_after: 2,
-            pool_from: 2 << 10,
+            pool_from: 1 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_IN_FIRST_PART,
             single_copy: true,
@@ -202,7 +202,9 @@ fn out_and_pool_of(
     len: usize,
 ) -> Option<(&mut Out, Option<&mut PoolView>)> {
     let Link { out, ring_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
-    Some((out.as_mut()?, ring_in.as_mut().and_then(|ring| ring.receiver.pool_to_answer(len))))
+    let out = out.as_mut()?;
+    let theirs = ring_in.as_mut().and_then(|ring| ring.receiver.pool_to_answer(len, out.is_in_turn()));
+    Some((out, theirs))
 }
 
 /// As [`out_and_pool_of`], for a message that is sent now.
@@ -212,10 +214,9 @@ fn sending_to(
     peer: u32,
     len: usize,
 ) -> Option<(&mut Out, Option<&mut PoolView>)> {
-    let came = links.get(peer as usize)?.as_ref()?.matched_in;
-    let (out, theirs) = out_and_pool_of(links, peer, len)?;
-    out.see(came);
-    Some((out, theirs))
+    let Link { out, matched_in, .. } = &mut **links.get_mut(peer as usize)?.as_mut()?;
+    out.as_mut()?.see(*matched_in);
+    out_and_pool_of(links, peer, len)
 }
 
 /// How to send to a peer, if contact was made.

@@ -322,7 +322,7 @@ parameters! {
                used.",
     }
     shm_pool_from_bytes: usize {
-        unit: Unit::Bytes, default: 2048, limits: 57..=1073741824, power_of_two: false,
+        unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
         help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
     }

@@ -45,17 +45,30 @@ struct Row {
     sent: u8,
     /// The messages that had come then, modulo 256.
     came: u8,
+    /// How often in a row one has come after one was sent.
+    turns: u8,
 }
 
 impl Row {
     /// So many are a stream: its receiver is behind.
     const STREAM: u8 = 3;
+    /// So many turns are no chance.
+    const IN_TURN: u8 = 3;
 
     #[inline]
     const fn see(&mut self, came: u8) {
         if self.came != came {
-            *self = Row { sent: 0, came };
+            let is_turn = self.sent == 1 && came == self.came.wrapping_add(1);
+            let turns = if is_turn { self.turns.saturating_add(1) } else { 0 };
+            *self = Row { sent: 0, came, turns };
+        } else if self.sent > 0 {
+            self.turns = 0;
         }
+    }
+
+    #[inline]
+    const fn is_in_turn(&self) -> bool {
+        self.turns >= Row::IN_TURN
     }
 
     #[inline]
@@ -105,6 +118,12 @@ impl Out {
     #[inline]
     pub(super) const fn see(&mut self, came: u8) {
         self.row.see(came);
+    }
+
+    /// Whether one message has come after each that was sent lately, as in a ping-pong.
+    #[inline]
+    pub(super) const fn is_in_turn(&self) -> bool {
+        self.row.is_in_turn()
     }
 
     /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
@@ -253,5 +272,37 @@ fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     match body {
         Body::Bytes(bytes) => bytes.slice(at, piece.len()).copy_by(kind, piece),
         Body::Packed { .. } => body.fill(at, piece),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_answers_and_is_answered_is_in_turn_and_others_are_a_stream_or_neither() {
+        /// After messages before each of which so many had come.
+        fn row(came: &[u8]) -> Row {
+            let mut row = Row::default();
+            for came in came {
+                row.see(*came);
+                row.count();
+            }
+            row
+        }
+        for (came, in_turn, stream) in [
+            (&[0, 1, 2][..], false, false),
+            (&[0, 1, 2, 3], true, false),
+            (&[1, 2, 3, 4], true, false),
+            (&[254, 255, 0, 1], true, false),
+            // Two at a time, or none.
+            (&[0, 1, 2, 3, 5], false, false),
+            (&[0, 1, 2, 3, 3], false, false),
+            (&[0, 1, 2, 3, 3, 4, 5], false, false),
+            (&[0, 1, 2, 3, 3, 3], false, true),
+        ] {
+            let row = row(came);
+            assert_eq!((row.is_in_turn(), row.is_stream()), (in_turn, stream), "{came:?}");
+        }
     }
 }

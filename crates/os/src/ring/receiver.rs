@@ -10,7 +10,7 @@ use crate::{
     sync::Ordering,
 };
 
-/// The shortest message in bytes that lies where the one lay that it answers.
+/// The shortest message in bytes that lies where the one lay that it answers, if messages do not come and go in turn.
 const SHORTEST_ANSWER: usize = if cfg!(loom) { 0 } else { 8 << 10 };
 
 /// What lies in the next slot. The views are good until the slot is released.
@@ -124,11 +124,13 @@ impl RingReceiver {
         self.own_pool = Some(pool);
     }
 
-    /// The sender's pool, for a message of `len` bytes that answers (rule 9 of the pool). Not where it pays nothing: shorter
-    /// ones, and where the sender's next one is there already, as when messages go both ways all the time.
+    /// The sender's pool, for a message of `len` bytes that answers (rule 9 of the pool). Not where it pays nothing: where the
+    /// sender's next one is there already, as when messages go both ways all the time, and shorter ones, unless messages come and
+    /// go `in_turn`.
     #[inline]
-    pub fn pool_to_answer(&mut self, len: usize) -> Option<&mut PoolView> {
-        if len < SHORTEST_ANSWER || !self.is_empty() { None } else { self.pool.as_mut() }
+    pub fn pool_to_answer(&mut self, len: usize, in_turn: bool) -> Option<&mut PoolView> {
+        let is_long = in_turn || len >= SHORTEST_ANSWER;
+        if is_long && self.is_empty() { self.pool.as_mut() } else { None }
     }
 
     /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
