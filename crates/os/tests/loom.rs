@@ -290,7 +290,13 @@ fn pool_rule_9_an_answer_and_its_owner_want_the_same_blocks() {
         assert!(send_pooled(&mut there, &mut pool, 10, 1025));
         let thread = thread::spawn(move || {
             receive_pooled(&mut its_receiver, 10, 1025);
-            assert!(send_answer(&mut back, &mut its_pool, its_receiver.pool_to_answer(1025), 11, 1025));
+            assert!(send_answer(
+                &mut back,
+                &mut its_pool,
+                its_receiver.pool_to_answer(1025, false),
+                11,
+                1025
+            ));
             receive_pooled(&mut its_receiver, 12, 1025);
             receive_pooled(&mut its_receiver, 14, 1);
             receive_pooled(&mut its_receiver, 16, 1025);
