@@ -302,13 +302,13 @@ programs! {
     coll_alltoallv
     coll_alltoallw
     coll_basic
+    coll_directions
     coll_exscan
     coll_free
     coll_freed_handles
     coll_gatherv
     coll_inter_move
     coll_inter_reduce
-    coll_directions
     coll_later
     coll_mixed_types
     coll_nonblocking

@@ -78,6 +78,7 @@ pub(crate) struct Control {
     turn: AtomicU64,
     /// The communicator was freed while some were open.
     is_left: AtomicBool,
+    /// When its two ranks, if there are two, hand memory to and fro.
     handover: Mutex<Handover>,
 }
 

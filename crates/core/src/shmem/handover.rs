@@ -24,7 +24,7 @@ impl Handover {
             None => before.is_some_and(|before| before != writer),
         };
         if is_in_turn {
-            self.reader = Some(1 - writer % 2);
+            self.reader = Some(1 - writer);
         }
         is_in_turn
     }

@@ -117,7 +117,8 @@ impl<F: Fabric> Steps<'_, F> {
         }
         for piece in pieces.all() {
             self.see(root, piece.step)?;
-            self.read(root, piece.step, self.extent(&piece, root), |from| unpack(data, piece.at, from));
+            self.section
+                .read(root, piece.step, self.extent(&piece, root), |from| unpack(data, piece.at, from));
             self.finish(piece.step);
         }
         self.one_seen(pieces.first);
@@ -144,7 +145,8 @@ impl<F: Fabric> Steps<'_, F> {
                 while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see(rank, piece.step)?;
                 let at = rank as usize * block + piece.at;
-                self.read(rank, piece.step, self.extent(&piece, rank), |from| unpack(output, at, from));
+                self.section
+                    .read(rank, piece.step, self.extent(&piece, rank), |from| unpack(output, at, from));
             }
             self.finish(piece.step);
         }
@@ -164,7 +166,8 @@ impl<F: Fabric> Steps<'_, F> {
                 self.see(root, step)?;
                 if in_line {
                     let place = self.place(root, self.me);
-                    self.read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
+                    self.section
+                        .read(root, step, all, |from| unpack(output, at, from.slice(place * len, len)));
                 } else {
                     self.read_own_part(step, self.extent(&piece, root), |from| unpack(output, at, from));
                 }
@@ -181,7 +184,7 @@ impl<F: Fabric> Steps<'_, F> {
                 });
             } else {
                 for rank in self.others() {
-                    self.write_part(rank, step, self.extent(&piece, root), |to| {
+                    self.section.write_part(rank, step, self.extent(&piece, root), |to| {
                         self.pack(input, rank as usize * block + at, to);
                     });
                 }
@@ -210,7 +213,8 @@ impl<F: Fabric> Steps<'_, F> {
                 Turn::Read => {
                     for rank in self.others() {
                         self.see(rank, step)?;
-                        self.read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
+                        self.section
+                            .read(rank, step, len, |from| unpack(output, rank as usize * block + at, from));
                     }
                 }
             }
@@ -239,7 +243,7 @@ impl<F: Fabric> Steps<'_, F> {
                         self.see(rank, piece.step)?;
                         let at = rank as usize * block + piece.at;
                         let place = self.place(rank, self.me) * piece.len;
-                        self.read(rank, piece.step, self.spread_len(piece), |from| {
+                        self.section.read(rank, piece.step, self.spread_len(piece), |from| {
                             unpack(output, at, from.slice(place, piece.len));
                         });
                     }
@@ -253,7 +257,7 @@ impl<F: Fabric> Steps<'_, F> {
 
     #[inline]
     fn pack(&self, from: &UserBuf, at: usize, to: BytesMut<'_>) {
-        pack(self.view().0, from, at, to);
+        pack(self.section, from, at, to);
     }
 
     /// Writes a piece of each other rank's block; `give` copies what begins at some byte.

@@ -4,7 +4,7 @@ use super::Served;
 use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::packed_copy;
-use super::steps::{Piece, Steps, Turn};
+use super::steps::{Piece, Pieces, Steps, Turn};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
@@ -81,17 +81,19 @@ impl<F: Fabric> Reduction<'_, F> {
                 } else if limits::shares_allreduce(ranks, self.bytes) {
                     self.shared_allreduce(output)
                 } else {
-                    self.prefix(call, 0..ranks, 0..ranks, output)
+                    self.prefix(self.pieces(), 0..ranks, 0..ranks, output)
                 }
             }
             Call::ReduceScatterBlock { .. } => self.reduce_scatter(output),
             Call::Scan { .. } => {
                 let me = self.steps.me;
-                self.prefix(call, 0..me + 1, me + 1..self.steps.ranks, output)
+                self.prefix(self.pieces(), 0..me + 1, me + 1..self.steps.ranks, output)
             }
             Call::Exscan { .. } => {
                 let me = self.steps.me;
-                self.prefix(call, 0..me, me + 1..self.steps.ranks, output)
+                // The first of two ranks alone writes, and does not read what it has written, as it may in a scan.
+                let pieces = self.steps.pieces_one_way(self.bytes, 0);
+                self.prefix(pieces, 0..me, me + 1..self.steps.ranks, output)
             }
             // Nothing else that combines is served.
             _ => Ok(()),
@@ -114,13 +116,17 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Copies what this rank gives, from `at` on, to all of `to`, which is written in the section.
     #[inline]
     fn give(&self, at: usize, to: BytesMut<'_>) {
-        self.steps.view().0.copy(self.given.slice(at, to.len()), to);
+        self.steps.section.copy(self.given.slice(at, to.len()), to);
     }
 
     /// Sees that these ranks have published a step.
     #[inline]
     fn see(&self, ranks: Range<u32>, step: u64) -> Result<()> {
         ranks.filter(|rank| *rank != self.steps.me).try_for_each(|rank| self.steps.see(rank, step))
+    }
+
+    fn pieces(&self) -> Pieces {
+        self.steps.pieces(self.bytes, self.steps.most(self.bytes))
     }
 
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
@@ -153,17 +159,12 @@ impl<F: Fabric> Reduction<'_, F> {
     /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
     fn prefix(
         &self,
-        call: &Call,
+        pieces: Pieces,
         needed: Range<u32>,
         readers: Range<u32>,
         mut output: BytesMut<'_>,
     ) -> Result<()> {
         let steps = &self.steps;
-        let pieces = match call {
-            // The first of two ranks alone writes, and does not read what it has written.
-            Call::Exscan { .. } => steps.pieces_one_way(self.bytes, 0),
-            _ => steps.pieces(self.bytes, steps.most(self.bytes)),
-        };
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
@@ -240,14 +241,14 @@ impl<F: Fabric> Reduction<'_, F> {
             };
             for (step, _, (at, len)) in pieces() {
                 steps.wait_until_free(step)?;
-                steps.write_part(me, step, len, |to| self.give(at, to));
+                steps.section.write_part(me, step, len, |to| self.give(at, to));
                 steps.publish(step);
             }
             for (step, (at, len), _) in pieces() {
                 steps.see(other, step)?;
                 let result = step + batch as u64;
                 steps.wait_until_free(result)?;
-                steps.write_part(other, step, len, |mut theirs| {
+                steps.section.write_part(other, step, len, |mut theirs| {
                     self.kernel.apply(self.given.slice(at, len), theirs.reborrow());
                     steps.publish(result);
                     theirs.as_bytes().copy_to(output.slice(at, len));
@@ -313,7 +314,7 @@ impl<F: Fabric> Reduction<'_, F> {
                         steps.see(rank, result)?;
                     }
                     let theirs = share(rank, steps.ranks, len);
-                    steps.read(rank, result, theirs.len(), |from| {
+                    steps.section.read(rank, result, theirs.len(), |from| {
                         from.copy_to(output.slice(at + theirs.start, theirs.len()));
                     });
                 }

@@ -118,7 +118,7 @@ impl<F: Fabric> ShortWay<'_, F> {
             self.give(step, len, |to| data.as_bytes().copy_to(to))?;
         } else {
             s.see_data(root, step, len)?;
-            s.read(root, step, len, |from| from.copy_to(data));
+            s.section.read(root, step, len, |from| from.copy_to(data));
             s.finish(step);
             s.one_seen(step);
         }
@@ -183,7 +183,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         } else {
             s.wait_until_free(step)?;
             for rank in s.others() {
-                s.write_part(rank, step, len, |to| all.slice(rank as usize * len, len).copy_to(to));
+                s.section.write_part(rank, step, len, |to| all.slice(rank as usize * len, len).copy_to(to));
             }
             s.publish_last(step);
         }
@@ -347,7 +347,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         for rank in s.others() {
             s.see_data(rank, step, len)?;
-            s.read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
+            s.section.read(rank, step, len, |from| from.copy_to(all.slice(rank as usize * len, len)));
         }
         Ok(())
     }
@@ -371,7 +371,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     fn read_block(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
         let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
-        s.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
+        s.section.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
     }
 
     /// Combines what these ranks, from the first one on, give in a step.
@@ -387,7 +387,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let (s, len) = (&self.steps, given.len());
         self.combine(kernel, ranks, given, result, |rank, take| {
             s.see_data(rank, step, len)?;
-            s.read(rank, step, len, take);
+            s.section.read(rank, step, len, take);
             Ok(())
         })
     }

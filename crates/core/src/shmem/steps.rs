@@ -39,7 +39,7 @@ pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
     comm: &'a Communicator,
     control: &'a Control,
-    section: &'a ControlSection,
+    pub(super) section: &'a ControlSection,
     /// Which one, since [`Steps::count`].
     collective: Cell<Option<Collective>>,
     /// This rank.
@@ -401,31 +401,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.write(self.me, step, extent, fill);
     }
 
-    /// As [`Steps::write`], for another rank's part of the pool.
-    #[inline]
-    pub(super) fn write_part(
-        &self,
-        rank: u32,
-        step: u64,
-        extent: impl Into<Extent>,
-        fill: impl FnOnce(BytesMut<'_>),
-    ) {
-        self.section.write_part(rank, step, extent, fill);
-    }
-
-    /// Shows `f` what a rank has written for a step, which was seen.
-    #[inline]
-    pub(super) fn read<R>(
-        &self,
-        rank: u32,
-        step: u64,
-        extent: impl Into<Extent>,
-        f: impl FnOnce(Bytes<'_>) -> R,
-    ) -> R {
-        self.section.read(rank, step, extent, f)
-    }
-
-    /// As [`Steps::read`], of this rank's part of the pool, which another one has written.
+    /// Shows `f` what another rank has written for a step, which was seen, in this rank's part of the pool, or hands over.
     #[inline]
     pub(super) fn read_own_part(&self, step: u64, extent: impl Into<Extent>, f: impl FnOnce(Bytes<'_>)) {
         self.section.read_part(self.me, step, extent, f);
