@@ -126,18 +126,18 @@ fn good(library: &Running, request: Request) -> Option<Received> {
 /// The request that was complete from the start.
 const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 
-/// Waits for one request.
+/// Waits for one request, whose `handle` is where `request` points.
 ///
 /// # Safety
-/// As [`finished_now`].
+/// As [`finished_now`], and `request` is not null.
 #[inline(never)]
-unsafe fn wait(request: *mut Request, status: *mut Status) -> c_int {
-    // SAFETY: by the contract of this function.
-    if unsafe { finished_now(request, status) } {
-        return abi::MPI_SUCCESS;
+unsafe fn wait(library: &Running, handle: Request, request: *mut Request, status: *mut Status) -> c_int {
+    match library.process.home_take_good(handle as u64) {
+        // SAFETY: by the contract of this function.
+        Some(done) => unsafe { tell_received(request, status, done) },
+        // SAFETY: by the contract of this function.
+        None => unsafe { wait_fully(request, status) },
     }
-    // SAFETY: by the contract of this function.
-    unsafe { wait_fully(request, status) }
 }
 
 /// # Safety
@@ -153,6 +153,20 @@ unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
     })
 }
 
+/// Says that a request is complete without a fault.
+///
+/// # Safety
+/// As [`finished_now`], and `request` is not null.
+#[inline(always)]
+unsafe fn tell_received(request: *mut Request, status: *mut Status, done: Received) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        request.write(abi::MPI_REQUEST_NULL);
+        put_received(status, done);
+    }
+    abi::MPI_SUCCESS
+}
+
 /// Ends a call for one request, if that is complete without a fault.
 ///
 /// # Safety
@@ -165,10 +179,7 @@ unsafe fn finished_now(request: *mut Request, status: *mut Status) -> bool {
         && let Some(done) = good(library, unsafe { request.read() })
     {
         // SAFETY: by the contract of this function.
-        unsafe {
-            request.write(abi::MPI_REQUEST_NULL);
-            put_received(status, done);
-        }
+        unsafe { tell_received(request, status, done) };
         return true;
     }
     false
@@ -253,18 +264,20 @@ fn some(
 mpi! {
     /// MPI-5.0 section 3.7.3.
     fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-        // SAFETY: the C program passes a place with a handle.
-        if running().is_some() && !request.is_null() && unsafe { request.read() } == COMPLETE {
-            // A send that was complete from the start: nothing is called here, so that this way stays short.
-            // SAFETY: as above, and a status or MPI_STATUS_IGNORE.
-            unsafe {
-                request.write(abi::MPI_REQUEST_NULL);
-                put_received(status, Received::NOTHING);
-            }
-            return abi::MPI_SUCCESS;
+        let library = running().filter(|_| !request.is_null());
+        let Some(library) = library else {
+            // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
+            return unsafe { wait_fully(request, status) };
+        };
+        // SAFETY: as above, and not null.
+        let handle = unsafe { request.read() };
+        if handle != COMPLETE {
+            // SAFETY: as above.
+            return unsafe { wait(library, handle, request, status) };
         }
+        // A send that was complete from the start: nothing is called here, so that this way stays short.
         // SAFETY: as above.
-        unsafe { wait(request, status) }
+        unsafe { tell_received(request, status, Received::NOTHING) }
     }
 
     /// MPI-5.0 section 3.7.3.

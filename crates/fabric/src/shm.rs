@@ -68,7 +68,7 @@ const FETCHED_FOR_ANY: usize = 512;
 /// With more rings than so many nothing is fetched: what their last messages were is not worth the nearest cache.
 const FETCHING_RINGS: usize = 8;
 
-/// Slots taken from one ring before the others get their turn.
+/// Messages, and parts of longer ones, taken from one ring before the others get their turn.
 const BURST: usize = 32;
 
 /// How this process uses shared memory.
@@ -614,11 +614,17 @@ impl Fabric for Shm {
     #[inline(always)]
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let limit = self.inline_limit;
-        let Some(Out { path: Path::Ring(ring), bell, .. }) = self.out_mut(to) else { return false };
+        let Some(Some(link)) = self.links.get_mut(to as usize) else { return false };
+        let Link { out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }), matched_in, .. } =
+            &mut **link
+        else {
+            return false;
+        };
         if context > u32::from(u16::MAX) || bytes.len() > limit {
             return false;
         }
-        let gone = ring.try_send_inline(tag, context as u16, bytes);
+        let follows = std::mem::replace(came_before, *matched_in) == *matched_in;
+        let gone = ring.try_send_inline(tag, context as u16, bytes, follows);
         if gone {
             bell.ring();
         }

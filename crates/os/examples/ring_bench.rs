@@ -64,7 +64,7 @@ impl Side {
     fn send(&mut self, bytes: &[u8]) {
         let bytes = Bytes::from(bytes);
         while !if bytes.len() <= INLINE_MAX {
-            self.sender.try_send_inline(5, 1, bytes)
+            self.sender.try_send_inline(5, 1, bytes, false)
         } else {
             self.sender
                 .try_send_data(5, 1, bytes.len(), |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))

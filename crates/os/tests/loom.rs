@@ -63,7 +63,7 @@ fn ring_rule_2_publish() {
     check(3, || {
         let (mut sender, mut receiver) = ring();
         let thread = thread::spawn(move || {
-            assert!(sender.try_send_inline(7, 1, Bytes::from(b"0123456789")));
+            assert!(sender.try_send_inline(7, 1, Bytes::from(b"0123456789"), false));
             assert!(sender.try_send_frame(Bytes::from(b"frame")));
         });
         assert_eq!(receive(&mut receiver), (7, b"0123456789".to_vec()));
@@ -79,12 +79,12 @@ fn ring_rules_3_and_4_lap_and_credit() {
         let (mut sender, mut receiver) = ring();
         // The first lap is full: what follows needs credits and overwrites old slots.
         for tag in 0..4 {
-            assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])));
+            assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9]), false));
         }
-        assert!(!sender.try_send_inline(9, 0, Bytes::empty()));
+        assert!(!sender.try_send_inline(9, 0, Bytes::empty(), false));
         let thread = thread::spawn(move || {
             for tag in 4..6 {
-                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9])) {
+                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 9]), false) {
                     thread::yield_now();
                 }
             }
@@ -128,13 +128,13 @@ fn ring_rule_7_waiting_for_credits() {
     check(3, || {
         let (mut sender, mut receiver) = ring();
         for tag in 0..4 {
-            assert!(sender.try_send_inline(tag, 0, Bytes::empty()));
+            assert!(sender.try_send_inline(tag, 0, Bytes::empty(), false));
         }
         let word = Arc::new(DoorWord::default());
         let bell = word.clone();
         let thread = thread::spawn(move || {
             let sleepers = Sleepers::default();
-            while !sender.try_send_inline(4, 0, Bytes::empty()) {
+            while !sender.try_send_inline(4, 0, Bytes::empty(), false) {
                 let sleepy = sleepers.announce(&word, Symmetric);
                 if !sender.want_credits() {
                     sleepy.sleep(None);
@@ -353,6 +353,60 @@ fn ring_rule_10_a_body_follows_its_frame() {
                 assert_eq!(receive(&mut receiver), (0, vec![offset as u8; len]));
                 offset += len;
             }
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ring_rule_12_short_messages_share_a_slot() {
+    check(2, || {
+        let (mut sender, mut receiver) = ring();
+        // What lay in the slots looks like messages of the next lap.
+        let lure = 2u64 | 8 << 8 | 99 << 32;
+        let payload: Vec<u8> = std::iter::repeat_n(lure.to_le_bytes(), 7).flatten().collect();
+        for _ in 0..4 {
+            assert!(sender.try_send_inline(1, 0, Bytes::from(&payload[..]), false));
+            assert_eq!(receive(&mut receiver), (1, payload.clone()));
+        }
+        let thread = thread::spawn(move || {
+            // Three share the fifth slot, which is left for one that is too long; the eighth is left for a frame.
+            for (tag, len) in [(2, 8), (3, 3), (4, 8)] {
+                assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 8][..len]), true));
+            }
+            assert!(sender.try_send_inline(5, 0, Bytes::from(&[5; 17]), true));
+            assert!(sender.try_send_inline(6, 0, Bytes::from(&[6; 24]), false));
+            assert!(sender.try_send_inline(7, 0, Bytes::empty(), true));
+            while !sender.try_send_frame(Bytes::from(b"frame")) {
+                thread::yield_now();
+            }
+        });
+        for (tag, len) in [(2, 8), (3, 3), (4, 8), (5, 17), (6, 24), (7, 0)] {
+            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
+        }
+        assert_eq!(receive(&mut receiver), (-1, b"frame".to_vec()));
+        assert!(take(&mut receiver).is_none());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ring_rule_12_a_slot_that_is_left_is_given_back() {
+    check(2, || {
+        let (mut sender, mut receiver) = ring();
+        let thread = thread::spawn(move || {
+            for tag in 0..5 {
+                // By turns one that shares its slot and one that does not fit there.
+                let bytes = [tag as u8; 40];
+                let len = if tag % 2 == 0 { 8 } else { 40 };
+                while !sender.try_send_inline(tag, 0, Bytes::from(&bytes[..len]), tag % 2 == 0) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for tag in 0..5 {
+            let len = if tag % 2 == 0 { 8 } else { 40 };
+            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
         }
         thread.join().unwrap();
     });

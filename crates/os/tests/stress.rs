@@ -87,7 +87,13 @@ fn a_ring_carries_all_lengths_in_order() {
     let door = Door::new(segment.clone(), Policy::new(true));
     let (mut sender, mut receiver) =
         (RingSender::new(segment.ring(2, door.kind())), RingReceiver::new(segment.ring(2, door.kind())));
-    let once = || (0..=16384usize).map(|i| (i * 4099) % 16385).chain(0..=200).chain([16384; 40]);
+    let once = || {
+        (0..=16384usize)
+            .map(|i| (i * 4099) % 16385)
+            .chain(0..=200)
+            .chain([16384; 40])
+            .chain((0..3000).map(|i| i * i % 41))
+    };
     let lengths = move || (0..times()).flat_map(move |_| once());
     let thread = thread::spawn(move || {
         for (number, len) in lengths().enumerate() {
@@ -95,7 +101,9 @@ fn a_ring_carries_all_lengths_in_order() {
             let (tag, context) = (-(number as i32), number as u16);
             while !match len {
                 7 => sender.try_send_frame(Bytes::from(&bytes[..])),
-                ..=INLINE_MAX => sender.try_send_inline(tag, context, Bytes::from(&bytes[..])),
+                ..=INLINE_MAX => {
+                    sender.try_send_inline(tag, context, Bytes::from(&bytes[..]), number % 5 != 0)
+                }
                 _ => sender.try_send_data(tag, context, len, |at, chunk| {
                     Bytes::from(&bytes[at..at + chunk.len()]).copy_to(chunk);
                 }),
@@ -154,7 +162,7 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     assert_eq!(sent, 2);
     assert!(!sender.try_send_data(1, 1, 57, |_, _| panic!("there is no room")));
     assert!(sender.room_for(8), "slots are left");
-    while sender.try_send_inline(2, 2, Bytes::from(b"x")) {
+    while sender.try_send_inline(2, 2, Bytes::from(b"x"), false) {
         sent += 1;
     }
     assert_eq!(sent, 10);
@@ -167,7 +175,51 @@ fn a_ring_refuses_what_has_no_room_and_recovers() {
     assert!(rings == 1 && sender.want_credits() && sender.room_for(2048));
     area.reset();
     assert!(RingReceiver::new(area.clone()).peek().is_none());
-    assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty()));
+    assert!(RingSender::new(area).try_send_inline(0, 0, Bytes::empty(), false));
+}
+
+/// Rule 12 of the ring: slots that are left with a rest are given back, however many of them.
+#[test]
+fn a_ring_loses_no_slot_of_which_a_rest_was_skipped() {
+    for slots in [4, 8, 16, 32] {
+        let shape = RingShape { slots, data_bytes: 4096, chunk_bytes: 64 };
+        let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
+        let (mut sender, mut receiver) = (RingSender::new(area.clone()), RingReceiver::new(area));
+        let longest = sender.max_data();
+        for turn in 0..500_usize {
+            let bytes = vec![turn as u8; longest];
+            let bytes = Bytes::from(&bytes[..]);
+            let short = 1 + turn % 5;
+            for _ in 0..short {
+                assert!(sender.try_send_inline(1, 0, bytes.slice(0, 8), true));
+            }
+            let fill = |at, chunk: BytesMut<'_>, _| bytes.slice(at, chunk.len()).copy_to(chunk);
+            let mut behind = 0;
+            let gone = match turn % 4 {
+                0 => sender.try_send_inline(2, 0, bytes.slice(0, 9), true),
+                1 => sender.try_send_frame(bytes.slice(0, 5)),
+                2 => sender.try_send_data(2, 0, 65, |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk)),
+                // The most that must have room as soon as all is taken (rule 8).
+                _ => {
+                    for _ in 0..short {
+                        assert!(matches!(receiver.peek(), Some(Slot::Inline { tag: 1, .. })));
+                        receiver.release();
+                        behind += 1;
+                    }
+                    sender.try_send_frame_with_body(bytes.slice(0, 4), longest, None, fill)
+                }
+            };
+            assert!(gone, "{slots} slots, turn {turn}");
+            for _ in behind..short {
+                assert!(matches!(receiver.peek(), Some(Slot::Inline { tag: 1, .. })));
+                receiver.release();
+            }
+            assert!(!receiver.is_empty());
+            while receiver.peek().is_some() {
+                receiver.release();
+            }
+        }
+    }
 }
 
 /// How a message goes: what its sender tries first.
@@ -255,7 +307,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
                 0 => sender.try_send_frame_with_body(Bytes::from(&frame), len, None, |at, chunk, kind| {
                     bytes.slice(at, chunk.len()).copy_by(kind, chunk);
                 }),
-                _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes),
+                _ if len <= INLINE_MAX => sender.try_send_inline(tag, 3, bytes, number % 3 == 0),
                 _ => sender.try_send_data(tag, 3, len, |at, chunk| {
                     bytes.slice(at, chunk.len()).copy_to(chunk);
                 }),
@@ -390,7 +442,9 @@ fn door_stress(asymmetric: bool, policy: Policy) {
                     for _ in 0..numbers.next() % 2000 {
                         std::hint::spin_loop();
                     }
-                    assert!(sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes())));
+                    let gone =
+                        sender.try_send_inline(turn as i32, 0, Bytes::from(&sent.to_ne_bytes()), false);
+                    assert!(gone);
                     sent += 1;
                     bell.ring();
                 } else {

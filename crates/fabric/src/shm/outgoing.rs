@@ -37,6 +37,9 @@ pub(super) struct Out {
     pub(super) lacks_pool: bool,
     /// What goes to it while nothing comes.
     row: Row,
+    /// The messages that had come from it, modulo 256, when the last one of up to 56 bytes was to go: cheaper than a row, which
+    /// longer ones have.
+    pub(super) came_before: u8,
 }
 
 /// How many messages went to a peer since one came from there.
@@ -111,6 +114,7 @@ impl Out {
             copies,
             lacks_pool: false,
             row: Row::default(),
+            came_before: 0,
         }
     }
 
@@ -209,7 +213,7 @@ fn send_eager(
                 Bytes::from(&packed[..len])
             }
         };
-        return ring.try_send_inline(tag, context, bytes);
+        return ring.try_send_inline(tag, context, bytes, copying.is_in_stream);
     }
     if let Some(Pools { own: pool, theirs }) = pools
         && len <= ring.max_pooled(&pool.shape())

@@ -1,15 +1,18 @@
-//! The pair ring: messages from one process to one other, in order, a cache line each.
+//! The pair ring: messages from one process to one other, in order, a cache line each, or a part of one.
 //!
 //! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes is one
-//! slot; its first word publishes it, so that it costs the transfer of one cache line. A longer one (to
+//! slot; its first word publishes it, so that it costs the transfer of one cache line. Messages of up to 8 bytes that follow
+//! one another share slots: four cost one transfer, if their receiver is that far behind. A longer one (to
 //! [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by a slot of its own, so that the
 //! receiver copies the first chunk out while the sender copies the second one in. Or it is copied to the sender's
-//! [`pool`](crate::pool), which is larger and takes longer messages. Bytes of a user never lie where a header may lie: no
-//! payload can look like a header.
+//! [`pool`](crate::pool), which is larger and takes longer messages. No payload can look like a
+//! header: where one of those may lie no bytes of a user lie, or another lap is stored there first (rule 12).
 //!
 //! ```text
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
-//!         form 0: a whole message    form 1: a chunk    form 2: a frame of another protocol    form 3: a pool chunk
+//!         form 0: a whole message    form 1: one with another header behind it, in word 2, 4 or 6 (rule 12)
+//!         form 2: a frame of another protocol
+//!         form 3: a chunk; the length says where it lies (rule 9), or that there is none but the rest is skipped (rule 12)
 //! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
 //! frame   the tag is the length of the body that follows it in chunks
 //! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits       word 2: complaints
@@ -18,12 +21,12 @@
 //! Rules
 //! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. The sender alone writes slots and data, the
 //!    receiver alone writes the credit word. Both write the waiting word (rule 7). All memory is zero at the start.
-//! 2. *Publish.* The sender fills words 1-7 (relaxed) and then stores word 0 (release). The receiver loads word 0
+//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header (release). The receiver loads it
 //!    (acquire) and reads the others only if its lap is the one it expects.
-//! 3. *Lap.* The lap of the n-th message in a ring of s slots is n / s + 1, in 8 bits. A slot holds the lap before
+//! 3. *Lap.* The lap of the n-th slot in a ring of s slots is n / s + 1, in 8 bits. A slot's word 0 holds the lap before
 //!    the expected one until it is published, so a lap may return after 256 times without harm. Slots are never
 //!    cleared.
-//! 4. *Slot credit.* The sender fills a slot only if fewer than s messages are not yet taken, by the credit word it
+//! 4. *Slot credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit word it
 //!    last saw (acquire). The receiver adds to that word (release) after its last look at slot and data: every
 //!    quarter ring of slots or of data, not with every message.
 //! 5. *Data.* A chunk lies contiguous in the data ring, at its position modulo the size, and takes whole lines. If
@@ -34,18 +37,23 @@
 //! 7. *Waiting.* A sender that wants to sleep for lack of credits stores 1 to the waiting word (relaxed), then heavy
 //!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
 //!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
-//! 8. *No deadlock.* The receiver holds back less than a quarter of slots and data; a message needs at most half, and
-//!    one slot more if it has a frame.
+//! 8. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most half,
+//!    one slot more if it has a frame, and one more if there is a rest to skip.
 //! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
 //!    holds as well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published.
-//!    The length in the header has bit 0 if the piece is the last one in its block or blocks, and then the receiver frees them
-//!    (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's own pool
+//!    The length in the header has bit 2. It has bit 0 if the piece is the last one in its block or blocks, and then the receiver
+//!    frees them (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's own pool
 //!    (rule 9 there), and then the receiver keeps them instead.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 //! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it long to copy most of the last pool
 //!     chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then copies otherwise
 //!     for a while. Nothing else depends on it.
+//! 12. *Shared slots.* Behind a message of form 1, which has at most 8 bytes, the next header lies in the same slot, two words on,
+//!     and has the same lap. Before the sender publishes the message it stores another lap there (relaxed), so that nothing of a
+//!     user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender publishes it in the
+//!     next slot, and then writes where its header would lie that the rest of the slot is skipped (release): a receiver that
+//!     finds that finds something in the next slot. It takes a slot when it goes to the next one.
 
 mod pooled;
 mod receiver;
@@ -65,9 +73,15 @@ use std::{ptr::NonNull, sync::Arc};
 /// The longest message that travels in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
 
-/// What the length in the header of a pool chunk says (rule 9).
+/// What the length in the header of a chunk says (rules 9 and 12).
 const ENDS_BLOCK: usize = 1;
 const ANSWER: usize = 2;
+const IN_POOL: usize = 4;
+const IS_SKIPPED: usize = 8;
+
+/// The longest message that may share its slot, in bytes, and how many words it takes (rule 12).
+const SHARED_MAX_BYTES: usize = 8;
+const SHARED_WORDS: usize = 2;
 
 /// The sizes of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,16 +245,26 @@ impl RingArea {
 
 /// What a slot holds.
 mod form {
-    pub(super) const INLINE: u8 = 0;
-    pub(super) const CHUNK: u8 = 1;
+    pub(super) const WHOLE: u8 = 0;
+    pub(super) const FOLLOWED: u8 = 1;
     pub(super) const FRAME: u8 = 2;
-    pub(super) const POOLED: u8 = 3;
+    pub(super) const CHUNK: u8 = 3;
 }
+
+/// In a header: the form of a whole message with another one behind it, instead of that of one without.
+const FOLLOWED: u64 = (form::FOLLOWED as u64) << FORM_SHIFT;
+const _: () = assert!(form::WHOLE == 0);
+
+const FORM_SHIFT: u32 = 14;
 
 /// The first word of a slot.
 #[inline(always)]
 const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u8) -> u64 {
-    (tag as u32 as u64) << 32 | (context as u64) << 16 | (form as u64) << 14 | (len as u64) << 8 | lap as u64
+    (tag as u32 as u64) << 32
+        | (context as u64) << 16
+        | (form as u64) << FORM_SHIFT
+        | (len as u64) << 8
+        | lap as u64
 }
 
 /// `len` rounded up to whole lines.

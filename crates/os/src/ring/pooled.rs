@@ -1,6 +1,6 @@
 //! Sending through the pool, and frames with a body (rules 9 and 10).
 
-use super::{ANSWER, ENDS_BLOCK, RingSender, form, header};
+use super::{ANSWER, ENDS_BLOCK, IN_POOL, RingSender, form, header};
 use crate::{
     bytes::{Bytes, BytesMut, CopyKind},
     hint::{prefetch_to_write, store_fence},
@@ -204,7 +204,7 @@ impl RingSender {
         match pooling {
             _ if body_len == 0 => self.try_send_frame(frame),
             None => {
-                let gone = self.room_for_data(body_len, 1) && self.send_slot(tag, 0, form::FRAME, frame);
+                let gone = self.room_for_data(body_len, 1) && self.send_frame(tag, frame);
                 if gone {
                     let mut plain = |offset, chunk: BytesMut<'_>| fill(offset, chunk, CopyKind::Plain);
                     self.send_chunks(0, 0, body_len, &mut plain);
@@ -215,7 +215,7 @@ impl RingSender {
                 let pieces = self.pieces(body_len, &pooling);
                 let placed = if self.has_slots(pieces.slots + 1) { pooling.place(body_len) } else { None };
                 let Some(placed) = placed else { return false };
-                let gone = self.send_slot(tag, 0, form::FRAME, frame);
+                let gone = self.send_frame(tag, frame);
                 debug_assert!(gone, "there was a slot for it");
                 self.send_pieces(0, 0, body_len, pieces.longest, placed, &mut fill);
                 true
@@ -247,6 +247,7 @@ impl RingSender {
             copy_piece(&mut place, position, len as usize, copies, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
+            let rest = self.enter_empty_slot();
             // SAFETY: `slot` is inside the area, and free: there was room for `Pieces::slots` of them, and no message has more
             // pieces, as it comes to the end of its part of the pool at most once.
             unsafe { self.fill_chunk_words(total, len, position, offset) };
@@ -254,8 +255,9 @@ impl RingSender {
             let end = position.wrapping_add(len);
             let is_full = end & (block_bytes - 1) == 0;
             let ends_block = is_full || offset == total;
-            let bits = (ENDS_BLOCK * usize::from(ends_block)) | (ANSWER * usize::from(is_answer));
-            self.publish(header(tag, context, form::POOLED, bits, self.lap));
+            let bits = IN_POOL | (ENDS_BLOCK * usize::from(ends_block)) | (ANSWER * usize::from(is_answer));
+            self.publish(header(tag, context, form::CHUNK, bits, self.lap));
+            self.skip(rest);
             if offset == total {
                 return;
             }
@@ -278,11 +280,6 @@ impl RingSender {
             _ => Pieces::of_message,
         };
         of(total as u32, &shape, pooling.copies.kind(), self.area.shape.slots / 2)
-    }
-
-    #[inline]
-    fn has_slots(&mut self, slots: u32) -> bool {
-        slots <= self.free || slots <= self.look_for_credits()
     }
 }
 

@@ -1,19 +1,24 @@
 //! The receiving side of a pair ring.
 
-use super::{ANSWER, ENDS_BLOCK, RingArea, form, header as header_of, whole_lines};
+use super::{
+    ANSWER, ENDS_BLOCK, FOLLOWED, FORM_SHIFT, IN_POOL, IS_SKIPPED, RingArea, SHARED_WORDS, form,
+    header as header_of, whole_lines,
+};
+#[cfg(loom)]
+use crate::line::LINE_WORDS;
 #[cfg(not(loom))]
 use crate::pool::{SHORTEST_MEASURED, is_slow};
 use crate::{
     bytes::Bytes,
     line::{LINE_BYTES, Line, Touch},
     pool::{OwnView, PoolView, Spell},
-    sync::Ordering,
+    sync::{AtomicU64, Ordering},
 };
 
 /// The shortest message in bytes that lies where the one lay that it answers, if messages do not come and go in turn.
 const SHORTEST_ANSWER: usize = if cfg!(loom) { 0 } else { 8 << 10 };
 
-/// What lies in the next slot. The views are good until the slot is released.
+/// What came next. The views are good until it is released.
 #[derive(Clone, Copy, Debug)]
 pub enum Slot<'a> {
     /// A whole message of at most 56 bytes.
@@ -51,17 +56,19 @@ pub enum Slot<'a> {
 /// The receiving side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
 #[derive(Debug)]
 pub struct RingReceiver {
-    /// The next slot to look at.
+    /// Where the next header will be.
+    next: *const AtomicU64,
+    /// The slot in which that is.
     slot: *const Line,
-    /// The lap that its message will have (rule 3).
+    /// The lap that it will have (rule 3).
     lap: u8,
-    /// Releases until the credits are returned.
+    /// Slots until the credits are returned.
     until_return: u32,
     first: *const Line,
     end: *const Line,
-    /// Slots released up to the last return.
+    /// Slots taken up to the last return, less those that count with the next one.
     slots_returned: u32,
-    /// How many releases lie between two returns.
+    /// How many slots lie between two returns.
     quarter: u32,
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
@@ -82,7 +89,7 @@ pub struct RingReceiver {
     payload: [u64; 7],
 }
 
-// SAFETY: `slot`, `first` and `end` point into the area, which may move between threads.
+// SAFETY: `next`, `slot`, `first` and `end` point into the area, which may move between threads.
 unsafe impl Send for RingReceiver {}
 
 impl RingReceiver {
@@ -91,6 +98,7 @@ impl RingReceiver {
         let (first, end) = area.slot_range();
         let quarter = area.shape.slots / 4;
         RingReceiver {
+            next: first.cast(),
             slot: first,
             lap: 1,
             until_return: quarter,
@@ -145,22 +153,28 @@ impl RingReceiver {
     /// [`RingReceiver::set_pool`] or [`RingReceiver::set_own_pool`] has not told.
     #[inline]
     pub fn peek(&mut self) -> Option<Slot<'_>> {
-        let header = self.next_header()?;
-        if header & FORM_MASK == u64::from(form::INLINE) << FORM_SHIFT {
-            let bytes = self.payload(header_len(header));
-            return Some(Slot::Inline { tag: header_tag(header), context: header_context(header), bytes });
+        let mut header = self.next_header()?;
+        if header & NOT_WHOLE != 0 {
+            if !is_skipped(header) {
+                return Some(self.peek_other(header));
+            }
+            header = self.after_rest()?;
+            if header & NOT_WHOLE != 0 {
+                return Some(self.peek_other(header));
+            }
         }
-        Some(self.peek_other(header))
+        let bytes = self.payload(header_len(header));
+        Some(Slot::Inline { tag: header_tag(header), context: header_context(header), bytes })
     }
 
     /// The tag and bytes of what came next, if it is a whole message of at most 56 bytes, of this context, whose tag is
     /// `tag` in the bits of `tag_mask`: for a receive that expects just that. All of it is one comparison.
     #[inline(always)]
     pub fn peek_expected(&mut self, tag: i32, tag_mask: i32, context: u16) -> Option<(i32, Bytes<'_>)> {
-        // SAFETY: `slot` is always inside the area.
-        let header = unsafe { &*self.slot }.words[0].load(Ordering::Acquire);
-        let expected = header_of(tag, context, form::INLINE, 0, self.lap);
-        let mask = (tag_mask as u32 as u64) << 32 | 0xffff << 16 | FORM_MASK | 0xff;
+        // SAFETY: `next` is always inside the area.
+        let header = unsafe { &*self.next }.load(Ordering::Acquire);
+        let expected = header_of(tag, context, form::WHOLE, 0, self.lap);
+        let mask = (tag_mask as u32 as u64) << 32 | 0xffff << 16 | NOT_WHOLE | 0xff;
         if (header ^ expected) & mask != 0 {
             return None;
         }
@@ -172,6 +186,9 @@ impl RingReceiver {
     #[inline(always)]
     pub fn fetch_ahead(&self) {
         const AHEAD: usize = 4;
+        if !self.is_at_slot() {
+            return;
+        }
         let ahead = self.slot.wrapping_add(AHEAD);
         if ahead < self.end {
             crate::hint::prefetch_to_read(ahead);
@@ -203,44 +220,102 @@ impl RingReceiver {
     /// Rule 2: the header of the next slot, if it is published.
     #[inline(always)]
     fn next_header(&self) -> Option<u64> {
-        // SAFETY: `slot` is always inside the area.
-        let header = unsafe { &*self.slot }.words[0].load(Ordering::Acquire);
+        // SAFETY: `next` is always inside the area.
+        let header = unsafe { &*self.next }.load(Ordering::Acquire);
         (header as u8 == self.lap).then_some(header)
     }
 
-    /// A slot that holds no inline message.
+    /// Rule 12: goes to the next slot, as the sender has done. The header there.
+    #[inline(never)]
+    fn after_rest(&mut self) -> Option<u64> {
+        self.enter_next_slot();
+        // The slot counts with the next release, which is near: the next slot is published.
+        if self.until_return > 1 {
+            self.until_return -= 1;
+        } else {
+            self.slots_returned = self.slots_returned.wrapping_add(1);
+        }
+        self.next_header()
+    }
+
+    /// A header of no whole message.
     #[inline(never)]
     fn peek_other(&mut self, header: u64) -> Slot<'_> {
         let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
+            form::CHUNK if header_len(header) & IN_POOL != 0 => {
+                self.pool_chunk(tag, context, header_len(header))
+            }
             form::CHUNK => self.chunk(tag, context),
-            form::POOLED => self.pool_chunk(tag, context, header_len(header)),
             _ => Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize },
         }
     }
 
-    /// Gives the slot that [`RingReceiver::peek`] showed back to the sender. `true`: the sender waits for credits and
+    /// Is done with what [`RingReceiver::peek`] showed, and gives its slot back to the sender if nothing lies behind it. `true`: the sender waits for credits and
     /// has got some: ring its door (rule 7).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {
             self.leave_pool();
         }
-        self.release_expected()
+        if self.last_header() & NOT_WHOLE != 0 { self.release_slot() } else { self.release_expected() }
     }
 
     /// As [`RingReceiver::release`], for a message that lies in its slot: [`Slot::Inline`], or what
     /// [`RingReceiver::peek_expected`] showed.
     #[inline(always)]
     pub fn release_expected(&mut self) -> bool {
+        if self.last_header() & FOLLOWED != 0 {
+            // SAFETY: `next` is two words or more before the end of `slot`.
+            let behind = unsafe { self.next.add(SHARED_WORDS) };
+            // A broken sender says so at the end of a slot, too.
+            if !self.ends_slot(behind) {
+                self.next = behind;
+                return false;
+            }
+        }
+        self.release_slot()
+    }
+
+    /// Whether a slot begins where the next header will be.
+    #[inline(always)]
+    fn is_at_slot(&self) -> bool {
+        std::ptr::eq(self.next, self.slot.cast())
+    }
+
+    /// Whether this is the end of the slot.
+    #[inline(always)]
+    fn ends_slot(&self, word: *const AtomicU64) -> bool {
+        // The model checker's words have no place in a line.
+        #[cfg(not(loom))]
+        return word.addr().is_multiple_of(LINE_BYTES);
+        #[cfg(loom)]
+        return std::ptr::eq(word, self.slot.cast::<AtomicU64>().wrapping_add(LINE_WORDS));
+    }
+
+    /// The header of what was shown last.
+    #[inline(always)]
+    fn last_header(&self) -> u64 {
+        // SAFETY: `next` is always inside the area.
+        unsafe { &*self.next }.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn release_slot(&mut self) -> bool {
+        self.enter_next_slot();
+        self.until_return -= 1;
+        if self.until_return == 0 { self.return_credits() } else { false }
+    }
+
+    #[inline(always)]
+    fn enter_next_slot(&mut self) {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
         self.slot = unsafe { self.slot.add(1) };
         if self.slot == self.end {
             self.slot = self.first;
             self.lap = self.lap.wrapping_add(1);
         }
-        self.until_return -= 1;
-        if self.until_return == 0 { self.return_credits() } else { false }
+        self.next = self.slot.cast();
     }
 
     /// Rules 9 and 11.
@@ -290,16 +365,18 @@ impl RingReceiver {
     #[inline(always)]
     fn payload(&mut self, len: usize) -> Bytes<'_> {
         #[cfg(not(loom))]
-        // SAFETY: `len` has 6 bits. A slot has 56 bytes after its header; a broken sender that claims up to 63 makes
-        // us read the start of the next slot or of the credit line, which is mapped as well.
+        // SAFETY: `len` has 6 bits. A broken sender that claims more than the slot has left makes us read the start of the next
+        // slot or of the credit line, which is mapped as well.
         unsafe {
-            Bytes::from_raw(self.slot.cast::<u8>().add(8), len)
+            Bytes::from_raw(self.next.add(1).cast(), len)
         }
         #[cfg(loom)]
         {
-            for (index, word) in self.payload.iter_mut().enumerate() {
-                // SAFETY: `slot` is inside the area.
-                *word = unsafe { &*self.slot }.words[1 + index].load(Ordering::Relaxed);
+            // SAFETY: `slot` and `next` are inside the area, and `next` is one of the words of `slot`.
+            let (words, at) =
+                unsafe { (&(*self.slot).words, self.next.offset_from_unsigned((*self.slot).words.as_ptr())) };
+            for (word, from) in self.payload.iter_mut().zip(&words[at + 1..]) {
+                *word = from.load(Ordering::Relaxed);
             }
             // SAFETY: the copy has 56 bytes and lives as long as the borrow of `self`.
             unsafe { Bytes::from_raw(self.payload.as_ptr().cast(), len.min(56)) }
@@ -357,7 +434,7 @@ impl RingReceiver {
     /// What the slot says of a chunk.
     #[inline(always)]
     fn words(&self) -> Chunk {
-        // SAFETY: `slot` is inside the area.
+        // SAFETY: `slot` is inside the area. A chunk is the first in its slot, whatever a broken sender writes behind others.
         let words = unsafe { &(*self.slot).words };
         let (first, second) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
         Chunk {
@@ -414,5 +491,14 @@ const fn header_len(header: u64) -> usize {
     (header >> 8) as usize & 0x3f
 }
 
-const FORM_SHIFT: u32 = 14;
+/// Whether a header says that the rest of its slot is skipped (rule 12).
+#[inline(always)]
+const fn is_skipped(header: u64) -> bool {
+    const BITS: u64 = FORM_MASK | (IS_SKIPPED as u64) << 8;
+    header & BITS == BITS
+}
+
 const FORM_MASK: u64 = 3 << FORM_SHIFT;
+/// The bit of the form that those of whole messages lack.
+const NOT_WHOLE: u64 = 2 << FORM_SHIFT;
+const _: () = assert!((form::WHOLE | form::FOLLOWED) & 2 == 0 && form::CHUNK & form::FRAME & 2 != 0);

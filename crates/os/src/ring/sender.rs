@@ -1,6 +1,8 @@
 //! The sending side of a pair ring.
 
-use super::{INLINE_MAX, RingArea, form, header, whole_lines};
+use super::{
+    FOLLOWED, INLINE_MAX, IS_SKIPPED, RingArea, SHARED_MAX_BYTES, SHARED_WORDS, form, header, whole_lines,
+};
 use crate::{
     bytes::{Bytes, BytesMut},
     hint::prefetch_to_write,
@@ -13,12 +15,18 @@ use crate::{
 /// None of its calls waits: `false` means that there is no room now and nothing was sent.
 #[derive(Debug)]
 pub struct RingSender {
-    /// The next slot to fill.
+    /// Where the next header goes, if its message fits there.
+    next: *const AtomicU64,
+    /// How many words of its slot are left, two or more. All: nothing lies in the slot yet.
+    words_left: usize,
+    /// The slot in which that is.
     slot: *const Line,
-    /// The lap it gets (rule 3).
+    /// Its lap (rule 3).
     pub(super) lap: u8,
-    /// Slots that may be filled, by the credit word last seen.
-    pub(super) free: u32,
+    /// The message before had at most eight bytes, so that the next one may have as many.
+    was_short: bool,
+    /// Slots that may be filled, by the credit word last seen, that one included.
+    free: u32,
     first: *const Line,
     end: *const Line,
     /// The credit word last seen.
@@ -31,7 +39,7 @@ pub struct RingSender {
     pub(super) area: RingArea,
 }
 
-// SAFETY: `slot`, `first` and `end` point into the area, which may move between threads.
+// SAFETY: `next`, `slot`, `first` and `end` point into the area, which may move between threads.
 unsafe impl Send for RingSender {}
 
 impl RingSender {
@@ -39,8 +47,11 @@ impl RingSender {
     pub fn new(area: RingArea) -> RingSender {
         let (first, end) = area.slot_range();
         RingSender {
+            next: first.cast(),
+            words_left: LINE_WORDS,
             slot: first,
             lap: 1,
+            was_short: false,
             free: area.shape.slots,
             first,
             end,
@@ -59,20 +70,71 @@ impl RingSender {
 
     /// Whether a message of `len` bytes (inline if it fits, else in chunks) could be sent now.
     pub fn room_for(&mut self, len: usize) -> bool {
-        if len <= INLINE_MAX {
-            self.free > 0 || self.look_for_credits() > 0
-        } else {
+        if len > INLINE_MAX {
             self.room_for_data(len, 0)
+        } else if len > SHARED_MAX_BYTES {
+            self.has_slots(1)
+        } else {
+            self.has_place()
         }
     }
 
-    /// Sends a message of at most 56 bytes in a slot. `false`: no room now.
+    /// Sends a message of at most 56 bytes in a slot, which others share with it if it is short, as the one before, and
+    /// `is_in_stream`: if others went before it and none came since. `false`: no room now.
     ///
     /// # Panics
     /// If `bytes` is longer.
-    #[inline]
-    pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
-        self.send_slot(tag, context, form::INLINE, bytes)
+    #[inline(always)]
+    pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+        // Three ways, so that the one of the commonest length stays short.
+        if bytes.len() == SHARED_MAX_BYTES {
+            // SAFETY: there are eight.
+            let word = unsafe { word_at(bytes, 0) };
+            self.send_short(header(tag, context, form::WHOLE, SHARED_MAX_BYTES, 0), word, is_in_stream)
+        } else if bytes.len() > SHARED_MAX_BYTES {
+            assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
+            let header = header(tag, context, form::WHOLE, bytes.len(), 0);
+            if self.words_left < LINE_WORDS {
+                self.send_behind_rest(header, bytes)
+            } else {
+                self.send_alone(header, bytes)
+            }
+        } else {
+            self.send_shorter(tag, context, bytes, is_in_stream)
+        }
+    }
+
+    #[inline(never)]
+    fn send_shorter(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+        let header = header(tag, context, form::WHOLE, bytes.len(), 0);
+        self.send_short(header, last_word(bytes, 0), is_in_stream)
+    }
+
+    /// Sends at most eight bytes, by a header that lacks its lap; if it `is_in_stream`, it expects as many behind them (rule 12).
+    #[inline(always)]
+    fn send_short(&mut self, header: u64, word: u64, is_in_stream: bool) -> bool {
+        if !self.has_place() {
+            return false;
+        }
+        // SAFETY: a quarter of a slot is there, which is free, or which the receiver does not leave before it has seen the next
+        // message.
+        unsafe { &*self.next.add(1) }.store(word, Ordering::Relaxed);
+        let header = header | u64::from(self.lap);
+        let is_followed = is_in_stream && self.was_short && self.words_left > SHARED_WORDS;
+        self.was_short = true;
+        if !is_followed {
+            self.publish(header);
+            return true;
+        }
+        // SAFETY: there are more words behind the message in its slot.
+        let behind = unsafe { self.next.add(SHARED_WORDS) };
+        // SAFETY: as above. The receiver looks there when it has seen the header.
+        unsafe { &*behind }.store(u64::from(self.lap.wrapping_sub(1)), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { &*self.next }.store(header | FOLLOWED, Ordering::Release);
+        self.next = behind;
+        self.words_left -= SHARED_WORDS;
+        true
     }
 
     /// Sends a frame of another protocol, at most 56 bytes, in order with the messages. `false`: no room now.
@@ -81,7 +143,7 @@ impl RingSender {
     /// If `frame` is longer.
     #[inline]
     pub fn try_send_frame(&mut self, frame: Bytes<'_>) -> bool {
-        self.send_slot(0, 0, form::FRAME, frame)
+        self.send_frame(0, frame)
     }
 
     /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` is called for each chunk in
@@ -136,9 +198,11 @@ impl RingSender {
                 BytesMut::from_raw(start, len as usize)
             };
             fill(offset as usize, chunk);
+            let rest = self.enter_empty_slot();
             // SAFETY: `slot` is inside the area, and free (`room_for_data`).
             unsafe { self.fill_chunk_words(total, len, self.data_tail, offset) };
-            self.publish(header(tag, context, form::CHUNK, 16, self.lap));
+            self.publish(header(tag, context, form::CHUNK, 0, self.lap));
+            self.skip(rest);
             self.data_tail = self.data_tail.wrapping_add(taken);
             offset += len;
             if offset == total {
@@ -150,7 +214,7 @@ impl RingSender {
     /// Words 1 and 2 of a chunk.
     ///
     /// # Safety
-    /// There must be a free slot.
+    /// `slot` must be free and empty.
     #[inline(always)]
     pub(super) unsafe fn fill_chunk_words(&self, total: u32, len: u32, position: u32, offset: u32) {
         // SAFETY: `slot` is inside the area, and free by the caller.
@@ -171,24 +235,50 @@ impl RingSender {
         before != (self.slots_taken, self.data_taken)
     }
 
+    /// Sends a frame whose body has `body_len` bytes, as a tag.
+    #[inline]
+    pub(super) fn send_frame(&mut self, body_len: i32, frame: Bytes<'_>) -> bool {
+        assert!(frame.len() <= INLINE_MAX, "a frame of {} bytes does not fit a slot", frame.len());
+        self.send_behind_rest(header(body_len, 0, form::FRAME, frame.len(), 0), frame)
+    }
+
+    /// Sends what has an empty slot of its own, by a header that lacks its lap.
     #[inline(always)]
-    pub(super) fn send_slot(&mut self, tag: i32, context: u16, form: u8, bytes: Bytes<'_>) -> bool {
-        assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
-        if self.free == 0 && self.look_for_credits() == 0 {
+    fn send_alone(&mut self, header: u64, bytes: Bytes<'_>) -> bool {
+        self.was_short = false;
+        if !self.has_place() {
             return false;
         }
-        self.fill_payload(bytes);
-        self.publish(header(tag, context, form, bytes.len(), self.lap));
+        // SAFETY: `next` begins a slot inside the area, which is free.
+        unsafe { fill_words(&(*self.slot).words, bytes) };
+        self.publish(header | u64::from(self.lap));
         true
+    }
+
+    /// As [`RingSender::send_alone`], also where a slot has a rest.
+    #[inline(never)]
+    fn send_behind_rest(&mut self, header: u64, bytes: Bytes<'_>) -> bool {
+        if !self.has_slots(1) {
+            return false;
+        }
+        let rest = self.enter_empty_slot();
+        let gone = self.send_alone(header, bytes);
+        self.skip(rest);
+        gone
     }
 
     /// Rule 2: the release store; then on to the next slot. The next slot is *not* fetched in advance: that was
     /// measured to cost a tenth of the latency of a small message, though it helps with data (`try_send_data`).
     #[inline(always)]
     pub(super) fn publish(&mut self, header: u64) {
+        // SAFETY: `next` is always inside the area.
+        unsafe { &*self.next }.store(header, Ordering::Release);
+        self.enter_next_slot();
+    }
+
+    #[inline(always)]
+    fn enter_next_slot(&mut self) {
         debug_assert!(self.free > 0);
-        // SAFETY: `slot` is always inside the area.
-        unsafe { &*self.slot }.words[0].store(header, Ordering::Release);
         self.free -= 1;
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.
         self.slot = unsafe { self.slot.add(1) };
@@ -196,21 +286,42 @@ impl RingSender {
             self.slot = self.first;
             self.lap = self.lap.wrapping_add(1);
         }
+        (self.next, self.words_left) = (self.slot.cast(), LINE_WORDS);
     }
 
-    /// Writes `bytes` to words 1-7 of the slot, whole words, never reading past the end of `bytes`.
+    /// Rule 12: has the next message lie in a slot of its own, of which there is one ([`RingSender::has_slots`]). The rest of the
+    /// slot before, if it has one, is to be skipped when that message is published.
     #[inline(always)]
-    fn fill_payload(&mut self, bytes: Bytes<'_>) {
-        // SAFETY: `slot` is inside the area.
-        let words = unsafe { &(*self.slot).words };
-        if bytes.len() == 8 {
-            // SAFETY: the eight bytes are mapped for the lifetime of `bytes`. Another thread may write them meanwhile;
-            // that is its error, and what we read is then arbitrary.
-            let word = unsafe { bytes.as_ptr().cast::<u64>().read_unaligned() };
-            words[1].store(word, Ordering::Relaxed);
-            return;
+    pub(super) fn enter_empty_slot(&mut self) -> Option<Rest> {
+        self.was_short = false;
+        if self.words_left == LINE_WORDS {
+            return None;
         }
-        fill_words(words, bytes);
+        let rest = Rest { header: self.next, lap: self.lap };
+        self.enter_next_slot();
+        Some(rest)
+    }
+
+    /// Rule 12: what would lie in the rest of a slot is published in the next one.
+    #[inline(always)]
+    pub(super) fn skip(&self, rest: Option<Rest>) {
+        if let Some(Rest { header: place, lap }) = rest {
+            // SAFETY: it lies in a slot that the receiver has not left, and `self.area` keeps it mapped.
+            unsafe { &*place }.store(header(0, 0, form::CHUNK, IS_SKIPPED, lap), Ordering::Release);
+        }
+    }
+
+    /// Whether something may lie where the next header goes.
+    #[inline(always)]
+    fn has_place(&mut self) -> bool {
+        self.free > 0 || self.look_for_credits() > 0
+    }
+
+    /// Whether so many empty slots may be filled.
+    #[inline(always)]
+    pub(super) fn has_slots(&mut self, slots: u32) -> bool {
+        let slots = slots + u32::from(self.words_left < LINE_WORDS);
+        slots <= self.free || slots <= self.look_for_credits()
     }
 
     /// Whether there is room for `more` slots, and a message in chunks behind them.
@@ -227,6 +338,7 @@ impl RingSender {
         let rest = shape.data_bytes - (self.data_tail & (shape.data_bytes - 1));
         // All chunks but the last are equally long, so what is skipped at the end is the remainder.
         let bytes = if lines > rest { lines + (rest & (shape.chunk_bytes - 1)) } else { lines };
+        let slots = slots + u32::from(self.words_left < LINE_WORDS);
         let fits = |this: &Self| {
             let used = this.data_tail.wrapping_sub(this.data_taken);
             slots <= this.free && bytes <= shape.data_bytes - used
@@ -249,34 +361,56 @@ impl RingSender {
     }
 }
 
-/// Writes `bytes` to words 1-7 of a slot, for any length. Apart from the commonest length, so that the way of that one
-/// stays short.
+/// The rest of a slot that others share.
+#[derive(Debug)]
+pub(super) struct Rest {
+    /// Where the next header would lie.
+    header: *const AtomicU64,
+    lap: u8,
+}
+
+/// Writes `bytes` to words 1-7 of a slot, whole words, never reading past their end.
 #[inline(never)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
-    let (from, len) = (bytes.as_ptr(), bytes.len());
-    // SAFETY (all reads below): they lie inside the `len` bytes at `from`, which are mapped for the lifetime of
-    // `bytes`. Another thread may write them meanwhile; that is its error, and what we read is then arbitrary.
-    let whole = len / 8;
+    let whole = bytes.len() / 8;
     for (index, word) in words[1..].iter().enumerate().take(whole) {
-        // SAFETY: see above; `index < whole`.
-        word.store(unsafe { from.cast::<u64>().add(index).read_unaligned() }, Ordering::Relaxed);
+        // SAFETY: `index < whole`.
+        word.store(unsafe { word_at(bytes, 8 * index) }, Ordering::Relaxed);
     }
-    let rest = len % 8;
-    if rest != 0 {
-        let last = if whole > 0 {
-            // SAFETY: see above; `len > 8`, the last eight bytes. The shift drops those already copied.
-            unsafe { from.add(len - 8).cast::<u64>().read_unaligned() >> (8 * (8 - rest)) }
-        } else if rest >= 4 {
-            // SAFETY: see above; two overlapping reads of four bytes.
-            let (low, high) = unsafe {
-                (from.cast::<u32>().read_unaligned(), from.add(rest - 4).cast::<u32>().read_unaligned())
-            };
-            u64::from(low) | u64::from(high) << (8 * (rest - 4))
-        } else {
-            // SAFETY: see above; the first, middle and last of one to three bytes.
-            let (low, mid, high) = unsafe { (*from, *from.add(rest / 2), *from.add(rest - 1)) };
-            u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
+    if !bytes.len().is_multiple_of(8) {
+        words[1 + whole].store(last_word(bytes, whole), Ordering::Relaxed);
+    }
+}
+
+/// Eight bytes from `at` on. Another thread may write them meanwhile; that is its error, and what is read is then arbitrary.
+///
+/// # Safety
+/// There must be so many.
+#[inline(always)]
+unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
+    debug_assert!(at + 8 <= bytes.len());
+    // SAFETY: the caller vouches for eight bytes, and they are mapped for the lifetime of `bytes`.
+    unsafe { bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
+}
+
+/// What is behind so many `whole` words, less than a word, as the low bytes of one.
+#[inline(always)]
+fn last_word(bytes: Bytes<'_>, whole: usize) -> u64 {
+    let (from, len, rest) = (bytes.as_ptr(), bytes.len(), bytes.len() % 8);
+    if whole > 0 {
+        // SAFETY: there are eight or more. The shift drops those that are in the word before.
+        unsafe { word_at(bytes, len - 8) >> (8 * (8 - rest)) }
+    } else if rest >= 4 {
+        // SAFETY: as in `word_at`; two overlapping reads of four bytes.
+        let (low, high) = unsafe {
+            (from.cast::<u32>().read_unaligned(), from.add(rest - 4).cast::<u32>().read_unaligned())
         };
-        words[1 + whole].store(last, Ordering::Relaxed);
+        u64::from(low) | u64::from(high) << (8 * (rest - 4))
+    } else if rest > 0 {
+        // SAFETY: as in `word_at`; the first, middle and last of one to three bytes.
+        let (low, mid, high) = unsafe { (*from, *from.add(rest / 2), *from.add(rest - 1)) };
+        u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
+    } else {
+        0
     }
 }
