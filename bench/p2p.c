@@ -1,6 +1,6 @@
 /* Point-to-point figures of an MPI library, any one, and those of its collectives: compile it with that library's mpicc.
  *
- *     p2p [-p] [-t MS] [-s BYTES,BYTES...] [-a SECONDS] [-m FILE] TEST
+ *     p2p [-p] [-t MS] [-s BYTES,BYTES...] [-o BYTES] [-a SECONDS] [-m FILE] TEST
  *
  *     latency        ping-pong, half a round trip
  *     bandwidth      a window of messages one way, each from and to its own buffer; then one byte back
@@ -16,6 +16,7 @@
  *
  *     -p  bind rank r to the r-th core     -t  time of a point, 30 ms      -s  sizes, else 0 and the powers of two
  *     -a  end after so long, 120 s         -m  an empty file, in which the ranks meet outside MPI
+ *     -o  where buffers begin behind a page; malloc gives 16
  *
  * Rank r talks to rank r + n/2, all pairs at once; the time of a batch is that of its slowest rank. Lines: figures.h. */
 #define _GNU_SOURCE
@@ -37,6 +38,7 @@ static int rank, ranks;
 static int partner = MPI_PROC_NULL; /* none for the last of an odd number of ranks */
 static int is_first;                /* of its pair */
 static double point_seconds = 30e-3;
+static size_t behind_page; /* where buffers begin */
 
 static char *out, *in; /* buffers of the messages that leave and that arrive */
 
@@ -401,7 +403,7 @@ static void version(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: p2p [-p] [-t MS] [-s BYTES,...] [-a SECONDS] [-m FILE] latency|bandwidth|bidirectional|rate|"
+    fprintf(stderr, "usage: p2p [-p] [-t MS] [-s BYTES,...] [-o BYTES] [-a SECONDS] [-m FILE] latency|bandwidth|bidirectional|rate|"
                     "strided|collectives|memory|memory-init|nothing|check|version\n");
     return 2;
 }
@@ -413,11 +415,12 @@ int main(int argc, char **argv)
     int count = 0, given = 0, pinned = 0, status = 0;
     unsigned end_after = 120;
     const char *meeting_file = NULL;
-    for (int option; (option = getopt(argc, argv, "pt:s:a:m:")) != -1;)
+    for (int option; (option = getopt(argc, argv, "pt:s:o:a:m:")) != -1;)
         switch (option) {
         case 'p': pinned = 1; break;
         case 't': point_seconds = atof(optarg) * 1e-3; break;
         case 's': count = given = read_sizes(optarg, sizes, 64); break;
+        case 'o': behind_page = (size_t)atoi(optarg) % 4096; break;
         case 'a': end_after = (unsigned)atoi(optarg); break;
         case 'm': meeting_file = optarg; break;
         default: return usage();
@@ -451,12 +454,14 @@ int main(int argc, char **argv)
         room = (size_t)ranks * MOST_BLOCK;
     else if (!strncmp(test, "memory", 6))
         room = 65536; /* the program's own memory is not to drown the library's */
-    out = aligned_alloc(4096, room);
-    in = aligned_alloc(4096, room);
+    out = aligned_alloc(4096, room + 4096);
+    in = aligned_alloc(4096, room + 4096);
     if (!out || !in) {
         fprintf(stderr, "p2p: no memory for two buffers of %zu bytes\n", room);
         MPI_Abort(WORLD, 1);
     }
+    out += behind_page;
+    in += behind_page;
     memset(out, 1, room);
     memset(in, 2, room);
 
@@ -486,7 +491,7 @@ int main(int argc, char **argv)
     else
         status = usage();
     MPI_Finalize();
-    free(out);
-    free(in);
+    free(out - behind_page);
+    free(in - behind_page);
     return status;
 }

@@ -4,6 +4,7 @@
 //! array of small structs is copied member by member over a tile of elements, so that even there a grid is long.
 
 use crate::program::{Item, Program, Run};
+use oxmpi_os::bytes::{Bytes, BytesMut};
 
 /// How many bytes of the wider side a tile spans, so that both sides of it stay in the first-level cache.
 const TILE_BYTES: usize = 8 << 10;
@@ -42,8 +43,8 @@ impl<const PACK: bool> Sides<PACK> {
     #[inline]
     pub(crate) unsafe fn bytes(self, len: usize) {
         let (from, to) = self.ends();
-        // SAFETY: as the caller promises. `copy` since an erroneous program may overlap its buffers.
-        unsafe { std::ptr::copy(from, to, len) }
+        // SAFETY: as the caller promises.
+        unsafe { Bytes::from_raw(from, len).copy_to(BytesMut::from_raw(to, len)) }
     }
 
     /// Copies `N` bytes, in registers.

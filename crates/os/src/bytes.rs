@@ -5,9 +5,10 @@
 //! [`BytesMut`] promise only that the memory stays mapped for their lifetime; they can be sliced and copied.
 
 mod long;
-mod streaming;
+mod vectors;
 
 use std::marker::PhantomData;
+use vectors::Stores;
 
 /// How bytes are copied into memory from which another process will read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +125,7 @@ impl<'a> Bytes<'a> {
 
     #[inline(never)]
     fn copy_any(&self, to: BytesMut<'_>) {
-        if self.len >= long::LONG_BYTES {
+        if self.len >= long::LONG_BYTES || long::is_slow(self.ptr, to.ptr, self.len) {
             // SAFETY: both views are mapped for their lifetimes and equally long.
             return unsafe { long::copy(self.ptr, to.ptr, self.len) };
         }
@@ -143,7 +144,7 @@ impl<'a> Bytes<'a> {
     pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
         // SAFETY: both views are mapped for their lifetimes and equally long.
-        unsafe { streaming::copy(self.ptr, to.ptr, self.len) }
+        unsafe { vectors::copy(self.ptr, to.ptr, self.len, Stores::PastCaches) }
     }
 
     /// Copies all bytes to `to` past the caches, as [`copy_to_streaming`](Self::copy_to_streaming), but in order: what is stored
@@ -320,6 +321,29 @@ mod tests {
         // SAFETY: the vector is not used otherwise while these views are.
         unsafe { Bytes::from_raw(at, long).copy_to(BytesMut::from_raw(at.add(100), long)) };
         assert_eq!(both[100..100 + long], from[..long]);
+    }
+
+    #[test]
+    fn a_copy_to_any_place_in_a_line_writes_each_byte_and_no_other() {
+        const PAGE: usize = 4096;
+        let from: Vec<u8> = (0..3 * PAGE).map(|at| (at * 7 / 3) as u8).collect();
+        let mut to = vec![0xaa_u8; 4 * PAGE];
+        let start = to.as_ptr().addr();
+        for behind in [0, 1, 8, 16, 40, 63, 64, PAGE - 16] {
+            for (source, len) in [(0, 2047), (5, 2048), (16, 2 * PAGE + 3), (64, 9001)] {
+                // So many bytes behind the source, modulo a page.
+                let source_address = from.as_ptr().addr() + source;
+                let place = (source_address + behind).wrapping_sub(start) % PAGE;
+                let hindered = len >= 2048 && (1..64).contains(&behind);
+                assert_eq!(long::is_slow(&from[source], &to[place], len), hindered);
+                Bytes::from(&from[..])
+                    .slice(source, len)
+                    .copy_to(BytesMut::from(&mut to[..]).slice(place, len));
+                assert_eq!(to[place..place + len], from[source..source + len]);
+                assert!(to[..place].iter().chain(&to[place + len..]).all(|&byte| byte == 0xaa));
+                to.fill(0xaa);
+            }
+        }
     }
 
     #[test]

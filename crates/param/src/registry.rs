@@ -343,7 +343,8 @@ parameters! {
         aliases: [], level: Tune, change: Always,
         help: "If long messages of so many bytes in all come through shared memory at once, and single copy is \
                possible, they are stored past the caches, which could not hold them all: the best value is a quarter \
-               of the cache that cores share.",
+               of the cache that cores share. A quarter of it counts for memory that begins within a line of the cache, \
+               as what malloc gives.",
     }
     shm_heap_bytes: u64 {
         unit: Unit::Bytes, default: 1073741824, limits: 0..=1099511627776, power_of_two: false,
@@ -355,7 +356,8 @@ parameters! {
     shm_ring_slots: usize {
         unit: Unit::Count, default: 128, limits: 4..=65536, power_of_two: true,
         aliases: [], level: Tune,
-        help: "Slots of 64 bytes in the ring between two ranks: how many small messages may be on their way.",
+        help: "Slots of 64 bytes in the ring between two ranks: how many small messages may be on their way, or up to four \
+               times as many of up to 8 bytes.",
     }
     shm_ring_data_bytes: usize {
         unit: Unit::Bytes, default: 65536, limits: 32768..=16777216, power_of_two: true,

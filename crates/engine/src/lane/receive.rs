@@ -12,6 +12,7 @@ use crate::request::{
 use oxmpi_fabric::{Fabric, Fetching, Taken};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::line::LINE_BYTES;
 use oxmpi_wire::{Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
@@ -401,13 +402,14 @@ impl<F: Fabric> Lane<F> {
             self.state.finish_receive(receive);
             return self.answer(from, Frame::Fin { request });
         }
+        let limit = past_caches_from(self.fabric.past_caches_from(), into.as_mut());
         if fetching == Fetching::Later {
-            self.state.under_way.begin(wanted, self.fabric.past_caches_from());
+            self.state.under_way.begin(wanted, limit);
             return self.deferred.push_back(fetch);
         }
         let mut asked = 0;
         if let Fetching::Share { share } = fetching {
-            self.state.under_way.begin(wanted, self.fabric.past_caches_from());
+            self.state.under_way.begin(wanted, limit);
             work.shared = true;
             work.overflows = self.state.under_way.overflow();
             self.shares.push(Share {
@@ -458,3 +460,15 @@ impl State {
         self.finish_receive(receive);
     }
 }
+
+/// From how many bytes under way on what comes is stored past the caches, if it goes `into` this memory and otherwise that is so
+/// from `limit` on. Memory that begins within a line, as all does that `malloc` takes from the system, cannot be filled by a
+/// string instruction that fetches nothing, so that what is fetched takes room in the caches and time as well.
+fn past_caches_from(limit: u64, into: Option<&mut BytesMut<'_>>) -> u64 {
+    let begins_a_line = into.is_none_or(|into| into.as_mut_ptr().addr().is_multiple_of(LINE_BYTES));
+    if begins_a_line { limit } else { limit / WITHIN_A_LINE }
+}
+
+/// By how much the limit is lower for memory that begins within a line. On a processor that has 32 MiB of cache for all cores, 3 MiB
+/// to and fro took 550 us instead of 150, and 4 MiB 770 instead of 220; past the caches 2 MiB take as long as before.
+const WITHIN_A_LINE: u64 = 4;

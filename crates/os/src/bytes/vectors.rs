@@ -1,4 +1,4 @@
-//! Copies past the caches.
+//! Copies by the processor's vectors, a line of the cache at a time, in the caches or past them.
 //!
 //! A plain store first fetches its line into the writer's cache. If the line lies in another core's private cache that
 //! costs a transfer, for a line that is about to be overwritten as a whole. Non-temporal stores (Intel 64 and IA-32
@@ -6,39 +6,53 @@
 //! the core and send it to memory without fetching it. They are not ordered with other stores: whoever publishes the
 //! data runs [`store_fence`](crate::hint::store_fence) first.
 
-/// Copies `len` bytes with non-temporal stores where the processor has them.
+/// Where the stores of a copy go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stores {
+    /// Into the caches, as any other store.
+    Cached,
+    /// Past the caches, where the processor has non-temporal stores.
+    PastCaches,
+}
+
+/// Copies `len` bytes by vectors where the processor has them.
 ///
 /// # Safety
 /// `len` bytes at `from` must be readable, and as many at `to` writable.
-pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stores) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         const LINE: usize = crate::line::LINE_BYTES;
         let head = to.addr().wrapping_neg() % LINE;
         if len >= head + LINE {
             let whole = (len - head) / LINE * LINE;
+            let lines: Lines = match stores {
+                Stores::Cached if std::arch::is_x86_feature_detected!("avx512f") => cached_avx512,
+                Stores::Cached if std::arch::is_x86_feature_detected!("avx") => cached_avx,
+                Stores::Cached => cached_sse2,
+                Stores::PastCaches if std::arch::is_x86_feature_detected!("avx512f") => past_caches_avx512,
+                Stores::PastCaches if std::arch::is_x86_feature_detected!("avx") => past_caches_avx,
+                Stores::PastCaches => past_caches_sse2,
+            };
             // SAFETY: `head + whole <= len`: all three parts lie inside what the caller vouches for. `to + head` is
-            // aligned to a line, `whole` is a number of whole lines, and each function is called only on a processor
-            // that has its instructions.
+            // aligned to a line, `whole` is a number of whole lines, and the processor has the function's instructions.
             unsafe {
                 std::ptr::copy(from, to, head);
-                let (from_lines, to_lines) = (from.add(head), to.add(head));
-                if std::arch::is_x86_feature_detected!("avx512f") {
-                    lines_avx512(from_lines, to_lines, whole);
-                } else if std::arch::is_x86_feature_detected!("avx") {
-                    lines_avx(from_lines, to_lines, whole);
-                } else {
-                    lines_sse2(from_lines, to_lines, whole);
-                }
+                lines(from.add(head), to.add(head), whole);
                 let done = head + whole;
                 std::ptr::copy(from.add(done), to.add(done), len - done);
             }
             return;
         }
     }
+    let _ = stores;
     // SAFETY: the caller vouches for both.
     unsafe { std::ptr::copy(from, to, len) }
 }
+
+/// Copies whole lines.
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+type Lines = unsafe fn(*const u8, *mut u8, usize);
 
 /// A function that copies whole lines to an aligned place by vectors of some type.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
@@ -66,26 +80,36 @@ macro_rules! lines {
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(lines_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
+lines!(past_caches_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(lines_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
+lines!(past_caches_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(lines_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
+lines!(past_caches_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(cached_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store_si512);
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(cached_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_store_si256);
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+lines!(cached_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_store_si128);
 
 #[cfg(all(test, target_arch = "x86_64", not(loom), not(miri)))]
 mod tests {
-    /// Copies whole lines.
-    type Lines = unsafe fn(*const u8, *mut u8, usize);
+    use super::*;
 
     #[test]
     fn every_kernel_copies_lines() {
         #[repr(align(64))]
         struct Aligned([u8; 512]);
         let from: [u8; 512] = std::array::from_fn(|at| (at * 7) as u8);
-        let kernels: [(Lines, bool); 3] = [
-            (super::lines_sse2, true),
-            (super::lines_avx, std::arch::is_x86_feature_detected!("avx")),
-            (super::lines_avx512, std::arch::is_x86_feature_detected!("avx512f")),
+        let (avx, avx512) =
+            (std::arch::is_x86_feature_detected!("avx"), std::arch::is_x86_feature_detected!("avx512f"));
+        let kernels: [(Lines, bool); 6] = [
+            (past_caches_sse2, true),
+            (past_caches_avx, avx),
+            (past_caches_avx512, avx512),
+            (cached_sse2, true),
+            (cached_avx, avx),
+            (cached_avx512, avx512),
         ];
         for (kernel, _) in kernels.into_iter().filter(|(_, is_there)| *is_there) {
             let mut to = Aligned([0; 512]);
