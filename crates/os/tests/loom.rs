@@ -370,18 +370,18 @@ fn ring_rule_12_short_messages_share_a_slot() {
             assert_eq!(receive(&mut receiver), (1, payload.clone()));
         }
         let thread = thread::spawn(move || {
-            // Three share the fifth slot, which is left for one that is too long; the eighth is left for a frame.
-            for (tag, len) in [(2, 8), (3, 3), (4, 8)] {
-                assert!(sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 8][..len]), true));
+            // The second and third share a slot, whose rest is skipped for one that is too long; the last one's for a frame.
+            let lengths = [(2, 8), (3, 3), (4, 8), (5, 17), (6, 0), (7, 1)];
+            for (tag, len) in lengths {
+                while !sender.try_send_inline(tag, 0, Bytes::from(&[tag as u8; 17][..len]), true) {
+                    thread::yield_now();
+                }
             }
-            assert!(sender.try_send_inline(5, 0, Bytes::from(&[5; 17]), true));
-            assert!(sender.try_send_inline(6, 0, Bytes::from(&[6; 24]), false));
-            assert!(sender.try_send_inline(7, 0, Bytes::empty(), true));
             while !sender.try_send_frame(Bytes::from(b"frame")) {
                 thread::yield_now();
             }
         });
-        for (tag, len) in [(2, 8), (3, 3), (4, 8), (5, 17), (6, 24), (7, 0)] {
+        for (tag, len) in [(2, 8), (3, 3), (4, 8), (5, 17), (6, 0), (7, 1)] {
             assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
         }
         assert_eq!(receive(&mut receiver), (-1, b"frame".to_vec()));
@@ -391,22 +391,20 @@ fn ring_rule_12_short_messages_share_a_slot() {
 }
 
 #[test]
-fn ring_rule_12_a_slot_that_is_left_is_given_back() {
+fn ring_rule_12_a_slot_whose_rest_is_skipped_is_given_back() {
     check(2, || {
         let (mut sender, mut receiver) = ring();
+        // Two share a slot, and then comes one that does not fit there, twice.
+        let lengths = [8, 8, 40, 0, 0, 40];
         let thread = thread::spawn(move || {
-            for tag in 0..5 {
-                // By turns one that shares its slot and one that does not fit there.
-                let bytes = [tag as u8; 40];
-                let len = if tag % 2 == 0 { 8 } else { 40 };
-                while !sender.try_send_inline(tag, 0, Bytes::from(&bytes[..len]), tag % 2 == 0) {
+            for (tag, len) in lengths.into_iter().enumerate() {
+                while !sender.try_send_inline(tag as i32, 0, Bytes::from(&[tag as u8; 40][..len]), true) {
                     thread::yield_now();
                 }
             }
         });
-        for tag in 0..5 {
-            let len = if tag % 2 == 0 { 8 } else { 40 };
-            assert_eq!(receive(&mut receiver), (tag, vec![tag as u8; len]));
+        for (tag, len) in lengths.into_iter().enumerate() {
+            assert_eq!(receive(&mut receiver), (tag as i32, vec![tag as u8; len]));
         }
         thread.join().unwrap();
     });

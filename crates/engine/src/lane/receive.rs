@@ -461,14 +461,15 @@ impl State {
     }
 }
 
-/// From how many bytes under way on what comes is stored past the caches, if it goes `into` this memory and otherwise that is so
-/// from `limit` on. Memory that begins within a line, as all does that `malloc` takes from the system, cannot be filled by a
-/// string instruction that fetches nothing, so that what is fetched takes room in the caches and time as well.
+/// From how many bytes under way on what comes is stored past the caches, if it goes `into` this memory and otherwise that is
+/// so from `limit` on. Memory that begins within a line, as all does that `malloc` takes from the system, cannot be filled by
+/// a string instruction that fetches nothing, so that what is fetched takes room in the caches and time as well.
 fn past_caches_from(limit: u64, into: Option<&mut BytesMut<'_>>) -> u64 {
     let begins_a_line = into.is_none_or(|into| into.as_mut_ptr().addr().is_multiple_of(LINE_BYTES));
     if begins_a_line { limit } else { limit / WITHIN_A_LINE }
 }
 
-/// By how much the limit is lower for memory that begins within a line. On a processor that has 32 MiB of cache for all cores, 3 MiB
-/// to and fro took 550 us instead of 150, and 4 MiB 770 instead of 220; past the caches 2 MiB take as long as before.
+/// By how much the limit is lower for memory that begins within a line. On a processor that has 32 MiB of cache for all
+/// cores, 3 MiB to and fro took 550 us instead of 150, and 4 MiB 770 instead of 220; past the caches 2 MiB take as long as
+/// before.
 const WITHIN_A_LINE: u64 = 4;

@@ -21,8 +21,8 @@
 //! Rules
 //! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. The sender alone writes slots and data, the
 //!    receiver alone writes the credit word. Both write the waiting word (rule 7). All memory is zero at the start.
-//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header (release). The receiver loads it
-//!    (acquire) and reads the others only if its lap is the one it expects.
+//! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header (release). The receiver
+//!    loads it (acquire) and reads the others only if its lap is the one it expects.
 //! 3. *Lap.* The lap of the n-th slot in a ring of s slots is n / s + 1, in 8 bits. A slot's word 0 holds the lap before
 //!    the expected one until it is published, so a lap may return after 256 times without harm. Slots are never
 //!    cleared.
@@ -37,23 +37,23 @@
 //! 7. *Waiting.* A sender that wants to sleep for lack of credits stores 1 to the waiting word (relaxed), then heavy
 //!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
 //!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
-//! 8. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most half,
-//!    one slot more if it has a frame, and one more if there is a rest to skip.
-//! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6
-//!    holds as well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published.
-//!    The length in the header has bit 2. It has bit 0 if the piece is the last one in its block or blocks, and then the receiver
-//!    frees them (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's own pool
-//!    (rule 9 there), and then the receiver keeps them instead.
+//! 8. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most
+//!    half, one slot more if it has a frame, and one more if there is a rest to skip.
+//! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6 holds as
+//!    well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published. The length
+//!    in the header has bit 2. It has bit 0 if the piece is the last one in its block or blocks, and then the receiver frees
+//!    them (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's
+//!    own pool (rule 9 there), and then the receiver keeps them instead.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 //! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it long to copy most of the last pool
 //!     chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then copies otherwise
 //!     for a while. Nothing else depends on it.
-//! 12. *Shared slots.* Behind a message of form 1, which has at most 8 bytes, the next header lies in the same slot, two words on,
-//!     and has the same lap. Before the sender publishes the message it stores another lap there (relaxed), so that nothing of a
-//!     user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender publishes it in the
-//!     next slot, and then writes where its header would lie that the rest of the slot is skipped (release): a receiver that
-//!     finds that finds something in the next slot. It takes a slot when it goes to the next one.
+//! 12. *Shared slots.* Behind a message of form 1, which has at most 8 bytes, the next header lies in the same slot, two
+//!     words on, and has the same lap. Before the sender publishes the message it stores another lap there (relaxed), so that
+//!     nothing of a user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender
+//!     publishes it in the next slot, and then writes where its header would lie that the rest of the slot is skipped
+//!     (release): a receiver that finds that finds something in the next slot. It takes a slot when it goes to the next one.
 
 mod pooled;
 mod receiver;

@@ -251,8 +251,8 @@ impl RingReceiver {
         }
     }
 
-    /// Is done with what [`RingReceiver::peek`] showed, and gives its slot back to the sender if nothing lies behind it. `true`: the sender waits for credits and
-    /// has got some: ring its door (rule 7).
+    /// Is done with what [`RingReceiver::peek`] showed, and gives its slot back to the sender if nothing lies behind it.
+    /// `true`: the sender waits for credits and has got some: ring its door (rule 7).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {

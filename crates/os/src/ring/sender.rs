@@ -110,7 +110,8 @@ impl RingSender {
         self.send_short(header, last_word(bytes, 0), is_in_stream)
     }
 
-    /// Sends at most eight bytes, by a header that lacks its lap; if it `is_in_stream`, it expects as many behind them (rule 12).
+    /// Sends at most eight bytes, by a header that lacks its lap; if it `is_in_stream`, it expects as many behind them (rule
+    /// 12).
     #[inline(always)]
     fn send_short(&mut self, header: u64, word: u64, is_in_stream: bool) -> bool {
         if !self.has_place() {
@@ -289,8 +290,8 @@ impl RingSender {
         (self.next, self.words_left) = (self.slot.cast(), LINE_WORDS);
     }
 
-    /// Rule 12: has the next message lie in a slot of its own, of which there is one ([`RingSender::has_slots`]). The rest of the
-    /// slot before, if it has one, is to be skipped when that message is published.
+    /// Rule 12: has the next message lie in a slot of its own, of which there is one ([`RingSender::has_slots`]). The rest of
+    /// the slot before, if it has one, is to be skipped when that message is published.
     #[inline(always)]
     pub(super) fn enter_empty_slot(&mut self) -> Option<Rest> {
         self.was_short = false;
