@@ -32,24 +32,21 @@ pub(crate) enum Todo {
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     bytes: u64,
-    /// From how many bytes on it is too much.
-    limit: u64,
 }
 
 impl UnderWay {
-    pub(crate) fn begin(&mut self, bytes: usize, limit: u64) {
+    pub(crate) fn begin(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.limit = limit;
     }
 
     pub(crate) fn end(&mut self, bytes: usize) {
         self.bytes -= bytes as u64;
     }
 
-    /// Whether it is too much.
+    /// Whether it is so much or more.
     #[inline]
-    pub(crate) const fn overflow(&self) -> bool {
-        self.bytes >= self.limit
+    pub(crate) const fn reaches(&self, limit: u64) -> bool {
+        self.bytes >= limit
     }
 }
 
@@ -314,7 +311,9 @@ impl State {
         if room > 0 {
             let data = data.slice(0, room);
             match work.buffer.as_contiguous_mut() {
-                Some(mut into) if work.shared && (work.overflows || self.under_way.overflow()) => {
+                Some(mut into)
+                    if work.shared && (work.overflows || self.under_way.reaches(work.past_caches_from)) =>
+                {
                     data.copy_past_caches(into.slice(at, room));
                     self.tally.past_caches_bytes += room as u64;
                 }

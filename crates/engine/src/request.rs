@@ -364,7 +364,9 @@ pub(crate) struct ReceiveWork {
     pub(crate) stored: usize,
     /// Whether its copy is shared with the sender.
     pub(crate) shared: bool,
-    /// Whether it was more than the caches hold, with the shared copies that were under way when it began.
+    /// From how many bytes of shared copies under way on it is stored past the caches.
+    pub(crate) past_caches_from: u64,
+    /// Whether there were so many when it began.
     pub(crate) overflows: bool,
 }
 
@@ -380,6 +382,7 @@ impl ReceiveWork {
             expected: 0,
             stored: 0,
             shared: false,
+            past_caches_from: u64::MAX,
             overflows: false,
         }
     }

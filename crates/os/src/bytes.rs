@@ -109,7 +109,8 @@ impl<'a> Bytes<'a> {
     }
 
     /// As [`copy_to`](Self::copy_to), to memory that another processor has read last: much of it is written by the processor's
-    /// string instruction, which need not fetch lines that it overwrites. The C library takes that for some alignments only.
+    /// string instruction, which need not fetch lines that it overwrites. The C library takes that for some alignments only, and
+    /// where it is slow by itself neither does this.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -321,6 +322,14 @@ mod tests {
         // SAFETY: the vector is not used otherwise while these views are.
         unsafe { Bytes::from_raw(at, long).copy_to(BytesMut::from_raw(at.add(100), long)) };
         assert_eq!(both[100..100 + long], from[..long]);
+        // As much where the string instruction would be slow.
+        for (behind, len) in [(16, long), (63, long), (16, 2048), (1, 2049)] {
+            let mut both = from.clone();
+            let at = both.as_mut_ptr();
+            // SAFETY: as above.
+            unsafe { Bytes::from_raw(at, len).copy_to(BytesMut::from_raw(at.add(behind), len)) };
+            assert_eq!(both[behind..behind + len], from[..len]);
+        }
     }
 
     #[test]

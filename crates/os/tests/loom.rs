@@ -394,7 +394,7 @@ fn ring_rule_12_short_messages_share_a_slot() {
 fn ring_rule_12_a_slot_whose_rest_is_skipped_is_given_back() {
     check(2, || {
         let (mut sender, mut receiver) = ring();
-        // Two share a slot, and then comes one that does not fit there, twice.
+        // The second one's slot has a rest, in which what comes next does not fit, twice.
         let lengths = [8, 8, 40, 0, 0, 40];
         let thread = thread::spawn(move || {
             for (tag, len) in lengths.into_iter().enumerate() {

@@ -186,10 +186,10 @@ impl Out {
     }
 }
 
-/// How a message is copied into a pool.
+/// How a message is copied into a pool, or a slot.
 struct Copying<'a> {
     copies: &'a mut CopyChoice,
-    /// [`Pooling::is_in_stream`].
+    /// [`Pooling::is_in_stream`], and that of [`RingSender::try_send_inline`].
     is_in_stream: bool,
 }
 

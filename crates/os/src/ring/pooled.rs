@@ -24,7 +24,7 @@ const PART_PIECE_BLOCKS: u32 = 2;
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
 const STREAMED_IN_QUARTERS: u32 = 128 << 10;
 
-/// The lines of a piece of fewer bytes are fetched before it is copied. Copies of more go by the processor's string
+/// The lines of a piece of fewer bytes are fetched before it is copied. Most copies of more go by the processor's string
 /// instruction sooner or later, which need not fetch what it overwrites: for them it was measured to double the time.
 const PREFETCHED_BELOW: usize = 4 << 10;
 

@@ -66,7 +66,7 @@ pub struct RingReceiver {
     until_return: u32,
     first: *const Line,
     end: *const Line,
-    /// Slots taken up to the last return, less those that count with the next one.
+    /// Slots taken up to the last return, and what the next one differs from a quarter.
     slots_returned: u32,
     /// How many slots lie between two returns.
     quarter: u32,
