@@ -81,8 +81,10 @@ fn the_kernel_buffers_as_much_as_it_is_asked_for() {
 fn rings_and_inboxes_hold_as_much_as_they_are_told() {
     let p = compile(&["jobs/parameters"]);
     for (slots, most) in [("16", "80"), ("128", "192")] {
-        check(&p, 2, &[("shm_ring_slots", slots)], &["depth", "8", slots, most]);
+        check(&p, 2, &[("shm_ring_slots", slots)], &["depth", "16", slots, most]);
     }
+    // Four of eight bytes share a slot.
+    check(&p, 2, &[("shm_ring_slots", "16")], &["depth", "8", "48", "128"]);
     check(&p, 2, &[("shm_ring_data_bytes", "32k")], &["depth", "1000", "16", "32"]);
     check(&p, 2, &[("shm_ring_data_bytes", "65536")], &["depth", "1000", "33", "65"]);
     let no_rings = ("shm_max_rings", "0");
