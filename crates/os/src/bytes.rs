@@ -8,7 +8,6 @@ mod long;
 mod vectors;
 
 use std::marker::PhantomData;
-use vectors::Stores;
 
 /// How bytes are copied into memory from which another process will read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +144,7 @@ impl<'a> Bytes<'a> {
     pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
         // SAFETY: both views are mapped for their lifetimes and equally long.
-        unsafe { vectors::copy(self.ptr, to.ptr, self.len, Stores::PastCaches) }
+        unsafe { vectors::copy(self.ptr, to.ptr, self.len, CopyKind::Streaming) }
     }
 
     /// Copies all bytes to `to` past the caches, as [`copy_to_streaming`](Self::copy_to_streaming), but in order: what is stored

@@ -9,7 +9,7 @@
 //! cannot tell from the low bits of the addresses that what it stores is not what it loads next. `malloc` gives much memory 16
 //! bytes behind the beginning of a page, and pools begin with one, so programs come to that all the time.
 
-use super::vectors::{self, Stores};
+use super::{CopyKind, vectors};
 
 /// Copies of so many bytes are long.
 pub(super) const LONG_BYTES: usize = 512 << 10;
@@ -36,7 +36,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if from.addr().abs_diff(to.addr()) >= len {
         if is_slow(from, to, len) {
             // SAFETY: the caller vouches for both.
-            return unsafe { vectors::copy(from, to, len, Stores::Cached) };
+            return unsafe { vectors::copy(from, to, len, CopyKind::Plain) };
         }
         if std::arch::is_x86_feature_detected!("ermsb") {
             // SAFETY: the processor reads and writes what the caller vouches for, in ascending order (the direction flag is clear

@@ -6,33 +6,28 @@
 //! the core and send it to memory without fetching it. They are not ordered with other stores: whoever publishes the
 //! data runs [`store_fence`](crate::hint::store_fence) first.
 
-/// Where the stores of a copy go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stores {
-    /// Into the caches, as any other store.
-    Cached,
-    /// Past the caches, where the processor has non-temporal stores.
-    PastCaches,
-}
+use super::CopyKind;
 
 /// Copies `len` bytes by vectors where the processor has them.
 ///
 /// # Safety
 /// `len` bytes at `from` must be readable, and as many at `to` writable.
-pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stores) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, kind: CopyKind) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         const LINE: usize = crate::line::LINE_BYTES;
         let head = to.addr().wrapping_neg() % LINE;
         if len >= head + LINE {
             let whole = (len - head) / LINE * LINE;
-            let lines: Lines = match stores {
-                Stores::Cached if std::arch::is_x86_feature_detected!("avx512f") => cached_avx512,
-                Stores::Cached if std::arch::is_x86_feature_detected!("avx") => cached_avx,
-                Stores::Cached => cached_sse2,
-                Stores::PastCaches if std::arch::is_x86_feature_detected!("avx512f") => past_caches_avx512,
-                Stores::PastCaches if std::arch::is_x86_feature_detected!("avx") => past_caches_avx,
-                Stores::PastCaches => past_caches_sse2,
+            let lines: kernels::Lines = match kind {
+                CopyKind::Plain if std::arch::is_x86_feature_detected!("avx512f") => kernels::plain_avx512,
+                CopyKind::Plain if std::arch::is_x86_feature_detected!("avx") => kernels::plain_avx,
+                CopyKind::Plain => kernels::plain_sse2,
+                CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx512f") => {
+                    kernels::streaming_avx512
+                }
+                CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx") => kernels::streaming_avx,
+                CopyKind::Streaming => kernels::streaming_sse2,
             };
             // SAFETY: `head + whole <= len`: all three parts lie inside what the caller vouches for. `to + head` is
             // aligned to a line, `whole` is a number of whole lines, and the processor has the function's instructions.
@@ -45,56 +40,52 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stor
             return;
         }
     }
-    let _ = stores;
+    let _ = kind;
     // SAFETY: the caller vouches for both.
     unsafe { std::ptr::copy(from, to, len) }
 }
 
-/// Copies whole lines.
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-type Lines = unsafe fn(*const u8, *mut u8, usize);
+mod kernels {
+    /// Copies whole lines.
+    pub(super) type Lines = unsafe fn(*const u8, *mut u8, usize);
 
-/// A function that copies whole lines to an aligned place by vectors of some type.
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-macro_rules! lines {
-    ($name:ident, $feature:literal, $vector:ident, $load:ident, $store:ident) => {
-        /// # Safety
-        /// The processor has the feature; `len` bytes at `from` are readable and at `to` writable, `len` is a multiple
-        /// of a line and `to` is aligned to one.
-        #[target_feature(enable = $feature)]
-        unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
-            use std::arch::x86_64::{$load, $store, $vector};
-            const EACH: usize = crate::line::LINE_BYTES / size_of::<$vector>();
-            for at in (0..len).step_by(crate::line::LINE_BYTES) {
-                // SAFETY: the line at `at` lies inside both; the source needs no alignment, the other has it.
-                unsafe {
-                    let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
-                    let line: [$vector; EACH] = std::array::from_fn(|index| $load(from.add(index).cast()));
-                    for (index, part) in line.into_iter().enumerate() {
-                        $store(to.add(index).cast(), part);
+    /// A function that copies whole lines to an aligned place by vectors of some type.
+    macro_rules! lines {
+        ($name:ident, $feature:literal, $vector:ident, $load:ident, $store:ident) => {
+            /// # Safety
+            /// The processor has the feature; `len` bytes at `from` are readable and at `to` writable, `len` is a multiple
+            /// of a line and `to` is aligned to one.
+            #[target_feature(enable = $feature)]
+            pub(super) unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
+                use std::arch::x86_64::{$load, $store, $vector};
+                const EACH: usize = crate::line::LINE_BYTES / size_of::<$vector>();
+                for at in (0..len).step_by(crate::line::LINE_BYTES) {
+                    // SAFETY: the line at `at` lies inside both; the source needs no alignment, the other has it.
+                    unsafe {
+                        let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
+                        let line: [$vector; EACH] =
+                            std::array::from_fn(|index| $load(from.add(index).cast()));
+                        for (index, part) in line.into_iter().enumerate() {
+                            $store(to.add(index).cast(), part);
+                        }
                     }
                 }
             }
-        }
-    };
-}
+        };
+    }
 
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(past_caches_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(past_caches_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(past_caches_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(cached_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store_si512);
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(cached_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_store_si256);
-#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-lines!(cached_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_store_si128);
+    lines!(streaming_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
+    lines!(streaming_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
+    lines!(streaming_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
+    lines!(plain_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store_si512);
+    lines!(plain_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_store_si256);
+    lines!(plain_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_store_si128);
+}
 
 #[cfg(all(test, target_arch = "x86_64", not(loom), not(miri)))]
 mod tests {
-    use super::*;
+    use super::kernels::*;
 
     #[test]
     fn every_kernel_copies_lines() {
@@ -104,12 +95,12 @@ mod tests {
         let (avx, avx512) =
             (std::arch::is_x86_feature_detected!("avx"), std::arch::is_x86_feature_detected!("avx512f"));
         let kernels: [(Lines, bool); 6] = [
-            (past_caches_sse2, true),
-            (past_caches_avx, avx),
-            (past_caches_avx512, avx512),
-            (cached_sse2, true),
-            (cached_avx, avx),
-            (cached_avx512, avx512),
+            (streaming_sse2, true),
+            (streaming_avx, avx),
+            (streaming_avx512, avx512),
+            (plain_sse2, true),
+            (plain_avx, avx),
+            (plain_avx512, avx512),
         ];
         for (kernel, _) in kernels.into_iter().filter(|(_, is_there)| *is_there) {
             let mut to = Aligned([0; 512]);

@@ -321,8 +321,16 @@ impl RingSender {
     /// Whether so many empty slots may be filled.
     #[inline(always)]
     pub(super) fn has_slots(&mut self, slots: u32) -> bool {
-        let slots = slots + u32::from(self.words_left < LINE_WORDS);
-        slots <= self.free || slots <= self.look_for_credits()
+        slots <= self.empty_slots() || {
+            self.look_for_credits();
+            slots <= self.empty_slots()
+        }
+    }
+
+    /// Slots that may be filled and in which nothing lies, by the credit word last seen.
+    #[inline(always)]
+    const fn empty_slots(&self) -> u32 {
+        self.free - (self.words_left < LINE_WORDS) as u32
     }
 
     /// Whether there is room for `more` slots, and a message in chunks behind them.
@@ -339,10 +347,9 @@ impl RingSender {
         let rest = shape.data_bytes - (self.data_tail & (shape.data_bytes - 1));
         // All chunks but the last are equally long, so what is skipped at the end is the remainder.
         let bytes = if lines > rest { lines + (rest & (shape.chunk_bytes - 1)) } else { lines };
-        let slots = slots + u32::from(self.words_left < LINE_WORDS);
         let fits = |this: &Self| {
             let used = this.data_tail.wrapping_sub(this.data_taken);
-            slots <= this.free && bytes <= shape.data_bytes - used
+            slots <= this.empty_slots() && bytes <= shape.data_bytes - used
         };
         fits(self) || {
             self.look_for_credits();
