@@ -39,10 +39,13 @@ impl Universe {
         run(self.command(&[&[OXMPI], words].concat()))
     }
 
+    /// The name under which the daemon of this host listens.
+    fn name(&self) -> String {
+        format!("oxmpi-daemon-{}-{}", rustix::process::geteuid().as_raw(), self.suffix)
+    }
+
     fn socket(&self) -> UnixStream {
-        let user = rustix::process::geteuid().as_raw();
-        let name = format!("oxmpi-daemon-{user}-{}", self.suffix);
-        UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(self.name()).unwrap()).unwrap()
     }
 
     /// The processes of daemons of this universe, by their environment.
@@ -149,6 +152,19 @@ fn a_universe_of_one_host_is_booted_listed_used_and_halted() {
     assert_eq!(universe.oxmpi(&["halt", "-v"]).1, format!("n0 ({host}): halted\n"));
     assert_eq!(universe.oxmpi(&["halt"]).0, 1);
     await_that("no daemon is left", || universe.daemons().is_empty());
+}
+
+#[test]
+fn when_a_universe_is_halted_another_can_be_booted_at_once() {
+    let universe = Universe::new("again");
+    for round in 0..20 {
+        let (code, _, err) = universe.oxmpi(&["boot"]);
+        assert_eq!((code, err.as_str()), (0, ""), "round {round}");
+        // A command would take so long to start that the daemon has gone, whatever it does.
+        let found = oxmpi_rt::daemon::Universe::find(&universe.suffix).unwrap().unwrap();
+        assert_eq!(found.halt().unwrap(), []);
+        oxmpi_os::local::bind_stream(&universe.name()).unwrap();
+    }
 }
 
 #[test]

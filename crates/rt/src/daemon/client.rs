@@ -191,7 +191,8 @@ impl Universe {
         }
     }
 
-    /// Ends all daemons and what they have started. Returns the numbers of those that did not say that they have.
+    /// Ends all daemons and what they have started: others can be booted then. Returns the numbers of those that did not say that
+    /// they have.
     ///
     /// # Errors
     /// If the daemon of this host does not answer.
@@ -199,11 +200,7 @@ impl Universe {
         let (mut control, _) = self.connect(self.own(), &Purpose::Control)?;
         control.send(&Message::Halt)?;
         match control.next(Some(HALT_PATIENCE))? {
-            Message::Halted { missing } => {
-                // It ends now; when its name is free, another can be booted.
-                let _ = control.next(Some(PATIENCE));
-                Ok(missing)
-            }
+            Message::Halted { missing } => Ok(missing),
             other => Err(control.nonsense(&other)),
         }
     }

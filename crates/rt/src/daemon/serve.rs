@@ -98,7 +98,8 @@ pub(super) struct Daemon {
     pub(super) peers: Vec<Peer>,
     pub(super) connections: BTreeMap<u64, Connection>,
     next: u64,
-    door: OwnedFd,
+    /// Where this host's programs knock, under the name of the user's daemon; `None` at its end.
+    door: Option<OwnedFd>,
     listeners: Vec<Listener>,
     /// When others are let in again.
     shut: Option<Instant>,
@@ -194,7 +195,9 @@ impl Daemon {
         if self.shut.is_some_and(|shut| shut <= now) {
             self.shut = None;
             let kernel = |error: io::Error| format!("cannot listen again: {error}");
-            self.poller.add(&self.door, DOOR, false).map_err(kernel)?;
+            if let Some(door) = &self.door {
+                self.poller.add(door, DOOR, false).map_err(kernel)?;
+            }
             for (name, listener) in (LISTENERS..).zip(&self.listeners) {
                 self.poller.add(listener, name, false).map_err(kernel)?;
             }
@@ -227,8 +230,8 @@ impl Daemon {
     }
 
     fn welcome_near(&mut self) {
-        loop {
-            match local::accept(&self.door) {
+        while let Some(door) = &self.door {
+            match local::accept(door) {
                 Ok(Some(socket)) => {
                     let own = rustix::process::geteuid().as_raw();
                     if local::peer(&socket).is_ok_and(|peer| peer.user == own) {
@@ -262,7 +265,7 @@ impl Daemon {
 
     /// Lets nobody in for a while.
     fn shut_doors(&mut self) {
-        self.poller.remove(&self.door);
+        self.door.iter().for_each(|door| self.poller.remove(door));
         self.listeners.iter().for_each(|listener| self.poller.remove(listener));
         self.shut = Some(Instant::now() + PAUSE);
     }

@@ -126,7 +126,7 @@ pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, 
         peers: (0..).zip(nodes).map(|(number, node)| Peer::new(node, number, own)).collect(),
         connections: BTreeMap::new(),
         next: FIRST,
-        door,
+        door: Some(door),
         listeners,
         shut: None,
         boot: None,
@@ -200,8 +200,10 @@ impl Daemon {
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
         let programs = Programs::new(&self.seed.suffix, self.open_files)?;
-        local::listen_on(&self.door)?;
-        self.poller.add(&self.door, DOOR, false)?;
+        if let Some(door) = &self.door {
+            local::listen_on(door)?;
+            self.poller.add(door, DOOR, false)?;
+        }
         self.background = Some((signals, programs));
         tell_boot(&Message::Gone)?;
         Ok(rustix::stdio::dup2_stdout(&null)?)

@@ -92,6 +92,8 @@ impl Daemon {
         if let Some((_, programs)) = self.background.take() {
             programs.finish();
         }
+        // Who hears of the end may boot another at once: the name is free by then.
+        self.door = None;
         let Some(ending) = self.ending.take() else { return };
         let missing = ending.missing.iter().chain(&ending.waiting).copied().collect();
         ending
