@@ -33,6 +33,40 @@ static void are(int who, const char *text)
     CHECK(weight == who / 8.0 && text[0] == 'A' + who && memcmp(text + 1, "bcdef", 5) == 0);
 }
 
+/* Blocks of other lengths that begin 0, 1, 2, ... bytes from MPI_BOTTOM: the second one where MPI_IN_PLACE would. */
+static void displaced(void)
+{
+    check_where("displacements from MPI_BOTTOM");
+    char all[64], mine[64], got = 0;
+    int counts[64], displacements[64];
+    MPI_Datatype type;
+    MPI_Aint place;
+    CHECK_OK(MPI_Get_address(all, &place));
+    CHECK_OK(MPI_Type_create_hindexed_block(1, 1, &place, MPI_CHAR, &type));
+    CHECK_OK(MPI_Type_commit(&type));
+    for (int i = 0; i < size; i++) {
+        counts[i] = 1;
+        displacements[i] = i;
+    }
+    memset(mine, 'a' + rank, sizeof mine);
+    for (int call = 0; call < 3; call++) {
+        memset(all, '.', sizeof all);
+        if (call == 0)
+            CHECK_OK(MPI_Allgatherv(mine, 1, MPI_CHAR, MPI_BOTTOM, counts, displacements, type, MPI_COMM_WORLD));
+        if (call == 1)
+            CHECK_OK(MPI_Gatherv(mine, 1, MPI_CHAR, MPI_BOTTOM, counts, displacements, type, 0, MPI_COMM_WORLD));
+        if (call == 2)
+            CHECK_OK(MPI_Alltoallv(mine, counts, displacements, MPI_CHAR, MPI_BOTTOM, counts, displacements, type,
+                                   MPI_COMM_WORLD));
+        for (int i = 0; i < size; i++)
+            if (call != 1 || rank == 0) CHECK_EQ(all[i], 'a' + i);
+    }
+    for (int i = 0; i < size; i++) all[i] = (char) ('a' + i);
+    CHECK_OK(MPI_Scatterv(MPI_BOTTOM, counts, displacements, type, &got, 1, MPI_CHAR, 0, MPI_COMM_WORLD));
+    CHECK_EQ(got, 'a' + rank);
+    CHECK_OK(MPI_Type_free(&type));
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -74,6 +108,8 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Bcast(MPI_BOTTOM, 1, type, root, MPI_COMM_WORLD));
         are(root, text);
     }
+    displaced();
+
     /* Many blocks at addresses, more than one after the other in memory, in no order. */
     enum { BLOCKS = 200 };
     int *blocks[BLOCKS], lengths[BLOCKS];

@@ -300,6 +300,20 @@ impl Running {
         count: i64,
         datatype: DatatypeHandle,
     ) -> Result<UserBuf> {
+        if self.checks && address as usize == abi::MPI_IN_PLACE {
+            return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
+        }
+        self.block(address, count, datatype)
+    }
+
+    /// As [`Running::buffer`], of a block whose address the program does not give itself, but a displacement to it: an element from
+    /// MPI_BOTTOM is no MPI_IN_PLACE.
+    pub(crate) fn block(
+        &self,
+        address: *const c_void,
+        count: i64,
+        datatype: DatatypeHandle,
+    ) -> Result<UserBuf> {
         let datatype = self.datatype(datatype)?;
         let count = check_count(count)?;
         if self.checks {
@@ -347,9 +361,6 @@ fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Re
             abi::MPI_ERR_BUFFER,
             format!("the buffer is a null pointer, with a count of {count}"),
         ));
-    }
-    if address as usize == abi::MPI_IN_PLACE {
-        return Err(MpiError::new(abi::MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer"));
     }
     Ok(())
 }

@@ -129,7 +129,7 @@ impl NamedBlocks {
         if self.is_in_place() || (self.address.is_null() && !absolute) {
             library.buffer(self.address, count, datatype)?;
         }
-        library.buffer(self.address.wrapping_byte_offset(offset), count, datatype)
+        library.block(self.address.wrapping_byte_offset(offset), count, datatype)
     }
 }
 
