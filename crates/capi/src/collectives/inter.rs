@@ -4,8 +4,9 @@
 //! to do, and else it is in the other group than the root. What a part does not need is not looked at. MPI_IN_PLACE is
 //! not allowed.
 
+use super::reductions::Reducing;
 use super::vector::{NamedBlocks, Side, lengths};
-use super::{End, Named, Reducing, movement_of, run_plan};
+use super::{End, Named, movement_of, run_plan};
 use crate::library::{Running, check_count};
 use crate::operations::combining;
 use oxmpi_abi::constants as abi;

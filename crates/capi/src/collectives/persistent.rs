@@ -4,10 +4,8 @@
 //! displacements and datatypes are read here and not again. No info key is known, so all are ignored. Tests:
 //! tests/c/persistent_*.c.
 
-use super::{
-    End, Named, Reducing, allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce,
-    reduce_scatter_block, scan, scatter,
-};
+use super::reductions::{Reducing, allreduce, exscan, reduce, reduce_scatter_block, scan};
+use super::{End, Named, allgather, alltoall, barrier, bcast, gather, scatter};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Comm, Count, Datatype, Info, Op, Request};
 use std::ffi::{c_int, c_void};

@@ -1,9 +1,10 @@
 //! Persistent collectives whose ranks give blocks of different lengths; see `persistent`.
 
+use super::reductions::Reducing;
 use super::vector::{
     NamedBlocks, Numbers, Side, Types, allgatherv, alltoallv, gatherv, reduce_scatter, scatterv,
 };
-use super::{End, Named, Reducing};
+use super::{End, Named};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Aint, Comm, Count, Datatype, Info, Op, Request};
 use std::ffi::{c_int, c_void};

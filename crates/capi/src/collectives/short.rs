@@ -3,7 +3,8 @@
 //!
 //! `None`: the call goes the full way, which also says what is wrong with its arguments.
 
-use super::{Named, Reducing};
+use super::Named;
+use super::reductions::Reducing;
 use crate::library::running;
 use crate::p2p::plain;
 use oxmpi_abi::constants as abi;

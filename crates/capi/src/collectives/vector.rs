@@ -4,7 +4,8 @@
 //! that matter at the root only are not looked at elsewhere.
 
 use super::inter::Remote;
-use super::{End, Named, Reducing, across, check_blocks, movement_of, run_plan};
+use super::reductions::Reducing;
+use super::{End, Named, across, check_blocks, movement_of, run_plan};
 use crate::errors::on_comm;
 use crate::library::{FIRST_PAGE, Running, array, check_count};
 use crate::operations::combining;
