@@ -1,4 +1,6 @@
 use super::*;
+use crate::job::{Exit, Stage};
+use crate::launch::Bind;
 use proptest::prelude::*;
 
 fn seen() -> impl Strategy<Value = Seen> {
