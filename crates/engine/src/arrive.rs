@@ -1,7 +1,16 @@
 //! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
+//!
+//! What becomes of a message by its protocol is in `arrival`; what becomes of everything when a process is lost, in `failure`.
 
+mod arrival;
+mod failure;
+mod spare;
+
+pub(crate) use self::spare::Spare;
+
+use self::arrival::{Arrival, EagerArrival, RendezvousArrival};
 use crate::counts::Tally;
-use crate::matching::{Contexts, Message, Unexpected, WORLD, is_notice};
+use crate::matching::{Contexts, Message, Unexpected, is_notice};
 use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
@@ -89,37 +98,6 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
     /// What a tool wants to hear of.
     pub(crate) notes: Notes,
-}
-
-/// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
-#[derive(Debug, Default)]
-pub(crate) struct Spare(Vec<Vec<u8>>);
-
-impl Spare {
-    const MOST: usize = 64;
-    const LONGEST: usize = 4096;
-
-    /// A vector with the bytes that are here of a message of `total` bytes.
-    fn collect(&mut self, first: Bytes<'_>, total: usize) -> Vec<u8> {
-        let mut data = self.0.pop().unwrap_or_default();
-        data.reserve_exact(total);
-        first.append_to(&mut data);
-        data
-    }
-
-    /// A vector with what came with an announcement, which mostly is nothing.
-    fn beginning(&mut self, first: Bytes<'_>) -> Vec<u8> {
-        if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
-    }
-
-    /// Keeps a vector's memory, unless it has none or there is enough.
-    #[inline]
-    pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
-        if self.0.len() < Spare::MOST && (1..=Spare::LONGEST).contains(&data.capacity()) {
-            data.clear();
-            self.0.push(data);
-        }
-    }
 }
 
 impl State {
@@ -348,79 +326,6 @@ impl State {
         );
     }
 
-    /// Completes everything that a lost process would have taken part in.
-    pub(crate) fn lose(&mut self, process: u32) {
-        let peer = self.peer(process);
-        if std::mem::replace(&mut peer.lost, true) {
-            return;
-        }
-        peer.shut = true;
-        peer.waiting.clear();
-        peer.streams.clear();
-        peer.early.clear();
-        peer.body = None;
-        self.lost.push(process);
-        self.alarm = true;
-        self.requests.note_news();
-        self.notes.push(Note::PeerLost { process });
-        // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
-        // receive behind them gets a message that was theirs.
-        let concerned = self.requests.active(|_, peer| peer == Some(process));
-        for request in concerned {
-            if self.requests.receive(request).is_some_and(|work| work.shared) {
-                self.todo.push_back(Todo::Unshare(request));
-            }
-            self.withdraw(request);
-            self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
-        }
-        // What it announced and never sent cannot be received any more.
-        self.requests.break_messages_of(process);
-        for context in self.contexts.iter_mut() {
-            while let Some(key) = context.unexpected.find(|u| u.from == process && u.what.needs_sender())
-                && let Some(unexpected) = context.unexpected.get_mut(key)
-            {
-                unexpected.what = Message::Broken { length: unexpected.what.length() };
-            }
-        }
-    }
-
-    /// Nobody may talk in a context any more: everything under way in it fails, and so does what is begun.
-    pub(crate) fn revoke(&mut self, index: u32) {
-        let Some(context) = self.contexts.get_mut(index) else { return };
-        if context.revoked {
-            return;
-        }
-        for posted in context.revoke() {
-            self.requests.complete(posted, Completion::failed(Fault::Revoked));
-        }
-        if index == WORLD {
-            self.peers.iter_mut().flatten().for_each(|peer| peer.shut = true);
-        }
-        self.alarm = true;
-        self.requests.note_news();
-    }
-
-    /// The process because of which an active request will perhaps never be complete: it is a receive from anybody, and this
-    /// member is lost.
-    pub(crate) fn hopeless(&self, request: RequestId) -> Option<u32> {
-        if self.lost.is_empty() {
-            return None;
-        }
-        let context = self.requests.waits_for_anybody(request)?;
-        self.lost_member(context)
-    }
-
-    /// A member of a context's team that is lost and not acknowledged: nobody can wait for anybody's message there.
-    pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
-        if self.lost.is_empty() {
-            return None;
-        }
-        let own = self.contexts.get(context)?;
-        let team = own.team.as_ref()?;
-        let mut members = self.lost.iter().copied().filter(|process| team.map.rank(*process).is_some());
-        members.nth(own.acknowledged)
-    }
-
     /// The receiver has what it wanted of an announced or synchronous message.
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
@@ -437,105 +342,6 @@ impl State {
         let Some(work) = self.requests.receive_mut(receive) else { return false };
         let (context, Some(key)) = (work.context, work.posted.take()) else { return false };
         self.contexts.get_mut(context).is_some_and(|c| c.posted.remove(key).is_some())
-    }
-}
-
-/// A message that matches, and what it does when it is matched or not.
-trait Arrival {
-    /// A posted receive takes it.
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId);
-    /// Nobody wants it yet.
-    fn unexpected(self, spare: &mut Spare) -> Message;
-    /// It is not its turn.
-    fn early(self, spare: &mut Spare) -> EarlyKind;
-    /// Whether parts of its body are still to come.
-    fn more_comes(&self) -> bool;
-    /// Length of the whole message, bytes.
-    fn length(&self) -> u64;
-}
-
-struct EagerArrival<'a> {
-    sync: Option<u64>,
-    total: usize,
-    first: Bytes<'a>,
-}
-
-impl Arrival for EagerArrival<'_> {
-    #[inline]
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
-        if self.sync.is_none() && !self.more_comes() {
-            let context = state.requests.context(receive);
-            let source = state.contexts.get(context).map_or(-1, |context| context.rank_of(from));
-            let received = Received { source, tag, bytes: self.total as u64 };
-            if state.requests.complete_plain(receive, self.first, received) {
-                return;
-            }
-        }
-        state.note_match(receive, from, tag, self.total as u64);
-        if let Some(request) = self.sync {
-            state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
-        }
-        if self.more_comes() {
-            state.peer(from).body = Some(BodyTarget::Receive { request: receive, base: 0 });
-        }
-        state.store(receive, 0, self.first);
-    }
-
-    #[inline]
-    fn unexpected(self, spare: &mut Spare) -> Message {
-        if self.sync.is_none()
-            && !self.more_comes()
-            && let Some(short) = Message::short(self.first)
-        {
-            return short;
-        }
-        Message::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
-    }
-
-    fn early(self, spare: &mut Spare) -> EarlyKind {
-        EarlyKind::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
-    }
-
-    #[inline]
-    fn more_comes(&self) -> bool {
-        self.first.len() < self.total
-    }
-
-    #[inline]
-    fn length(&self) -> u64 {
-        self.total as u64
-    }
-}
-
-struct RendezvousArrival<'a> {
-    request: u64,
-    length: u64,
-    address: u64,
-    first: Bytes<'a>,
-}
-
-impl Arrival for RendezvousArrival<'_> {
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
-        let RendezvousArrival { request, length, address, first } = self;
-        state.match_announced(receive, (from, tag), (request, length, address), first);
-    }
-
-    fn unexpected(self, spare: &mut Spare) -> Message {
-        let RendezvousArrival { request, length, address, first } = self;
-        Message::Rendezvous { request, length, address, first: spare.beginning(first) }
-    }
-
-    fn early(self, spare: &mut Spare) -> EarlyKind {
-        let RendezvousArrival { request, length, address, first } = self;
-        EarlyKind::Rendezvous { request, length, address, first: spare.beginning(first) }
-    }
-
-    fn more_comes(&self) -> bool {
-        false
-    }
-
-    fn length(&self) -> u64 {
-        self.length
     }
 }
 
@@ -693,23 +499,5 @@ impl Sink for State {
 
     fn lost(&mut self, peer: u32) {
         self.lose(peer);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Else those would have to be asked for memory first, before the ones that have some.
-    #[test]
-    fn vectors_without_memory_are_not_kept() {
-        let mut spare = Spare::default();
-        let kept = spare.collect(Bytes::from(&[1, 2, 3][..]), 100);
-        let memory = kept.as_ptr();
-        spare.give_back(kept);
-        let nothing = spare.beginning(Bytes::from(&[][..]));
-        spare.give_back(nothing);
-        let again = spare.collect(Bytes::from(&[4][..]), 50);
-        assert_eq!((again.as_ptr(), &again[..]), (memory, &[4][..]));
     }
 }

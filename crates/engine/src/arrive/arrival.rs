@@ -1,0 +1,108 @@
+//! A message by its protocol, eager or rendezvous: what becomes of it when it is matched, when nobody wants it yet, and when it
+//! is not its turn.
+
+use super::{Spare, State, Todo};
+use crate::matching::Message;
+use crate::peer::{BodyTarget, EarlyKind};
+use crate::request::{Received, RequestId};
+use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::Frame;
+
+/// A message that matches, and what it does when it is matched or not.
+pub(super) trait Arrival {
+    /// A posted receive takes it.
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId);
+    /// Nobody wants it yet.
+    fn unexpected(self, spare: &mut Spare) -> Message;
+    /// It is not its turn.
+    fn early(self, spare: &mut Spare) -> EarlyKind;
+    /// Whether parts of its body are still to come.
+    fn more_comes(&self) -> bool;
+    /// Length of the whole message, bytes.
+    fn length(&self) -> u64;
+}
+
+pub(super) struct EagerArrival<'a> {
+    pub(super) sync: Option<u64>,
+    pub(super) total: usize,
+    pub(super) first: Bytes<'a>,
+}
+
+impl Arrival for EagerArrival<'_> {
+    #[inline]
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+        if self.sync.is_none() && !self.more_comes() {
+            let context = state.requests.context(receive);
+            let source = state.contexts.get(context).map_or(-1, |context| context.rank_of(from));
+            let received = Received { source, tag, bytes: self.total as u64 };
+            if state.requests.complete_plain(receive, self.first, received) {
+                return;
+            }
+        }
+        state.note_match(receive, from, tag, self.total as u64);
+        if let Some(request) = self.sync {
+            state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
+        }
+        if self.more_comes() {
+            state.peer(from).body = Some(BodyTarget::Receive { request: receive, base: 0 });
+        }
+        state.store(receive, 0, self.first);
+    }
+
+    #[inline]
+    fn unexpected(self, spare: &mut Spare) -> Message {
+        if self.sync.is_none()
+            && !self.more_comes()
+            && let Some(short) = Message::short(self.first)
+        {
+            return short;
+        }
+        Message::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
+    }
+
+    fn early(self, spare: &mut Spare) -> EarlyKind {
+        EarlyKind::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
+    }
+
+    #[inline]
+    fn more_comes(&self) -> bool {
+        self.first.len() < self.total
+    }
+
+    #[inline]
+    fn length(&self) -> u64 {
+        self.total as u64
+    }
+}
+
+pub(super) struct RendezvousArrival<'a> {
+    pub(super) request: u64,
+    pub(super) length: u64,
+    pub(super) address: u64,
+    pub(super) first: Bytes<'a>,
+}
+
+impl Arrival for RendezvousArrival<'_> {
+    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+        let RendezvousArrival { request, length, address, first } = self;
+        state.match_announced(receive, (from, tag), (request, length, address), first);
+    }
+
+    fn unexpected(self, spare: &mut Spare) -> Message {
+        let RendezvousArrival { request, length, address, first } = self;
+        Message::Rendezvous { request, length, address, first: spare.beginning(first) }
+    }
+
+    fn early(self, spare: &mut Spare) -> EarlyKind {
+        let RendezvousArrival { request, length, address, first } = self;
+        EarlyKind::Rendezvous { request, length, address, first: spare.beginning(first) }
+    }
+
+    fn more_comes(&self) -> bool {
+        false
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+}
