@@ -122,6 +122,8 @@ static void sequential(void)
     CHECK_CLASS(MPI_File_write_at(fh, 0, text, 1, MPI_CHAR, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK_CLASS(MPI_File_write_all(fh, text, 1, MPI_CHAR, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK_CLASS(MPI_File_seek(fh, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
+    CHECK_CLASS(MPI_File_seek_shared(fh, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
+    CHECK_CLASS(MPI_File_get_position_shared(fh, &disp), MPI_ERR_UNSUPPORTED_OPERATION);
     CHECK_CLASS(MPI_File_set_view(fh, 0, MPI_CHAR, MPI_CHAR, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     snprintf(text, sizeof text, "rank %02d;", rank);
     CHECK_OK(MPI_File_write_ordered(fh, text, 8, MPI_CHAR, MPI_STATUS_IGNORE));

@@ -46,6 +46,10 @@ static void of_requests(void)
     CHECK_CLASS(MPI_Pready_list(1, list, send), MPI_ERR_REQUEST);
     CHECK_OK(MPI_Parrived(receive, 1, &flag));
     CHECK_EQ(flag, 1);
+    flag = 0;
+    CHECK_OK(MPI_Parrived(null, 0, &flag));
+    CHECK_EQ(flag, 1);
+    CHECK_CLASS(MPI_Parrived(null, 0, NULL), MPI_ERR_ARG);
     CHECK_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
 
     for (int i = 0; i < 8; i++) data[i] = i + 1, result[i] = 0;
@@ -59,7 +63,6 @@ static void of_requests(void)
     CHECK_CLASS(MPI_Pready(0, ordinary), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Parrived(ordinary, 0, &flag), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Pready(0, null), MPI_ERR_REQUEST);
-    CHECK_CLASS(MPI_Parrived(null, 0, &flag), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Cancel(&send), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Cancel(&receive), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Request_free(&send), MPI_ERR_REQUEST);

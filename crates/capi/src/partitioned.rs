@@ -122,13 +122,19 @@ mpi! {
 
     /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Parrived(request: Request, partition: c_int, flag: *mut c_int) -> c_int {
+        let arrived = |has_arrived: bool| {
+            // SAFETY: the C program passes a place for an integer.
+            unsafe { put(flag, c_int::from(has_arrived), "flag") }
+        };
+        if request == abi::MPI_REQUEST_NULL {
+            // As an inactive one: nothing is to come.
+            return on_requests(FuncId::MPI_Parrived, |_, _| arrived(true));
+        }
         on_request(FuncId::MPI_Parrived, request, |library, request| {
             if flag.is_null() {
                 return Err(null("flag"));
             }
-            let has_arrived = library.process.parrived(request, partition)?;
-            // SAFETY: the C program passes a place for an integer.
-            unsafe { put(flag, c_int::from(has_arrived), "flag") }
+            arrived(library.process.parrived(request, partition)?)
         })
     }
 }

@@ -208,6 +208,15 @@ impl File {
         Ok(())
     }
 
+    /// Nobody may ask where the shared file pointer of such a file is, or move it ("Shared File Pointers").
+    fn check_seekable(&self) -> Result<()> {
+        if self.mode.is_sequential() {
+            let why = "it was opened with MPI_MODE_SEQUENTIAL, so nobody can move its shared file pointer or ask where it is";
+            return Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, why));
+        }
+        Ok(())
+    }
+
     /// So many bytes of the file as elementary types.
     fn whole_etypes(&self, shown: &Shown, bytes: u64) -> Result<u64> {
         let etype = shown.view.etype_size();

@@ -20,8 +20,14 @@ impl File {
     /// The shared file pointer, elementary types (MPI_File_get_position_shared).
     ///
     /// # Errors
-    /// The system's.
+    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's.
     pub fn shared_position(&self) -> Result<u64> {
+        self.check_seekable()?;
+        self.current_shared_position()
+    }
+
+    /// As [`File::shared_position`], of any file.
+    pub(super) fn current_shared_position(&self) -> Result<u64> {
         self.shared.get().map_err(|failure| self.error("asking for the shared pointer of", failure))
     }
 
@@ -81,6 +87,7 @@ impl<F: Fabric> Process<F> {
     /// # Errors
     /// As [`File::seek`]; MPI_ERR_NOT_SAME if the ranks disagree.
     pub fn seek_shared(&self, file: &File, offset: i64, whence: i32) -> Result<()> {
+        file.check_seekable()?;
         let all = self.tell_all(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
         if all.iter().any(|one| one != &all[0]) {
             let mine = format!("{offset} with whence {whence}");

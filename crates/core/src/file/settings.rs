@@ -43,7 +43,7 @@ impl File {
         let displacement = match *displacement {
             abi::MPI_DISPLACEMENT_CURRENT if sequential => {
                 let shown = self.shown();
-                let start = self.in_bytes(&shown, self.shared_position()?)?;
+                let start = self.in_bytes(&shown, self.current_shared_position()?)?;
                 shown.view.offset_of(start).unwrap_or(shown.displacement)
             }
             abi::MPI_DISPLACEMENT_CURRENT => {
