@@ -467,8 +467,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.4. Only receives that were not matched yet can be cancelled; the call is local, and the
-    /// request must still be completed.
+    /// MPI-5.0 section 3.8.4. What was not matched yet is cancelled; the call is local, and the request must still be completed.
     fn MPI_Cancel(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Cancel, |library, _| {
             // SAFETY: the C program passes a place with a handle.

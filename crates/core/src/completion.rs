@@ -457,7 +457,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Cancels a receive if it was not matched yet (MPI_Cancel). Sends go on: they cannot be cancelled.
+    /// Cancels a receive or send if it was not matched yet (MPI_Cancel). Whether a send that has left was, its receiver says when it
+    /// looks for messages next.
     ///
     /// # Errors
     /// MPI_ERR_REQUEST if there is no such request, or it is that of a collective, nonblocking or persistent, or of
@@ -471,7 +472,7 @@ impl<F: Fabric> Process<F> {
                     "the request is that of a collective or a partitioned message, which cannot be cancelled";
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
-            domain.lane.cancel_receive(id);
+            domain.lane.cancel(id);
             Ok(())
         })
     }

@@ -1,10 +1,12 @@
 //! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
 //!
-//! What becomes of a message by its protocol is in `arrival`; what becomes of everything when a process is lost, in `failure`.
+//! What becomes of a message by its protocol is in `arrival`; what becomes of everything when a process is lost, in `failure`;
+//! messages that their senders want back are in `withdrawal`.
 
 mod arrival;
 mod failure;
 mod spare;
+mod withdrawal;
 
 pub(crate) use self::spare::Spare;
 
@@ -127,6 +129,14 @@ impl State {
                 index
             }
         };
+        if let Some(request) = arrival.waiting()
+            && self.was_withdrawn(from, request)
+        {
+            if arrival.more_comes() {
+                self.peer(from).body = Some(BodyTarget::Nowhere);
+            }
+            return;
+        }
         let Some(context) = self.contexts.get_mut(index) else {
             // A communicator that was freed with messages under way: its user's error, and nobody's message.
             self.nonsense += 1;
@@ -331,14 +341,25 @@ impl State {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work) if work.to == from && (work.phase == phase || work.phase.ends_as(phase)) => {
-                self.requests.complete(request, Completion::EMPTY)
+                self.end_send(request, Phase::Leaving);
             }
             _ => self.nonsense += 1,
         }
     }
 
+    /// The receiver needs nothing more of a send, which ends by this phase: when all is gone, for of a message that was matched, or
+    /// dropped, by its beginning the path still reads what follows.
+    fn end_send(&mut self, request: RequestId, phase: Phase) {
+        let Some(work) = self.requests.send_mut(request) else { return };
+        work.phase = phase;
+        if work.is_done() {
+            let completion = work.completion();
+            self.requests.complete(request, completion);
+        }
+    }
+
     /// Takes a receive out of the posted ones. Returns whether it was there.
-    pub(crate) fn withdraw(&mut self, receive: RequestId) -> bool {
+    pub(crate) fn unpost(&mut self, receive: RequestId) -> bool {
         let Some(work) = self.requests.receive_mut(receive) else { return false };
         let (context, Some(key)) = (work.context, work.posted.take()) else { return false };
         self.contexts.get_mut(context).is_some_and(|c| c.posted.remove(key).is_some())
@@ -410,6 +431,14 @@ impl Sink for State {
 
     fn fin(&mut self, from: u32, request: u64) {
         self.finish_send(from, request, Phase::Announced);
+    }
+
+    fn withdraw(&mut self, from: u32, request: u64, number: u64) {
+        self.drop_message(from, request, number);
+    }
+
+    fn withdrawn(&mut self, from: u32, request: u64) {
+        self.message_was_dropped(from, request);
     }
 
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
@@ -492,7 +521,8 @@ impl Sink for State {
         if let Some(work) = self.requests.send_mut(request) {
             work.leaving = work.leaving.saturating_sub(1);
             if work.is_done() {
-                self.requests.complete(request, Completion::EMPTY);
+                let completion = work.completion();
+                self.requests.complete(request, completion);
             }
         }
     }

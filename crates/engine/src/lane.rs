@@ -1,6 +1,7 @@
 //! A lane: what may be started, asked and driven. How messages leave it is in [`send`], how receives find theirs in
 //! [`receive`].
 
+mod cancel;
 mod failure;
 mod receive;
 mod send;
@@ -378,24 +379,6 @@ impl<F: Fabric> Lane<F> {
         request == RequestId::COMPLETE || self.state.requests.detach(request)
     }
 
-    /// Cancels a receive that was not matched yet. Returns whether it was; it is then complete as cancelled.
-    pub fn cancel_receive(&mut self, request: RequestId) -> bool {
-        if let Some(parts) = self.parts(request) {
-            // Only a persistent receive can be cancelled: of a pair, one half would be left.
-            return match parts {
-                [Some(part), None] if self.state.requests.persistent_mut(request).is_some() => {
-                    self.cancel_receive(part)
-                }
-                _ => false,
-            };
-        }
-        let withdrawn = self.state.withdraw(request);
-        if withdrawn {
-            self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
-        }
-        withdrawn
-    }
-
     /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.
     pub fn abandon(&mut self, request: RequestId) {
         if let Some(parts) = self.parts(request) {
@@ -404,7 +387,7 @@ impl<F: Fabric> Lane<F> {
         }
         self.unshare(request);
         self.fabric.release(request.raw());
-        self.state.withdraw(request);
+        self.state.unpost(request);
         self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
         self.state.requests.forget(request);
     }

@@ -156,6 +156,15 @@ impl Message {
         }
     }
 
+    /// The request with which another process waits for its match.
+    pub(crate) fn waiting(&self) -> Option<u64> {
+        match *self {
+            Message::Eager { sync, .. } => sync,
+            Message::Rendezvous { request, .. } => Some(request),
+            Message::Short { .. } | Message::Own { .. } | Message::Broken { .. } => None,
+        }
+    }
+
     /// Length of the whole message, bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
@@ -317,7 +326,7 @@ pub(crate) struct Contexts {
 pub(crate) struct Traffic {
     /// Messages that came before their receive.
     pub(crate) came: u64,
-    /// Those of them that were matched.
+    /// Those of them that were matched, or that their sender has withdrawn.
     pub(crate) matched: u64,
 }
 
@@ -413,6 +422,15 @@ impl Contexts {
     /// All that are open.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> {
         std::iter::once(&self.world).chain(self.others.iter().flatten())
+    }
+
+    /// The unexpected message of a process for whose match this request of its waits: its context and its key there.
+    pub(crate) fn find_waiting(&self, from: u32, request: u64) -> Option<(u32, u32)> {
+        let is_it = |one: &Unexpected| one.from == from && one.what.waiting() == Some(request);
+        let others =
+            (WORLD + 1..).zip(&self.others).filter_map(|(index, other)| Some((index, other.as_ref()?)));
+        let mut all = std::iter::once((WORLD, &self.world)).chain(others);
+        all.find_map(|(index, context)| Some((index, context.unexpected.find(is_it)?)))
     }
 
     /// What went through all queues of unexpected messages so far.

@@ -244,6 +244,10 @@ pub(crate) struct SendWork {
     pub(crate) begun: usize,
     /// Messages the fabric has taken and not reported gone.
     pub(crate) leaving: u32,
+    /// How many messages that match had gone to the peer before this one, once the peer knows of it.
+    pub(crate) number: u64,
+    /// Whether the peer was told to drop it if it can.
+    pub(crate) is_withdrawn: bool,
 }
 
 /// How far a send is.
@@ -253,6 +257,8 @@ pub(crate) enum Phase {
     Waiting,
     /// All data are with the fabric; complete when they are gone.
     Leaving,
+    /// The peer has dropped it; complete as cancelled when all that left is gone.
+    Dropped,
     /// The peer knows of it and must ask for the data or say that it has them.
     Announced,
     /// The peer has all data and must say when they are matched.
@@ -288,12 +294,33 @@ impl Phase {
 }
 
 impl SendWork {
+    /// A send of which nothing has left.
+    pub(crate) const fn new(buffer: UserBuf, to: u32, (context, tag): (u32, i32), mode: Mode) -> SendWork {
+        SendWork {
+            buffer,
+            to,
+            context,
+            tag,
+            mode,
+            phase: Phase::Waiting,
+            begun: 0,
+            leaving: 0,
+            number: 0,
+            is_withdrawn: false,
+        }
+    }
+
+    /// What it says when nothing more has to happen.
+    pub(crate) fn completion(&self) -> Completion {
+        Completion { cancelled: self.phase == Phase::Dropped, ..Completion::EMPTY }
+    }
+
     /// Whether nothing more has to happen.
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
                 Phase::Waiting | Phase::Announced | Phase::Unacknowledged | Phase::Sharing { .. } => false,
-                Phase::Leaving => true,
+                Phase::Leaving | Phase::Dropped => true,
                 Phase::Streaming { wanted, sent, .. } => wanted == sent,
             }
     }

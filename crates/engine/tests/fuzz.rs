@@ -32,6 +32,16 @@ struct Sent {
     from: u32,
     tag: i32,
     len: usize,
+    /// Its sender has got it back: nobody may have seen it.
+    cancelled: bool,
+}
+
+/// A send that goes on.
+struct Leaving {
+    from: u32,
+    request: RequestId,
+    message: usize,
+    withdrawn: bool,
 }
 
 /// A receive, as the model knows it.
@@ -78,7 +88,7 @@ struct Fuzz {
     sent: Vec<Sent>,
     wanted: Vec<Wanted>,
     open: Vec<Open>,
-    sends: Vec<(u32, Started)>,
+    sends: Vec<Leaving>,
 }
 
 fn content(number: usize, len: usize) -> Vec<u8> {
@@ -118,12 +128,14 @@ impl Fuzz {
             && from != 0
             && lane.send_now(own, 0, tag, bytes)
         {
-            self.sent.push(Sent { context, from, tag, len });
+            self.sent.push(Sent { context, from, tag, len, cancelled: false });
             return;
         }
         let started = lane.start_send(own, mode, data.buf(), 0, tag).expect("nobody is lost");
-        self.sends.push((from, started));
-        self.sent.push(Sent { context, from, tag, len });
+        if let Started::Pending(request) = started {
+            self.sends.push(Leaving { from, request, message: self.sent.len(), withdrawn: false });
+        }
+        self.sent.push(Sent { context, from, tag, len, cancelled: false });
     }
 
     fn source_and_tag(&mut self) -> (Source, TagMatch) {
@@ -230,7 +242,7 @@ impl Fuzz {
             let cancels = self.random.below(30) == 0;
             let lane = self.receiver();
             if cancels {
-                lane.cancel_receive(request);
+                lane.cancel(request);
             }
             match lane.test(request).expect("a request of this lane") {
                 None => at += 1,
@@ -248,10 +260,36 @@ impl Fuzz {
         }
     }
 
+    /// Asks for all sends that go on; may cancel some of them.
+    fn ask_for_sends(&mut self, may_cancel: bool) {
+        let mut at = 0;
+        while at < self.sends.len() {
+            let cancels = may_cancel && self.random.below(10) == 0;
+            let Leaving { from, request, message, ref mut withdrawn } = self.sends[at];
+            let lane = &mut self.lanes.lanes[from as usize];
+            if cancels {
+                lane.cancel(request);
+                *withdrawn = true;
+            }
+            match lane.test(request).expect("a request of this lane") {
+                None => at += 1,
+                Some(said) => {
+                    assert!(said.fault.is_none() && (!said.cancelled || *withdrawn));
+                    self.sent[message].cancelled = said.cancelled;
+                    self.sends.swap_remove(at);
+                }
+            }
+        }
+    }
+
     /// The rule, for every pair of a receive and a message.
     fn check(&self) {
         for (number, message) in self.sent.iter().enumerate() {
             let taken_by = self.wanted.iter().position(|w| w.got == Some(number));
+            if message.cancelled {
+                assert_eq!(taken_by, None, "message {number} was cancelled");
+                continue;
+            }
             for (at, receive) in self.wanted.iter().enumerate() {
                 if receive.cancelled || !receive.wants(message) || taken_by.is_some_and(|by| by <= at) {
                     continue;
@@ -271,7 +309,10 @@ fn play(seed: u64) {
         match fuzz.random.below(6) {
             0 | 1 => fuzz.send(),
             2 | 3 => fuzz.receive(),
-            4 => fuzz.ask(),
+            4 => {
+                fuzz.ask();
+                fuzz.ask_for_sends(true);
+            }
             _ => {
                 for _ in 0..fuzz.random.below(6) {
                     fuzz.lanes.step();
@@ -284,6 +325,12 @@ fn play(seed: u64) {
     fuzz.ask();
     fuzz.lanes.settle();
     fuzz.ask();
+    fuzz.ask_for_sends(true);
+    fuzz.lanes.settle();
+    while fuzz.receiver().progress() {}
+    fuzz.lanes.settle();
+    fuzz.ask_for_sends(false);
+    assert!(fuzz.sends.iter().all(|send| !send.withdrawn), "a cancelled send waits for nobody");
     fuzz.check();
     assert_eq!(fuzz.lanes.nonsense(), 0);
 }

@@ -138,12 +138,12 @@ fn messages_to_oneself_need_no_network() {
 fn a_cancelled_receive_leaves_the_message_to_others() {
     let mut l = Lanes::new(2, 0, calm());
     let (first, second) = (l.receive(1, 4, ANY.0, ANY.1), l.receive(1, 4, ANY.0, ANY.1));
-    assert!(l.lanes[1].cancel_receive(request(first.started)));
-    assert!(!l.lanes[1].cancel_receive(request(first.started)), "twice");
+    assert!(l.lanes[1].cancel(request(first.started)));
+    assert!(!l.lanes[1].cancel(request(first.started)), "twice");
     let _ = l.send(0, 1, Mode::Standard, &[1], 0);
     l.settle();
     assert!(l.ask(1, first.started).unwrap().cancelled);
-    assert!(!l.lanes[1].cancel_receive(request(second.started)), "it was matched");
+    assert!(!l.lanes[1].cancel(request(second.started)), "it was matched");
     assert_eq!(l.got(1, second).0, [1]);
     l.assert_quiet();
 }
@@ -158,7 +158,7 @@ fn a_cancel_and_a_match_never_both_happen() {
         for _ in 0..l.random.below(8) {
             l.step();
         }
-        let withdrawn = l.lanes[1].cancel_receive(request(raced.started));
+        let withdrawn = l.lanes[1].cancel(request(raced.started));
         let other = withdrawn.then(|| l.receive(1, 5000, ANY.0, ANY.1));
         l.settle();
         let winner = match other {
@@ -173,4 +173,69 @@ fn a_cancel_and_a_match_never_both_happen() {
         assert!(l.ask(0, send).is_some());
         l.assert_quiet();
     }
+}
+
+#[test]
+fn a_cancelled_send_is_received_or_comes_back_and_never_both() {
+    let (mut received, mut back) = (0, 0);
+    for seed in 0..400 {
+        let mut l = Lanes::new(2, seed, rough());
+        let len = LENGTHS[seed as usize % 8];
+        let mode = if seed % 16 < 8 { Mode::Synchronous } else { Mode::Standard };
+        // One before it and one behind it keep their places.
+        let first = l.send(0, 1, Mode::Synchronous, &pattern(0, 9), 0);
+        let raced = l.send(0, 1, mode, &pattern(1, len), 0);
+        let last = l.send(0, 1, Mode::Standard, &pattern(2, 7), 0);
+        let receives = |l: &mut Lanes| [0; 3].map(|_| l.receive(1, 5000, ANY.0, ANY.1));
+        let early = (seed % 3 == 0).then(|| receives(&mut l));
+        for _ in 0..l.random.below(12) {
+            l.step();
+        }
+        if let Started::Pending(request) = raced {
+            l.lanes[0].cancel(request);
+            l.lanes[0].cancel(request);
+        }
+        for _ in 0..l.random.below(12) {
+            l.step();
+        }
+        let [one, two, three] = early.unwrap_or_else(|| receives(&mut l));
+        l.settle();
+        assert!(l.ask(0, first).is_some() && l.ask(0, last).is_some());
+        assert!(l.got(1, one).0 == pattern(0, 9), "seed {seed}");
+        if l.ask(0, raced).expect("matched or cancelled").cancelled {
+            back += 1;
+            assert!(l.got(1, two).0 == pattern(2, 7) && l.ask(1, three.started).is_none(), "seed {seed}");
+            assert!(l.lanes[1].cancel(request(three.started)));
+        } else {
+            received += 1;
+            assert!(l.got(1, two).0 == pattern(1, len) && l.got(1, three).0 == pattern(2, 7), "seed {seed}");
+        }
+        l.assert_quiet();
+    }
+    assert!(received > 50 && back > 50, "{received} received, {back} back");
+}
+
+#[test]
+fn a_cancelled_send_needs_no_receive() {
+    let mut l = Lanes::new(2, 0, calm());
+    let sends = [0, 1].map(|to| l.send(0, to, Mode::Synchronous, &pattern(to as usize, 40), 0));
+    let long = l.send(0, 1, Mode::Standard, &pattern(3, 5000), 0);
+    l.settle();
+    assert!(l.lanes[0].cancel(request(sends[0])), "to itself");
+    assert!(!l.lanes[0].cancel(request(sends[1])) && !l.lanes[0].cancel(request(long)));
+    l.settle();
+    assert!([sends[0], sends[1], long].into_iter().all(|send| l.ask(0, send).unwrap().cancelled));
+    // What a probe has taken out is matched.
+    let taken = l.send(0, 1, Mode::Synchronous, &pattern(4, 40), 0);
+    l.settle();
+    let world = l.worlds[1].point_to_point;
+    let (message, _) = l.lanes[1].take_message(world, ANY.0, ANY.1).unwrap().unwrap();
+    l.lanes[0].cancel(request(taken));
+    l.settle();
+    assert!(l.ask(0, taken).is_none());
+    let data = oxmpi_mem::memory::Owned::new(vec![0; 40]);
+    let _ = l.lanes[1].receive_message(message, data.buf()).unwrap();
+    l.settle();
+    assert!(!l.ask(0, taken).unwrap().cancelled && data.into_vec().unwrap() == pattern(4, 40));
+    l.assert_quiet();
 }

@@ -481,6 +481,10 @@ pub trait Sink {
     fn pull(&mut self, from: u32, request: u64, receiver: u64, length: u64, share: u64);
     /// [`Frame::Fin`].
     fn fin(&mut self, from: u32, request: u64);
+    /// [`Frame::Withdraw`].
+    fn withdraw(&mut self, from: u32, request: u64, number: u64);
+    /// [`Frame::Withdrawn`].
+    fn withdrawn(&mut self, from: u32, request: u64);
     /// [`Frame::Data`].
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>);
     /// [`Frame::Learn`].
@@ -520,6 +524,8 @@ pub fn dispatch<S: Sink>(
         Frame::SyncAck { request } => sink.sync_ack(from, request),
         Frame::Pull { request, receiver, length, share } => sink.pull(from, request, receiver, length, share),
         Frame::Fin { request } => sink.fin(from, request),
+        Frame::Withdraw { request, number } => sink.withdraw(from, request, number),
+        Frame::Withdrawn { request } => sink.withdrawn(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
         own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. }) => return Some(own),

@@ -317,7 +317,7 @@ fn noise_is_no_greeting() {
             Acceptor::new(identity(3), &secret, &hello, &nonce(random)).err(),
             Some(GreetingError::Noise)
         );
-        hello[..16].copy_from_slice(b"OxMPItcp\x02\x01\0\0\0\0\0\0");
+        hello[..16].copy_from_slice(b"OxMPItcp\x03\x01\0\0\0\0\0\0");
         let result = Acceptor::new(identity(3), &secret, &hello, &nonce(random));
         assert_eq!(result.err(), Some(GreetingError::Stranger));
     });

@@ -220,8 +220,8 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
         is_complete(self.message.process, self.message.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet: there is no status then. Otherwise waits for it
-    /// (MPI_Cancel).
+    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
+    /// waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -234,7 +234,7 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
     /// As [`wait`](Started::wait).
     #[track_caller]
     pub fn cancel(self) -> Result<Option<Status>> {
-        let done = cancelled(self.message.process, self.message.id, self.message.kind)?;
+        let done = cancelled(self.message.process, self.message.id)?;
         let status = self.message.complete("cancel", done)?;
         Ok((!done.cancelled).then_some(status))
     }

@@ -91,8 +91,9 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         is_complete(self.process, self.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet: there is no status then. Otherwise waits for it, as a
-    /// send that is cancelled is waited for: sends cannot be cancelled (MPI_Cancel, MPI-5.0 section 3.8.4).
+    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
+    /// waits for it. Of a message that has left its receiver is asked, which answers when it looks for messages next
+    /// (MPI_Cancel, MPI-5.0 section 3.8.4).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -103,6 +104,8 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     ///     while !receive.test() {}
     ///     let (buffer, status) = receive.cancel().unwrap();
     ///     assert_eq!((buffer, status.is_some()), (vec![7], true), "it was too late");
+    ///     let (buffer, status) = world.issend(vec![5u8], 0, 0).unwrap().cancel().unwrap();
+    ///     assert_eq!((buffer, status), (vec![5], None), "nobody gets it");
     /// });
     /// ```
     ///
@@ -110,7 +113,7 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     /// As [`wait`](Request::wait).
     #[track_caller]
     pub fn cancel(mut self) -> Result<(Vec<T>, Option<Status>)> {
-        let done = cancelled(self.process, self.id, self.kind)?;
+        let done = cancelled(self.process, self.id)?;
         let gone = done.cancelled;
         let (buffer, status) = self.complete("cancel", done)?;
         Ok((buffer, (!gone).then_some(status)))
@@ -131,12 +134,10 @@ pub(crate) fn is_complete(process: &Process<Ways>, id: RequestId) -> bool {
     !matches!(process.peek_raw(id.raw()), Ok(None))
 }
 
-/// Withdraws a receive and waits for it.
+/// Withdraws what a request is about, and waits for it.
 #[track_caller]
-pub(crate) fn cancelled(process: &Process<Ways>, id: RequestId, kind: Kind) -> Result<Completion> {
-    if kind == Kind::Receive {
-        settle("cancel", process.cancel(id.raw()))?;
-    }
+pub(crate) fn cancelled(process: &Process<Ways>, id: RequestId) -> Result<Completion> {
+    settle("cancel", process.cancel(id.raw()))?;
     settle("cancel", process.wait_raw(id.raw()))
 }
 

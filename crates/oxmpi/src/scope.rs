@@ -121,7 +121,8 @@ pub struct ScopedRequest<'run, L: Level> {
     running: &'run Running<'run>,
     id: RequestId,
     key: u64,
-    kind: Kind,
+    /// A collective cannot be cancelled.
+    is_message: bool,
     level: PhantomData<L>,
 }
 
@@ -200,15 +201,9 @@ impl<L: Level> Communicator<'_, L> {
 impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     /// Watches over what was started.
     pub(crate) fn started(&self, started: Started) -> ScopedRequest<'run, L> {
-        let (id, kind) = (
-            started.id,
-            match started.what {
-                What::Message { kind, .. } => kind,
-                What::Collective { .. } => Kind::Send,
-            },
-        );
+        let (id, is_message) = (started.id, matches!(started.what, What::Message { .. }));
         let key = self.running.add(started);
-        ScopedRequest { running: self.running, id, key, kind, level: PhantomData }
+        ScopedRequest { running: self.running, id, key, is_message, level: PhantomData }
     }
 
     /// Starts to send `data` (MPI_Isend).
@@ -326,8 +321,8 @@ impl<L: Level> ScopedRequest<'_, L> {
         is_complete(self.running.process, self.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet: there is no status then. Otherwise waits for it
-    /// (MPI_Cancel).
+    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
+    /// waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -341,7 +336,10 @@ impl<L: Level> ScopedRequest<'_, L> {
     /// As [`wait`](ScopedRequest::wait).
     #[track_caller]
     pub fn cancel(self) -> Result<Option<Status>> {
-        let done = cancelled(self.running.process, self.id, self.kind)?;
+        if !self.is_message {
+            return self.wait().map(Some);
+        }
+        let done = cancelled(self.running.process, self.id)?;
         let status = self.say("cancel", done)?;
         Ok((!done.cancelled).then_some(status))
     }

@@ -141,6 +141,19 @@ pub enum Frame {
         /// The request named in `Rendezvous`.
         request: u64,
     },
+    /// If the message of this request of mine was not matched yet, drop it and say so ([`Frame::Withdrawn`]); else nothing needs to
+    /// be said, as its match is answered.
+    Withdraw {
+        /// The request named in `EagerSync` or `Rendezvous`.
+        request: u64,
+        /// How many messages that match I had sent you before that one.
+        number: u64,
+    },
+    /// The message of this request of yours was dropped: nobody has matched it, and nobody will.
+    Withdrawn {
+        /// The request named in `Withdraw`.
+        request: u64,
+    },
     /// A piece of an announced message.
     Data {
         /// The receive named in `Pull`.
@@ -217,6 +230,8 @@ const SYNC_ACK: u8 = 0x10;
 const PULL: u8 = 0x11;
 const FIN: u8 = 0x12;
 const DATA: u8 = 0x13;
+const WITHDRAW: u8 = 0x14;
+const WITHDRAWN: u8 = 0x15;
 const LEARN: u8 = 0x20;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
@@ -250,6 +265,8 @@ impl Frame {
                 w.plain(PULL, &[request, receiver, length, share])
             }
             Frame::Fin { request } => w.plain(FIN, &[request]),
+            Frame::Withdraw { request, number } => w.plain(WITHDRAW, &[request, number]),
+            Frame::Withdrawn { request } => w.plain(WITHDRAWN, &[request]),
             Frame::Data { receiver, offset } => w.plain(DATA, &[receiver, offset]),
             Frame::Learn { id, index } => {
                 w.u64(id.0);
@@ -309,6 +326,8 @@ impl Frame {
             SYNC_ACK => Frame::SyncAck { request: word() },
             PULL => Frame::Pull { request: word(), receiver: word(), length: word(), share: word() },
             FIN => Frame::Fin { request: word() },
+            WITHDRAW => Frame::Withdraw { request: word(), number: word() },
+            WITHDRAWN => Frame::Withdrawn { request: word() },
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             RING_GRANT => Frame::RingGrant { ring: context },
@@ -326,9 +345,9 @@ const fn extension_len(kind: u8) -> Option<usize> {
         EAGER => long,
         EAGER_SYNC => long + 8,
         RENDEZVOUS => long + 24,
-        SYNC_ACK | FIN | LEARN | RING_OPEN => 8,
+        SYNC_ACK | FIN | WITHDRAWN | LEARN | RING_OPEN => 8,
         PULL => 32,
-        DATA => 16,
+        WITHDRAW | DATA => 16,
         RING_GRANT => 0,
         _ => return None,
     })
@@ -392,6 +411,8 @@ mod tests {
                 share
             }),
             any::<u64>().prop_map(|request| Frame::Fin { request }),
+            any::<[u64; 2]>().prop_map(|[request, number]| Frame::Withdraw { request, number }),
+            any::<u64>().prop_map(|request| Frame::Withdrawn { request }),
             any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),

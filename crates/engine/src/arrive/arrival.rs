@@ -16,6 +16,8 @@ pub(super) trait Arrival {
     fn unexpected(self, spare: &mut Spare) -> Message;
     /// It is not its turn.
     fn early(self, spare: &mut Spare) -> EarlyKind;
+    /// The sender's request, if that waits for the match.
+    fn waiting(&self) -> Option<u64>;
     /// Whether parts of its body are still to come.
     fn more_comes(&self) -> bool;
     /// Length of the whole message, bytes.
@@ -65,6 +67,11 @@ impl Arrival for EagerArrival<'_> {
     }
 
     #[inline]
+    fn waiting(&self) -> Option<u64> {
+        self.sync
+    }
+
+    #[inline]
     fn more_comes(&self) -> bool {
         self.first.len() < self.total
     }
@@ -96,6 +103,10 @@ impl Arrival for RendezvousArrival<'_> {
     fn early(self, spare: &mut Spare) -> EarlyKind {
         let RendezvousArrival { request, length, address, first } = self;
         EarlyKind::Rendezvous { request, length, address, first: spare.beginning(first) }
+    }
+
+    fn waiting(&self) -> Option<u64> {
+        Some(self.request)
     }
 
     fn more_comes(&self) -> bool {

@@ -16,6 +16,7 @@ impl State {
         peer.waiting.clear();
         peer.streams.clear();
         peer.early.clear();
+        peer.withdrawn.clear();
         peer.body = None;
         self.lost.push(process);
         self.alarm = true;
@@ -28,7 +29,7 @@ impl State {
             if self.requests.receive(request).is_some_and(|work| work.shared) {
                 self.todo.push_back(Todo::Unshare(request));
             }
-            self.withdraw(request);
+            self.unpost(request);
             self.requests.complete(request, Completion::failed(Fault::Lost { peer: process }));
         }
         // What it announced and never sent cannot be received any more.

@@ -136,7 +136,7 @@ impl<F: Fabric> Lane<F> {
             if self.is_barred(request) {
                 self.unshare(request);
                 self.fabric.release(request.raw());
-                self.state.withdraw(request);
+                self.state.unpost(request);
                 self.state.requests.complete(request, Completion::failed(Fault::Revoked));
             }
         }

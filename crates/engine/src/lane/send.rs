@@ -88,22 +88,16 @@ impl<F: Fabric> Lane<F> {
                 Sent::Later => {
                     let buffered = mode == Mode::Buffered;
                     let work = SendWork {
-                        buffer: buffer.clone(),
-                        to,
-                        context,
-                        tag,
-                        mode,
                         phase: Phase::Leaving,
-                        begun: 0,
                         leaving: 1,
+                        ..SendWork::new(buffer.clone(), to, (context, tag), mode)
                     };
                     let request = self.state.requests.insert(Work::Send(work));
                     return Ok(self.started(request, if buffered { Some(len) } else { None }));
                 }
             }
         }
-        let work = SendWork { buffer, to, context, tag, mode, phase: Phase::Waiting, begun: 0, leaving: 0 };
-        let request = self.state.requests.insert(Work::Send(work));
+        let request = self.state.requests.insert(Work::Send(SendWork::new(buffer, to, (context, tag), mode)));
         let started = self.started(request, (mode == Mode::Buffered).then_some(len));
         self.state.peer(to).waiting.push_back(Waiting::Start(request));
         self.flush(to);
@@ -274,6 +268,7 @@ impl<F: Fabric> Lane<F> {
             (Frame::Eager { envelope }, Body::of(&buffer, 0, len), Phase::Leaving)
         };
         let begun = if phase == Phase::Announced { body.len() } else { 0 };
+        let number = self.state.peer(to).next_send;
         let sent = match frame {
             Frame::Eager { envelope } => self.offer_eager(to, envelope, &buffer, raw)?,
             _ => self.offer(to, frame, body, raw)?,
@@ -287,6 +282,7 @@ impl<F: Fabric> Lane<F> {
         {
             work.phase = phase;
             work.begun = begun;
+            work.number = number;
             work.leaving += u32::from(sent == Sent::Later);
             if work.is_done() {
                 self.state.requests.complete(request, Completion::EMPTY);
@@ -416,16 +412,8 @@ impl<F: Fabric> Lane<F> {
             buffer.pack(0, BytesMut::from(&mut data[..]));
             (Waits::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
         } else {
-            let work = SendWork {
-                buffer,
-                to: me,
-                context,
-                tag,
-                mode,
-                phase: Phase::Announced,
-                begun: 0,
-                leaving: 0,
-            };
+            let work =
+                SendWork { phase: Phase::Announced, ..SendWork::new(buffer, me, (context, tag), mode) };
             let request = self.state.requests.insert(Work::Send(work));
             (Waits::Own { request, length: len }, Started::Pending(request))
         };

@@ -27,6 +27,8 @@ impl Sink for Counting {
     fn sync_ack(&mut self, _: u32, _: u64) {}
     fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
     fn fin(&mut self, _: u32, _: u64) {}
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+    fn withdrawn(&mut self, _: u32, _: u64) {}
     fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
     fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, _: usize, part: Bytes<'_>) {

@@ -84,7 +84,7 @@ pub const VERDICT: usize = 32 + MAC;
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Writes a message without its MAC.
 struct Writer(Vec<u8>);

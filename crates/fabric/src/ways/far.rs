@@ -309,6 +309,14 @@ impl<S: Sink> Sink for Counting<'_, S> {
         self.sink.fin(from, request);
     }
 
+    fn withdraw(&mut self, from: u32, request: u64, number: u64) {
+        self.sink.withdraw(from, request, number);
+    }
+
+    fn withdrawn(&mut self, from: u32, request: u64) {
+        self.sink.withdrawn(from, request);
+    }
+
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         self.sink.data(from, receiver, offset, total, first);
     }

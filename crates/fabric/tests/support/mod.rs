@@ -174,6 +174,14 @@ impl Sink for Recorder {
         self.first(from, request, &[Manner::Answer], 0, Bytes::empty());
     }
 
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {
+        panic!("nobody has sent this");
+    }
+
+    fn withdrawn(&mut self, _: u32, _: u64) {
+        panic!("nobody has sent this");
+    }
+
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         assert_eq!(offset, 0);
         self.first(from, receiver, &PIECES, total, first);
@@ -209,6 +217,8 @@ impl Sink for Anything {
     fn sync_ack(&mut self, _: u32, _: u64) {}
     fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
     fn fin(&mut self, _: u32, _: u64) {}
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+    fn withdrawn(&mut self, _: u32, _: u64) {}
     fn data(&mut self, _: u32, _: u64, _: u64, _: usize, _: Bytes<'_>) {}
     fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
     fn more(&mut self, _: u32, _: usize, _: Bytes<'_>) {}

@@ -329,6 +329,14 @@ impl Sink for Arrivals {
         self.foreign(from);
     }
 
+    fn withdraw(&mut self, from: u32, _: u64, _: u64) {
+        self.foreign(from);
+    }
+
+    fn withdrawn(&mut self, from: u32, _: u64) {
+        self.foreign(from);
+    }
+
     fn learn(&mut self, from: u32, _: ContextId, _: u32) {
         self.foreign(from);
     }

@@ -1,0 +1,65 @@
+//! Messages that their senders want back: dropped if nothing has matched them, and only then.
+
+use super::{State, Todo};
+use crate::matching::Message;
+use crate::peer::BodyTarget;
+use crate::request::{Phase, RequestId};
+use oxmpi_wire::Frame;
+
+/// So many messages to one peer can be under way at most (the fabric's first promise), so that no more are withdrawn before
+/// they have come.
+const UNDER_WAY: usize = 127;
+
+impl State {
+    /// Another process withdraws the message of a request of its, which came behind `number` others.
+    pub(super) fn drop_message(&mut self, from: u32, request: u64, number: u64) {
+        let peer = self.peer(from);
+        if number.wrapping_sub(peer.expected).cast_signed() >= 0 {
+            // It has not had its turn: it is dropped when that comes.
+            if peer.withdrawn.len() < UNDER_WAY && !peer.withdrawn.contains(&request) {
+                peer.withdrawn.push(request);
+            } else {
+                self.nonsense += 1;
+            }
+            return;
+        }
+        // What is not there any more was matched, which is answered.
+        let Some((index, key)) = self.contexts.find_waiting(from, request) else { return };
+        let peer = self.peer(from);
+        if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
+            peer.body = Some(BodyTarget::Nowhere);
+        }
+        let dropped = self.contexts.get_mut(index).and_then(|context| context.unexpected.remove(key));
+        if let Some(Message::Eager { data, .. } | Message::Rendezvous { first: data, .. }) =
+            dropped.map(|unexpected| unexpected.what)
+        {
+            self.spare.give_back(data);
+        }
+        self.todo.push_back(Todo::Answer { to: from, frame: Frame::Withdrawn { request } });
+    }
+
+    /// Whether a message whose turn has come was withdrawn before. Then its sender hears that nobody gets it.
+    #[inline]
+    pub(super) fn was_withdrawn(&mut self, from: u32, request: u64) -> bool {
+        let withdrawn = &mut self.peer(from).withdrawn;
+        let Some(at) = withdrawn.iter().position(|known| *known == request) else { return false };
+        withdrawn.swap_remove(at);
+        self.todo.push_back(Todo::Answer { to: from, frame: Frame::Withdrawn { request } });
+        true
+    }
+
+    /// The receiver has dropped the message of a send that was cancelled.
+    pub(super) fn message_was_dropped(&mut self, from: u32, request: u64) {
+        let request = RequestId::from_raw(request);
+        match self.requests.send_mut(request) {
+            Some(work)
+                if work.to == from
+                    && work.is_withdrawn
+                    && matches!(work.phase, Phase::Announced | Phase::Unacknowledged) =>
+            {
+                self.end_send(request, Phase::Dropped);
+            }
+            _ => self.nonsense += 1,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Cancelling what was not matched yet.
+//!
+//! A receive is taken out of the posted ones. A send that has not left is taken out of what waits to leave; of one that has, whose
+//! receiver must say something before it is complete, the receiver is asked to drop the message ([`Frame::Withdraw`]). It does
+//! if nothing has matched it, and says so ([`Frame::Withdrawn`]); else the match is answered as always. So exactly one of the
+//! two ends the send, and a message that was dropped is seen by nobody. All other sends need nobody, and go on.
+
+use super::Lane;
+use crate::matching::Message;
+use crate::peer::Waiting;
+use crate::request::{Completion, Phase, RequestId};
+use oxmpi_fabric::Fabric;
+use oxmpi_wire::Frame;
+
+impl<F: Fabric> Lane<F> {
+    /// Cancels a receive or send that was not matched yet. Returns whether that is known already: it is then complete as
+    /// cancelled. A send of which the receiver must be asked is complete when the answer has come, cancelled or not.
+    pub fn cancel(&mut self, request: RequestId) -> bool {
+        if let Some(parts) = self.parts(request) {
+            // Only what is persistent can be cancelled: of a pair, one half would be left.
+            return match parts {
+                [Some(part), None] if self.state.requests.persistent_mut(request).is_some() => {
+                    self.cancel(part)
+                }
+                _ => false,
+            };
+        }
+        let is_over = self.state.unpost(request) || self.take_back(request);
+        if is_over {
+            self.state.requests.complete(request, Completion { cancelled: true, ..Completion::EMPTY });
+        }
+        is_over
+    }
+
+    /// Takes a send back that nobody knows of, or asks its receiver for it. Whether it is back.
+    fn take_back(&mut self, request: RequestId) -> bool {
+        let me = self.state.me;
+        let Some(work) = self.state.requests.send_mut(request) else { return false };
+        let (to, context) = (work.to, work.context);
+        match work.phase {
+            Phase::Waiting => {
+                let waiting = &mut self.state.peer(to).waiting;
+                waiting.retain(|one| !matches!(one, Waiting::Start(waits) if *waits == request));
+                true
+            }
+            Phase::Announced if to == me => {
+                let is_it = |message: &Message| matches!(message, Message::Own { request: own, .. } if *own == request);
+                self.state.contexts.get_mut(context).is_some_and(|context| {
+                    let found = context.unexpected.find(|unexpected| is_it(&unexpected.what));
+                    found.is_some_and(|key| context.unexpected.remove(key).is_some())
+                })
+            }
+            Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
+                work.is_withdrawn = true;
+                let number = work.number;
+                self.answer(to, Frame::Withdraw { request: request.raw(), number });
+                false
+            }
+            _ => false,
+        }
+    }
+}
