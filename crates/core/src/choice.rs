@@ -6,10 +6,15 @@
 //! shared memory serves what it can, the fixed cut-offs the rest. The collectives by which the library itself agrees on
 //! something are always served so: what is forced for the program must not make them fail.
 
+mod execution;
+mod servers;
+
+pub(crate) use self::servers::{Servers, Told, nodes_of};
+
+use self::servers::Asked;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
-use crate::shmem::Served;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::{RankMap, Team};
@@ -21,7 +26,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Member, Nodes, Parameters, Setup, Shared, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::{Barriers, serves};
+use oxmpi_tuned::components::serves;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
     CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason, Reduction,
@@ -30,8 +35,8 @@ use oxmpi_tuned::{
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tells the user something, once for the job whichever ranks tell it.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
@@ -71,75 +76,6 @@ impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice").field("selection", &self.selection).finish_non_exhaustive()
     }
-}
-
-/// What a communicator has said already: collectives, classes of sizes, what served them.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<BTreeSet<(Collective, u32, Component)>>);
-
-/// The components that serve a communicator.
-#[derive(Debug, Default)]
-pub(crate) struct Servers {
-    /// The only one that is asked, if the communicator that this one was made of named one.
-    only: Option<Component>,
-    /// The only one for communicators that are made of this one.
-    heirs: Mutex<Option<Component>>,
-    /// The parameter coll_base_associative for its own reductions, plus one; 0: as for all.
-    associative: AtomicU8,
-    /// Where its ranks are, in a job on several nodes.
-    nodes: Option<Nodes>,
-    /// Found out when it is first needed: most programs never do.
-    asked: OnceLock<Box<Asked>>,
-}
-
-/// What came of asking all components.
-#[derive(Debug)]
-struct Asked {
-    stack: Stack,
-    nodes: Option<Nodes>,
-    /// Operations since the last barrier of sync: before, and behind one.
-    since: [AtomicU32; 2],
-}
-
-impl Servers {
-    /// All that are asked, or this one alone.
-    pub(crate) fn new(only: Option<Component>) -> Servers {
-        Servers { only, ..Servers::default() }
-    }
-}
-
-impl Communicator {
-    /// Its ranks are on these nodes.
-    pub(crate) fn set_nodes(&mut self, nodes: Option<Nodes>) {
-        self.servers.nodes = nodes;
-    }
-
-    /// No component alone serves it, whatever those that it was made of have named.
-    pub(crate) fn forget_component(&mut self) {
-        self.servers.only = None;
-    }
-
-    /// Whether it is on several nodes, with several ranks on one.
-    pub(crate) fn is_hierarchy(&self) -> bool {
-        self.servers.nodes.as_ref().is_some_and(Nodes::is_hierarchy)
-    }
-
-    /// The only component that serves its collectives, if one is named.
-    pub fn component(&self) -> Option<Component> {
-        self.servers.only
-    }
-
-    /// The only component that communicators made of this one are served by, if it names one.
-    pub(crate) fn component_of_heirs(&self) -> Option<Component> {
-        *self.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// On which nodes the ranks of a team are, in a job on several. `None`: it is not, or processes of other jobs are among them: of
-/// those is not known alike everywhere where they are.
-pub(crate) fn nodes_of(fabric: &mut impl Fabric, map: &RankMap, job: &Range<u32>) -> Option<Nodes> {
-    let node = |rank| map.process(rank).filter(|process| job.contains(process)).and_then(|p| fabric.node(p));
-    Some(Nodes::new((0..map.size()).map(node).collect::<Option<Vec<_>>>()?))
 }
 
 /// Who serves a call, and how.
@@ -517,123 +453,4 @@ impl<F: Fabric> Process<F> {
         let picked = self.choice.pick(comm, call, (element, combine), (form, false), setup)?;
         self.choice.plan(comm, call, &picked)
     }
-}
-
-impl<F: Fabric> Process<F> {
-    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
-    /// is chosen otherwise: for measuring. All ranks name the same.
-    ///
-    /// # Errors
-    /// The algorithm cannot serve the call; as [`Process::execute`].
-    pub fn execute_by(
-        &self,
-        comm: &Communicator,
-        call: &Call,
-        memory: impl Into<Memory>,
-        combine: Combine,
-        (algorithm, parameters): (AlgorithmId, &Parameters),
-    ) -> Result<()> {
-        let team = comm.collective_team();
-        let me = Member { rank: team.rank, size: team.size() };
-        let plan = make(algorithm, me, call, parameters).map_err(of_plan)?;
-        self.execute_made(comm, plan, memory.into(), combine)
-    }
-
-    /// Runs a blocking call past the plans, with what sync puts around it, if shared memory serves it and has a place for it;
-    /// `false`: nothing happened.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
-    #[cold]
-    pub(crate) fn execute_past_plans_if_chosen(
-        &self,
-        comm: &Communicator,
-        (call, served): (&Call, &Served<'_>),
-        of: (Option<&Arc<Layout>>, &Combine),
-    ) -> Result<bool> {
-        let setup = self.setup_of(comm.collective_team());
-        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
-        if picked.component != Component::Shmem {
-            return Ok(false);
-        }
-        let Some(place) = self.place_of(comm)? else { return Ok(false) };
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
-        self.execute_served(comm, served, place)?;
-        let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
-        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
-        Ok(true)
-    }
-
-    /// Whether a nonblocking call that shared memory can serve shall go there.
-    ///
-    /// # Errors
-    /// No component serves the call.
-    #[cold]
-    pub(crate) fn chooses_shared_memory(
-        &self,
-        comm: &Communicator,
-        call: &Call,
-        (memory, combine): (&Memory, &Combine),
-    ) -> Result<bool> {
-        let of = (memory.element.as_ref(), combine);
-        let setup = self.setup_of(comm.collective_team());
-        let picked = self.choice.pick(comm, call, of, (Form::Nonblocking, true), setup)?;
-        let is_chosen = picked.component == Component::Shmem;
-        if is_chosen {
-            let what = "through shared memory, as no algorithm is forced, component shmem";
-            self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
-        }
-        Ok(is_chosen)
-    }
-
-    /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs
-    /// one.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
-    #[cold]
-    pub(crate) fn execute_plan_if_chosen(
-        &self,
-        comm: &Communicator,
-        call: &Call,
-        (element, combine): (Option<&Arc<Layout>>, Combine),
-        run: impl FnOnce(&dyn Fn(&Call) -> Result<AnyPlan>) -> Result<()>,
-    ) -> Result<()> {
-        let setup = self.setup_of(comm.collective_team());
-        let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
-        run(&|call| self.choice.plan(comm, call, &picked))?;
-        self.put_barrier(comm, picked.asked, barriers, Side::After)
-    }
-
-    /// The barrier of sync on one side of an operation, if it is its turn.
-    fn put_barrier(
-        &self,
-        comm: &Communicator,
-        asked: &Asked,
-        barriers: Option<Barriers>,
-        side: Side,
-    ) -> Result<()> {
-        let Some(barriers) = barriers else { return Ok(()) };
-        let every = if side == Side::Before { barriers.before } else { barriers.after };
-        if every == 0 {
-            return Ok(());
-        }
-        let since = &asked.since[side as usize];
-        if since.fetch_add(1, Ordering::Relaxed) + 1 < every {
-            return Ok(());
-        }
-        since.store(0, Ordering::Relaxed);
-        self.meet_own(comm)
-    }
-}
-
-/// A side of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Before,
-    After,
 }

@@ -1,0 +1,135 @@
+//! Running a collective by what was chosen for it, with the barriers that the component sync puts around it.
+
+use super::servers::Asked;
+use crate::Process;
+use crate::comm::Communicator;
+use crate::errors::of_plan;
+use crate::shmem::Served;
+use oxmpi_coll::{Combine, Memory};
+use oxmpi_fabric::Fabric;
+use oxmpi_mem::layout::Layout;
+use oxmpi_objects::error::Result;
+use oxmpi_plan::{AlgorithmId, AnyPlan, Call, Member, Parameters, make};
+use oxmpi_tuned::components::Barriers;
+use oxmpi_tuned::{Component, Form};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl<F: Fabric> Process<F> {
+    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
+    /// is chosen otherwise: for measuring. All ranks name the same.
+    ///
+    /// # Errors
+    /// The algorithm cannot serve the call; as [`Process::execute`].
+    pub fn execute_by(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        memory: impl Into<Memory>,
+        combine: Combine,
+        (algorithm, parameters): (AlgorithmId, &Parameters),
+    ) -> Result<()> {
+        let team = comm.collective_team();
+        let me = Member { rank: team.rank, size: team.size() };
+        let plan = make(algorithm, me, call, parameters).map_err(of_plan)?;
+        self.execute_made(comm, plan, memory.into(), combine)
+    }
+
+    /// Runs a blocking call past the plans, with what sync puts around it, if shared memory serves it and has a place for it;
+    /// `false`: nothing happened.
+    ///
+    /// # Errors
+    /// No component serves the call, or it fails.
+    #[cold]
+    pub(crate) fn execute_past_plans_if_chosen(
+        &self,
+        comm: &Communicator,
+        (call, served): (&Call, &Served<'_>),
+        of: (Option<&Arc<Layout>>, &Combine),
+    ) -> Result<bool> {
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
+        if picked.component != Component::Shmem {
+            return Ok(false);
+        }
+        let Some(place) = self.place_of(comm)? else { return Ok(false) };
+        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        self.execute_served(comm, served, place)?;
+        let what = "through shared memory, as no algorithm is forced, component shmem";
+        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
+        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
+        Ok(true)
+    }
+
+    /// Whether a nonblocking call that shared memory can serve shall go there.
+    ///
+    /// # Errors
+    /// No component serves the call.
+    #[cold]
+    pub(crate) fn chooses_shared_memory(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        (memory, combine): (&Memory, &Combine),
+    ) -> Result<bool> {
+        let of = (memory.element.as_ref(), combine);
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, of, (Form::Nonblocking, true), setup)?;
+        let is_chosen = picked.component == Component::Shmem;
+        if is_chosen {
+            let what = "through shared memory, as no algorithm is forced, component shmem";
+            self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
+        }
+        Ok(is_chosen)
+    }
+
+    /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs
+    /// one.
+    ///
+    /// # Errors
+    /// No component serves the call, or it fails.
+    #[cold]
+    pub(crate) fn execute_plan_if_chosen(
+        &self,
+        comm: &Communicator,
+        call: &Call,
+        (element, combine): (Option<&Arc<Layout>>, Combine),
+        run: impl FnOnce(&dyn Fn(&Call) -> Result<AnyPlan>) -> Result<()>,
+    ) -> Result<()> {
+        let setup = self.setup_of(comm.collective_team());
+        let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
+        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        run(&|call| self.choice.plan(comm, call, &picked))?;
+        self.put_barrier(comm, picked.asked, barriers, Side::After)
+    }
+
+    /// The barrier of sync on one side of an operation, if it is its turn.
+    fn put_barrier(
+        &self,
+        comm: &Communicator,
+        asked: &Asked,
+        barriers: Option<Barriers>,
+        side: Side,
+    ) -> Result<()> {
+        let Some(barriers) = barriers else { return Ok(()) };
+        let every = if side == Side::Before { barriers.before } else { barriers.after };
+        if every == 0 {
+            return Ok(());
+        }
+        let since = &asked.since[side as usize];
+        if since.fetch_add(1, Ordering::Relaxed) + 1 < every {
+            return Ok(());
+        }
+        since.store(0, Ordering::Relaxed);
+        self.meet_own(comm)
+    }
+}
+
+/// A side of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
