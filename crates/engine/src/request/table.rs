@@ -1,5 +1,9 @@
 //! The table of a lane's requests.
 
+mod buffered;
+mod slot;
+
+use self::slot::{NONE, Slot, State};
 use super::{
     Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, ReceiveWork, Received, RequestId, SendWork,
     Work,
@@ -10,68 +14,6 @@ use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::table::Int;
 use oxmpi_os::bytes::Bytes;
 use std::collections::HashMap;
-
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum State {
-    Free,
-    /// A posted receive, of which `plain` says all.
-    Posted,
-    /// It goes on, as `work` says.
-    Active,
-    /// Complete, and `received` is all there is to say.
-    Good,
-    /// Complete, with a `completion`.
-    Complete,
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    state: State,
-    /// Nobody will ask: free it as soon as it is complete.
-    detached: bool,
-    next_free: u32,
-    plain: PlainReceive,
-    received: Received,
-    work: Work,
-    completion: Completion,
-    /// Packed bytes kept for a buffered send.
-    kept: usize,
-    /// The buffer in which they count.
-    owner: u32,
-}
-
-impl Slot {
-    /// What it says if it is complete.
-    fn completed(&self) -> Option<Completion> {
-        match self.state {
-            State::Good => Some(self.received.into()),
-            State::Complete => Some(self.completion),
-            State::Free | State::Posted | State::Active => None,
-        }
-    }
-
-    /// Whether it goes on.
-    fn is_open(&self) -> bool {
-        matches!(self.state, State::Posted | State::Active)
-    }
-
-    /// Whether it goes on, but whoever started it has let go of it: nobody has a right to ask. (A buffered send is let
-    /// go of by the engine itself.)
-    fn is_freed(&self) -> bool {
-        self.detached && self.kept == 0
-    }
-
-    /// Makes a plain receive one that can keep more.
-    fn widen(&mut self) {
-        if self.state == State::Posted {
-            self.state = State::Active;
-            self.work = Work::Receive(self.plain.into());
-        }
-    }
-}
-
-const NONE: u32 = u32::MAX;
 
 /// All requests of a lane.
 #[derive(Debug)]
@@ -368,47 +310,6 @@ impl Requests {
         true
     }
 
-    /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts as one byte: it has to
-    /// be waited for as well.)
-    pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
-        let Requests { buffered, own_buffers, .. } = self;
-        if let Some((index, generation)) = id.split()
-            && let Some(slot) = self.slots.get_mut(index)
-            && slot.generation == generation
-            && slot.state != State::Free
-        {
-            let context = slot.work.context();
-            slot.kept = bytes.max(1);
-            slot.detached = true;
-            let own = own_buffers.iter().find(|(of, _)| *of == context);
-            slot.owner = own.map_or(NO_CONTEXT, |(_, owner)| *owner);
-            *buffered.entry(slot.owner).or_default() += slot.kept;
-        }
-    }
-
-    /// From now on buffered sends of this context count in the buffer `owner`, or else in that of all.
-    pub(crate) fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
-        self.own_buffers.retain(|(of, _)| *of != context);
-        self.own_buffers.extend(owner.map(|owner| (context, owner)));
-    }
-
-    /// The buffered sends that count in a buffer and are not complete.
-    pub(crate) fn kept_in(&self, owner: u32) -> Vec<RequestId> {
-        let kept = self.slots.iter().enumerate().filter(|(_, s)| s.kept > 0 && s.owner == owner);
-        kept.map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64))).collect()
-    }
-
-    /// Bytes that were kept for a buffered send are needed no more.
-    #[cold]
-    fn let_go(&mut self, owner: u32, bytes: usize) {
-        if let Some(kept) = self.buffered.get_mut(&owner) {
-            *kept -= bytes;
-            if *kept == 0 {
-                self.buffered.remove(&owner);
-            }
-        }
-    }
-
     /// Makes a slot vacant. Its work is over.
     #[inline(always)]
     fn release(&mut self, index: usize) {
@@ -441,16 +342,6 @@ impl Requests {
     /// Sends that are not complete.
     pub(crate) fn active_sends(&self) -> usize {
         self.active_sends
-    }
-
-    /// Packed bytes that are kept for the buffered sends which count in a buffer.
-    pub(crate) fn buffered_in(&self, owner: u32) -> usize {
-        self.buffered.get(&owner).copied().unwrap_or(0)
-    }
-
-    /// Packed bytes that are kept for all buffered sends.
-    pub(crate) fn buffered_bytes(&self) -> u64 {
-        self.buffered.values().map(|bytes| *bytes as u64).sum()
     }
 
     /// How many requests there are.
@@ -584,23 +475,6 @@ impl Requests {
             .filter(|(_, s)| concerned(s))
             .map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64)))
             .collect()
-    }
-}
-
-impl Slot {
-    const fn empty() -> Slot {
-        Slot {
-            generation: 0,
-            state: State::Free,
-            detached: false,
-            next_free: NONE,
-            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY, posted: NONE },
-            received: Received::NOTHING,
-            work: Work::None,
-            completion: Completion::EMPTY,
-            kept: 0,
-            owner: NO_CONTEXT,
-        }
     }
 }
 
