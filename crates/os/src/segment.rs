@@ -27,10 +27,13 @@
 //!    may read it, at any time; state is stored with release and loaded with acquire, last call relaxed.
 //! 3. Which peer gets which ring is decided by the owner; see the fabric.
 
+mod boot;
 mod config;
 mod heap;
 mod status;
 
+pub use self::boot::Boot;
+use self::boot::{Header, read_header};
 pub use self::config::SegmentConfig;
 pub use self::heap::HUGE_PAGE;
 use self::heap::HeapMapping;
@@ -38,7 +41,7 @@ pub use self::status::{RankState, Status};
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
-    control_section::{ControlSection, PoolSegments},
+    control_section::ControlSection,
     door::DoorWord,
     inbox::{CELL_BYTES, InboxArea},
     line::{LINE_BYTES, Line},
@@ -64,57 +67,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 pub const LAYOUT_VERSION: u32 = 16;
 const PAGE: usize = 4096;
 
-/// What a process must know before it can talk to anybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boot {
-    /// Names the launcher's work, all jobs of it; all its segments have the same.
-    pub job_id: u64,
-    /// The owner's number among all processes of its launcher: those of the first job, then those that were spawned.
-    pub rank: u32,
-    /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless that was spawned.
-    pub base: u32,
-    /// Ranks of the owner's own job.
-    pub size: u32,
-    /// The owner's number on its node.
-    pub local_rank: u32,
-    /// Ranks on the node.
-    pub local_size: u32,
-    /// Which of the job's programs the owner runs, counted from 0 (MPI_APPNUM).
-    pub app: u32,
-    /// There are more ranks on the node than processors for them.
-    pub oversubscribed: bool,
-    /// All processes of the node use asymmetric barriers, else symmetric ones (see [`crate::barrier`]).
-    pub asymmetric: bool,
-    /// The ranks of the job talk over sockets, not through their segments.
-    pub sockets: bool,
-    /// On which of the job's nodes the owner is, if there are several: only processes of one node can share memory.
-    pub node: Option<u32>,
-    /// The sizes of the segment.
-    pub config: SegmentConfig,
-}
-
-impl Boot {
-    /// What rank `rank` of a job of `size` ranks on one node must know, with no more ranks than processors and symmetric
-    /// barriers, if all of them run one program and talk through segments of the usual sizes. For everything else change the
-    /// fields.
-    pub fn on_one_node(job_id: u64, rank: u32, size: u32) -> Boot {
-        Boot {
-            job_id,
-            rank,
-            base: 0,
-            size,
-            local_rank: rank,
-            local_size: size,
-            app: 0,
-            oversubscribed: false,
-            asymmetric: false,
-            sockets: false,
-            node: None,
-            config: SegmentConfig::default(),
-        }
-    }
-}
-
 /// The door's line: see [`crate::door`].
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -126,41 +78,6 @@ struct DoorLine {
     semaphore: AtomicU64,
 }
 
-/// The first page, as it lies in memory.
-#[repr(C)]
-struct Header {
-    magic: u64,
-    version: u32,
-    header_bytes: u32,
-    segment_bytes: u64,
-    job_id: u64,
-    heap_bytes: u64,
-    rank: u32,
-    base: u32,
-    size: u32,
-    local_rank: u32,
-    local_size: u32,
-    app: u32,
-    node: u32,
-    flags: u32,
-    inbox_cells: u32,
-    inbox_cell_bytes: u32,
-    ring_slots: u32,
-    ring_data_bytes: u32,
-    ring_chunk_bytes: u32,
-    max_rings: u32,
-    control_sections: u32,
-    control_section_ranks: u32,
-    control_section_segments: u32,
-    control_section_segment_bytes: u32,
-    pool_bytes: u32,
-    pool_block_bytes: u32,
-}
-
-const FLAG_OVERSUBSCRIBED: u32 = 1;
-const FLAG_ASYMMETRIC: u32 = 2;
-const FLAG_SOCKETS: u32 = 4;
-const FLAG_NODES: u32 = 8;
 const STATUS_AT: usize = 256;
 const DOOR_AT: usize = 512;
 const AWAY_AT: usize = DOOR_AT + LINE_BYTES;
@@ -253,44 +170,8 @@ impl Segment {
         rustix::fs::ftruncate(&fd, bytes as u64)?;
         // Nobody can shrink it and so have its peers die of SIGBUS.
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let header = Header {
-            magic: MAGIC,
-            version: LAYOUT_VERSION,
-            header_bytes: size_of::<Header>() as u32,
-            segment_bytes: bytes as u64,
-            job_id: boot.job_id,
-            heap_bytes: config.heap_bytes,
-            rank: boot.rank,
-            base: boot.base,
-            size: boot.size,
-            local_rank: boot.local_rank,
-            local_size: boot.local_size,
-            app: boot.app,
-            node: boot.node.unwrap_or(0),
-            flags: u32::from(boot.oversubscribed) * FLAG_OVERSUBSCRIBED
-                + u32::from(boot.asymmetric) * FLAG_ASYMMETRIC
-                + u32::from(boot.sockets) * FLAG_SOCKETS
-                + u32::from(boot.node.is_some()) * FLAG_NODES,
-            inbox_cells: config.inbox_cells,
-            inbox_cell_bytes: CELL_BYTES as u32,
-            ring_slots: config.ring_slots,
-            ring_data_bytes: config.ring_data_bytes,
-            ring_chunk_bytes: config.ring_chunk_bytes,
-            max_rings: config.max_rings,
-            control_sections: config.control_sections,
-            control_section_ranks: config.control_section_ranks,
-            control_section_segments: config.control_section_pool.count,
-            control_section_segment_bytes: config.control_section_pool.bytes,
-            pool_bytes: config.pool_bytes,
-            pool_block_bytes: config.pool_block_bytes,
-        };
-        // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding but at the very end.
-        let raw = unsafe {
-            std::slice::from_raw_parts(
-                std::ptr::from_ref(&header).cast::<u8>(),
-                std::mem::offset_of!(Header, pool_block_bytes) + 4,
-            )
-        };
+        let header = Header::new(boot, &config);
+        let raw = header.as_bytes();
         let written = rustix::io::pwrite(&fd, raw, 0)?;
         if written != raw.len() {
             return Err(io::Error::new(
@@ -548,46 +429,4 @@ impl Drop for Segment {
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
         debug_assert!(unmapped.is_ok());
     }
-}
-
-impl Header {
-    fn boot(&self) -> Boot {
-        Boot {
-            job_id: self.job_id,
-            rank: self.rank,
-            base: self.base,
-            size: self.size,
-            local_rank: self.local_rank,
-            local_size: self.local_size,
-            app: self.app,
-            oversubscribed: self.flags & FLAG_OVERSUBSCRIBED != 0,
-            asymmetric: self.flags & FLAG_ASYMMETRIC != 0,
-            sockets: self.flags & FLAG_SOCKETS != 0,
-            node: (self.flags & FLAG_NODES != 0).then_some(self.node),
-            config: SegmentConfig {
-                inbox_cells: self.inbox_cells,
-                ring_slots: self.ring_slots,
-                ring_data_bytes: self.ring_data_bytes,
-                ring_chunk_bytes: self.ring_chunk_bytes,
-                max_rings: self.max_rings,
-                control_sections: self.control_sections,
-                control_section_ranks: self.control_section_ranks,
-                control_section_pool: PoolSegments {
-                    count: self.control_section_segments,
-                    bytes: self.control_section_segment_bytes,
-                },
-                pool_bytes: self.pool_bytes,
-                pool_block_bytes: self.pool_block_bytes,
-                heap_bytes: self.heap_bytes,
-            },
-        }
-    }
-}
-
-/// The header of `fd`, with zeroes for what the file is too short for.
-fn read_header(fd: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Header> {
-    let mut raw = [0u8; size_of::<Header>()];
-    rustix::io::pread(fd, &mut raw[..], 0)?;
-    // SAFETY: `Header` is all integers, for which any bytes are a value.
-    Ok(unsafe { raw.as_ptr().cast::<Header>().read_unaligned() })
 }
