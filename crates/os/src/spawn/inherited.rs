@@ -1,0 +1,91 @@
+//! The descriptors that a program was started with: taking those that were put there for it, and closing those that were not
+//! meant for it.
+
+use std::ffi::c_int;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// Closes all descriptors but the standard ones and `kept`: those that a program has inherited without being meant to.
+pub fn close_others(kept: &[RawFd]) {
+    let mut from = 3;
+    let mut kept: Vec<RawFd> = kept.iter().copied().filter(|number| *number > 2).collect();
+    kept.sort_unstable();
+    for end in kept.into_iter().map(|number| number - 1).chain([RawFd::MAX]) {
+        if from <= end {
+            // SAFETY: close_range(2) on our own descriptors; called at the start of a program, when nothing in it has opened any.
+            unsafe { libc::syscall(libc::SYS_close_range, from, end, 0u32) };
+        }
+        from = end.saturating_add(2);
+    }
+}
+
+/// Takes a descriptor that this program was started with, and makes it close-on-exec. `None` if there is none of this
+/// number, or if it is close-on-exec already: then it was taken before, or belongs to something in this process that
+/// opened it (everything written in Rust opens close-on-exec).
+pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
+    if number <= 2 {
+        return None; // the standard descriptors belong to the program
+    }
+    // SAFETY: fcntl(2) on a number that is no descriptor fails and does nothing else. The descriptor becomes ours only
+    // if it lacks close-on-exec, which nothing that owns a descriptor in Rust leaves out.
+    unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFD);
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+            return None;
+        }
+        if libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC) < 0 {
+            return None;
+        }
+        Some(OwnedFd::from_raw_fd(number))
+    }
+}
+
+/// Whether descriptor `number` is open and not close-on-exec, and a file without a name, as a memfd is.
+pub fn inherited_is_segment(number: RawFd) -> bool {
+    inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
+}
+
+/// Whether descriptor `number` is open and not close-on-exec, and a socket that keeps message boundaries.
+pub fn inherited_is_control(number: RawFd) -> bool {
+    if inherited_mode(number).is_none_or(|s| s.st_mode & libc::S_IFMT != libc::S_IFSOCK) {
+        return false;
+    }
+    let mut kind: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `kind`.
+    let failed = unsafe {
+        libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
+    };
+    failed == 0 && kind == libc::SOCK_SEQPACKET
+}
+
+fn inherited_mode(number: RawFd) -> Option<libc::stat> {
+    let mut stat = std::mem::MaybeUninit::uninit();
+    // SAFETY: fcntl(2) and fstat(2) fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
+    unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFD);
+        if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        Some(stat.assume_init())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn only_an_inheritable_descriptor_is_taken_and_only_once() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(take_inherited(file.as_raw_fd()).is_none(), "close-on-exec: somebody's");
+        assert!(
+            take_inherited(1).is_none() && take_inherited(-1).is_none() && take_inherited(9999).is_none()
+        );
+        // SAFETY: a new descriptor, close-on-exec not set, as an exec would leave it.
+        let number = unsafe { libc::dup(file.as_raw_fd()) };
+        let taken = take_inherited(number).unwrap();
+        assert!(take_inherited(number).is_none());
+        drop(taken);
+    }
+}

@@ -1,0 +1,136 @@
+//! Sets of signals, and signals as something to poll and read (signalfd(2)).
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A set of signals that a thread does not want to be interrupted by.
+#[derive(Clone, Copy)]
+pub struct SignalMask(pub(super) libc::sigset_t);
+
+impl SignalMask {
+    /// No signal.
+    pub fn none() -> SignalMask {
+        SignalMask(mask_of(&[]))
+    }
+}
+
+impl std::fmt::Debug for SignalMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignalMask")
+    }
+}
+
+pub(super) fn full_mask() -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigfillset(3) initialises the set and cannot fail on a valid pointer.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+fn mask_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigemptyset(3) initialises the set; sigaddset(3) refuses numbers that are no signals.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Changes the calling thread's mask and returns the old one.
+pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMask> {
+    let mut old = std::mem::MaybeUninit::uninit();
+    // SAFETY: both sets are valid; the old one is written on success.
+    let failed = unsafe { libc::pthread_sigmask(how, set, old.as_mut_ptr()) };
+    if failed != 0 {
+        return Err(io::Error::from_raw_os_error(failed));
+    }
+    // SAFETY: just written.
+    Ok(SignalMask(unsafe { old.assume_init() }))
+}
+
+/// Signals as something to poll and read. While it lives, they are blocked in the thread that made it.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: SignalMask,
+}
+
+impl Signals {
+    /// Blocks `signals` in this thread (and those it will start) and collects them.
+    ///
+    /// # Errors
+    /// What signalfd(2) says, such as too many open files.
+    pub fn new(signals: &[i32]) -> io::Result<Signals> {
+        let set = mask_of(signals);
+        let before = set_mask(libc::SIG_BLOCK, &set)?;
+        // SAFETY: `set` is valid; -1 asks for a new descriptor, which nobody else owns.
+        let fd = unsafe {
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                let error = io::Error::last_os_error();
+                set_mask(libc::SIG_SETMASK, &before.0)?;
+                return Err(error);
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Signals { fd, before })
+    }
+
+    /// The mask from before: what a started program should have.
+    pub fn before(&self) -> &SignalMask {
+        &self.before
+    }
+
+    /// The next signal that came, if one did.
+    ///
+    /// # Errors
+    /// What read(2) says, except that nothing is there.
+    pub fn next(&self) -> io::Result<Option<i32>> {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.fd, &mut info) {
+            Ok(n) if n == info.len() => {
+                // The first field of signalfd_siginfo is ssi_signo, a u32 (signalfd(2)).
+                Ok(Some(u32::from_ne_bytes([info[0], info[1], info[2], info[3]]).cast_signed()))
+            }
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // Nothing to be done if it fails; it cannot with a valid mask.
+        let _ = set_mask(libc::SIG_SETMASK, &self.before.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_can_be_read_and_the_mask_comes_back() {
+        let signals = Signals::new(&[libc::SIGUSR1]).unwrap();
+        assert_eq!(signals.next().unwrap(), None);
+        // SAFETY: sends a signal, blocked here, to this thread.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+        assert_eq!(signals.next().unwrap(), Some(libc::SIGUSR1));
+        drop(signals);
+        let now = set_mask(libc::SIG_BLOCK, &mask_of(&[])).unwrap();
+        // SAFETY: asks whether a signal is in a valid set.
+        assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
+    }
+}
