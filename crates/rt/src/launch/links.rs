@@ -12,6 +12,9 @@
 mod asking;
 mod doors;
 mod ends;
+mod greeting;
+mod numbers;
+mod services;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -22,13 +25,11 @@ use oxmpi_os::local::{self, Peer};
 use oxmpi_os::{fdpass, net};
 use rustix::event::epoll;
 
-use self::asking::Question;
 use super::abroad::Reach;
 use super::launcher::{DOORS, LINK, Launcher};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::Event;
-use crate::link::{Hello, Message, Resident};
-use crate::universe::ProcessName;
+use crate::link::Message;
 
 /// Places are from 1 to this: they fit the contexts' names, beside the processes' numbers.
 pub(super) const MAX_PLACE: u32 = 4094;
@@ -116,14 +117,6 @@ fn door_name(place: u32) -> String {
     format!("oxmpi.{}.{place}", user())
 }
 
-/// The name of the socket of a published name (FNV-1a: it can be longer than a socket's name).
-fn service_name(service: &str) -> String {
-    let hash = service.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("oxmpi.{}.name.{hash:016x}", user())
-}
-
 fn user() -> u32 {
     rustix::process::getuid().as_raw()
 }
@@ -143,11 +136,6 @@ impl Links {
         !self.others.is_empty()
     }
 
-    /// Whether a process belongs to another launcher.
-    pub(super) fn is_other(&self, number: u32) -> bool {
-        self.resident(number).is_some()
-    }
-
     /// Our place; 0 if others cannot find us.
     pub(super) fn place(&self) -> u32 {
         self.door.as_ref().map_or(0, |(place, _)| *place)
@@ -156,30 +144,6 @@ impl Links {
     /// What nobody guesses of the names of our ports, once others can find us.
     pub(super) fn port_word(&self) -> u64 {
         self.port_word
-    }
-
-    /// The universe of a process that belongs to another launcher, and what that knows it as.
-    fn resident(&self, number: u32) -> Option<(u64, Resident)> {
-        let (here, job) = self.jobs.range(..=number).next_back()?;
-        let rank = number - here;
-        let resident = Resident { number: job.first + rank, first: job.first, size: job.size };
-        (rank < job.size).then_some((job.universe, resident))
-    }
-
-    /// The number here of another launcher's process, if it has one.
-    fn number(&self, universe: u64, number: u32) -> Option<u32> {
-        let of_it = |(_, job): &(&u32, &OtherJob)| {
-            job.universe == universe && number.checked_sub(job.first).is_some_and(|rank| rank < job.size)
-        };
-        let (here, job) = self.jobs.iter().find(of_it)?;
-        Some(here + (number - job.first))
-    }
-
-    /// Nobody has to do with a job any more.
-    pub(super) fn forget(&mut self, first: u32) {
-        if let Some(job) = self.jobs.remove(&first) {
-            self.asking.forget(first..first + job.size);
-        }
     }
 }
 
@@ -246,47 +210,6 @@ impl Launcher<'_> {
             Connection { socket, peer, wanted, universe, queue, search, limit, lasts, is_closing };
         self.links.connections.insert(number, connection);
         Ok(number)
-    }
-
-    fn own_hello(&self, wanted: u64, place: u32) -> Hello {
-        let (is_near, is_spread) = (self.is_near(), self.is_spread());
-        Hello { universe: self.universe, wanted, place, is_near, is_spread, secret: self.links.secret }
-    }
-
-    /// On what the processes of a launcher and ours reach each other.
-    fn reach_with(&self, hello: &Hello) -> Reach {
-        if self.is_near() && hello.is_near {
-            Reach::Memory
-        } else if self.is_spread() || hello.is_spread {
-            Reach::Networks
-        } else {
-            Reach::Loopback
-        }
-    }
-
-    /// On what our processes and one of another launcher reach each other; `None` if it is none, or that has not said who it is.
-    pub(super) fn reach_of(&self, number: u32) -> Option<Reach> {
-        let (universe, _) = self.links.resident(number)?;
-        self.links.others.get(&universe)?.reach
-    }
-
-    /// On what our processes have to be reached, so that all others can; `None` as long as some of those have not said who they
-    /// are.
-    pub(super) fn reach_of_all(&self) -> Option<Reach> {
-        let all = self.links.others.values().map(|other| other.reach);
-        all.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(Reach::Memory))
-    }
-
-    /// A process is to be answered when all others have said who they are.
-    pub(super) fn wait_for_greetings(&mut self, rank: u32) {
-        self.links.undecided.push(rank);
-    }
-
-    /// Somebody has said who it is, or will not.
-    fn decide(&mut self) {
-        if self.reach_of_all().is_some() {
-            std::mem::take(&mut self.links.undecided).into_iter().for_each(|rank| self.give_abroad(rank));
-        }
     }
 
     /// Sends a message over a connection, now or when there is room.
@@ -391,56 +314,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Somebody says who it is.
-    fn meet_other(&mut self, number: u32, hello: Hello) {
-        let Some(connection) = self.links.connections.get_mut(&number) else { return };
-        let (peer, wanted, search) = (connection.peer, connection.wanted, connection.search.take());
-        connection.universe = Some(hello.universe);
-        let reason = if wanted.is_none() && hello.wanted != 0 && hello.wanted != self.universe {
-            Some("the mpirun that it belonged to has ended".to_string())
-        } else if wanted.is_some_and(|wanted| wanted != 0 && wanted != hello.universe)
-            || hello.universe == self.universe
-            || !(1..=MAX_PLACE).contains(&hello.place)
-        {
-            Some("its mpirun is not the one that it should be".to_string())
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
-            if wanted.is_none() {
-                self.post(number, Message::Refused { reason: reason.clone() }.encode(), None);
-            }
-            if let Some(connection) = self.links.connections.get_mut(&number) {
-                (connection.universe, connection.search) = (None, search);
-            }
-            return self.lose(number, &reason);
-        }
-        if wanted.is_none() {
-            let answer = self.own_hello(hello.universe, self.links.place());
-            self.post(number, Message::Hello(answer).encode(), None);
-        }
-        let reach = self.reach_with(&hello);
-        let other =
-            self.links.others.entry(hello.universe).or_insert_with(|| Other::new(hello.place, peer.pid));
-        (other.secret, other.reach) = (hello.secret, Some(reach));
-        if other.connection.is_none() {
-            other.connection = Some(number);
-            let waiting = std::mem::take(&mut other.waiting);
-            waiting.into_iter().for_each(|(bytes, fd)| self.post(number, Some(bytes), fd));
-        }
-        if let Some(connection) = self.links.connections.get_mut(&number) {
-            connection.lasts = if wanted.is_none() { hello.wanted != 0 } else { true };
-        }
-        self.decide();
-        if search.is_some() {
-            self.close_if_needless(number, hello.universe);
-        }
-        if let Some((asker, service)) = search {
-            let to = ProcessName { universe: hello.universe, place: hello.place, ..ProcessName::NONE };
-            self.ask_other(to, asker, &Request::LookUp { service }, None, Question::Plain);
-        }
-    }
-
     /// Another launcher, which is connected to if it is not known.
     ///
     /// # Errors
@@ -453,74 +326,6 @@ impl Launcher<'_> {
         self.links.others.get_mut(&universe).ok_or_else(|| "its mpirun has ended".to_string())
     }
 
-    /// The number here of another launcher's process; all of its job get numbers if they have none.
-    ///
-    /// # Errors
-    /// If there are no numbers left.
-    fn number_for(&mut self, universe: u64, process: Resident) -> Result<u32, String> {
-        if let Some(number) = self.links.number(universe, process.number) {
-            return Ok(number);
-        }
-        let Resident { number, first, size } = process;
-        let here = self.job.next();
-        if number.wrapping_sub(first) >= size {
-            return Err(format!(
-                "process {number} of another mpirun is none of the {size} of its job from {first} on"
-            ));
-        }
-        if here.checked_add(size).is_none_or(|end| end > MAX_NUMBER) {
-            return Err(format!(
-                "this mpirun has no numbers left for the {size} processes of another mpirun's job: it has had to do with \
-                 {here} of {MAX_NUMBER}"
-            ));
-        }
-        let name = match self.links.others.get(&universe) {
-            Some(other) => format!("the job of mpirun {}", other.pid),
-            None => "the job of another mpirun".to_string(),
-        };
-        self.tell(Event::Met { ranks: size, name });
-        self.links.jobs.insert(here, OtherJob { universe, first, size });
-        // Some may have ended before we knew of them.
-        self.post_to(universe, Message::Numbered { first, size }.encode(), None);
-        Ok(here + (number - first))
-    }
-
-    /// What processes are called by everybody.
-    ///
-    /// # Errors
-    /// If one of them is not known.
-    pub(super) fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>, String> {
-        let name = |number: &u32| {
-            if let Some((universe, Resident { number, first, size })) = self.links.resident(*number) {
-                let place = self.links.others.get(&universe).map(|other| other.place);
-                let place = place.ok_or("its mpirun has ended")?;
-                return Ok(ProcessName { universe, place, number, first, size });
-            }
-            let job = self.job.first_of(*number).zip(self.job.size_of(*number));
-            let (first, size) = job.ok_or_else(|| self.why_gone(*number))?;
-            let (universe, place) = (self.universe, self.links.place());
-            Ok(ProcessName { universe, place, number: *number, first, size })
-        };
-        numbers.iter().map(name).collect()
-    }
-
-    /// Which numbers processes have here.
-    ///
-    /// # Errors
-    /// If one of them cannot be reached.
-    pub(super) fn numbers(&mut self, names: &[ProcessName]) -> Result<Vec<u32>, String> {
-        let mut numbers = Vec::with_capacity(names.len());
-        for ProcessName { universe, place, number, first, size } in names.iter().copied() {
-            if universe == self.universe {
-                numbers.push(number);
-                continue;
-            }
-            self.other(universe, place)?;
-            numbers.push(self.number_for(universe, Resident { number, first, size })?);
-        }
-        Ok(numbers)
-    }
-
     /// By which secret processes of another launcher prove who they are.
     ///
     /// # Errors
@@ -530,43 +335,6 @@ impl Launcher<'_> {
             Some(_) => Ok(self.links.secret),
             None => Err("no such mpirun is known".to_string()),
         }
-    }
-
-    /// Lets others look up a name.
-    ///
-    /// # Errors
-    /// If another launcher has published it.
-    pub(super) fn publish_everywhere(&mut self, owner: u32, service: &str) -> Result<(), String> {
-        self.reach()?;
-        let listener = local::listen_as(&service_name(service)).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
-                "'{service}' is published already, by another mpirun; with the info key ompi_global_scope = false a name is \
-                 known within its own mpirun"
-            ),
-            _ => format!("'{service}' cannot be published: {error}"),
-        })?;
-        self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|error| error.to_string())?;
-        self.links.names.insert(service.to_string(), (owner, listener));
-        Ok(())
-    }
-
-    /// Others do not find a name any more.
-    pub(super) fn unpublish_everywhere(&mut self, service: &str) {
-        self.links.names.remove(service);
-    }
-
-    /// Asks who has published a name, for a process of ours.
-    ///
-    /// # Errors
-    /// If nobody has.
-    pub(super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
-        let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
-        found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
-    }
-
-    /// Names go with the process that has published them.
-    pub(super) fn forget_services(&mut self, owner: u32) {
-        self.links.names.retain(|_, (other, _)| *other != owner);
     }
 }
 
