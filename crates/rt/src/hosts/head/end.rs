@@ -1,0 +1,152 @@
+//! The end of an agent: how it is awaited, and what is known of why it came too early.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::super::message::{self, ToAgent};
+use super::super::opening::Carrier;
+use super::{Far, host_error, timespec};
+use crate::daemon::Ended;
+use crate::launch::LaunchError;
+
+/// How long it is awaited that a process ends which has closed its end of the stream.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl Far {
+    /// Why the stream has ended before the ranks ran.
+    pub(super) fn why_ended(&mut self, error: Option<io::Error>) -> LaunchError {
+        let how = self.how_ended(error);
+        let said = String::from_utf8_lossy(&self.said).trim().replace('\n', "\n    ");
+        let words = if said.is_empty() { message::shown(self.stream.came()) } else { said };
+        let words = if words.is_empty() { String::new() } else { format!(" and said:\n    {words}") };
+        let host = &self.host;
+        let next = match how {
+            Some(Exit::Code(127 | 126)) => {
+                "install OxMPI on that host at the same path, or name its directory there with --prefix"
+                    .to_string()
+            }
+            Some(Exit::Code(255)) => format!(
+                "see that 'ssh {host} true' works from here without a password, or name another program with --mca \
+                 plm_rsh_agent"
+            ),
+            _ => "try that command by hand; it should print a line that begins with OXMPI-AGENT".to_string(),
+        };
+        let how = how.map_or("has closed the stream".to_string(), |exit| exit.to_string());
+        host_error(
+            host,
+            format!("cannot start an agent there: '{}' {how}{words}\n  Next:    {next}", self.shown),
+        )
+    }
+
+    /// How the process that passes the stream on has ended.
+    fn how_ended(&mut self, error: Option<io::Error>) -> Option<Exit> {
+        if let Some(error) = error {
+            return Some(Exit::Error(error.to_string()));
+        }
+        let end = Instant::now() + ENDING;
+        let ended = match &self.carrier {
+            Carrier::Process(process) => PollFd::new(&process.pidfd, PollFlags::IN),
+            Carrier::Agent(running) => PollFd::from_borrowed_fd(running.end(), PollFlags::IN),
+        };
+        let has_ended = poll(&mut [ended], Some(&timespec(ENDING))) == Ok(1);
+        while self.errors.is_some() && Instant::now() < end && !self.read_errors().is_empty() {}
+        let process = match &mut self.carrier {
+            Carrier::Process(process) => process,
+            Carrier::Agent(running) if has_ended => {
+                return Some(match running.wait() {
+                    Ok(Ended::Exited(code)) => Exit::Code(code),
+                    Ok(Ended::Killed(signal)) => Exit::Signal(signal),
+                    Err(error) => Exit::Error(error.to_string()),
+                });
+            }
+            Carrier::Agent(_) => return None,
+        };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::PidFd(process.pidfd.as_fd()), options).ok()??;
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Some(Exit::Code(code)),
+            (None, Some(signal)) => Some(Exit::Signal(signal)),
+            _ => None,
+        }
+    }
+
+    /// Why nothing more comes while ranks run, for a person.
+    pub(crate) fn why_lost(&mut self, error: Option<io::Error>) -> String {
+        let how = self.how_ended(error);
+        let how = how.map_or("the stream has ended".to_string(), |exit| format!("'{}' {exit}", self.shown));
+        let said = String::from_utf8_lossy(&self.said);
+        let said = said.trim();
+        if said.is_empty() { how } else { format!("{how}; the last that came from there:\n    {said}") }
+    }
+
+    /// Says that everything is over, and waits until the agent has ended.
+    pub(crate) fn end_all(all: &mut Vec<Far>) {
+        all.iter_mut().for_each(|far| far.post(&ToAgent::End));
+        let end = Instant::now() + 2 * ENDING;
+        let mut left: Vec<&mut Far> = all.iter_mut().collect();
+        while !left.is_empty() {
+            left.retain_mut(|far| {
+                far.stream.flush();
+                far.read_errors();
+                // What comes now is not looked at any more.
+                let goes_on = matches!(far.stream.read(), Ok(true));
+                let came = far.stream.came().len();
+                far.stream.take(came);
+                goes_on
+            });
+            let time = end.saturating_duration_since(Instant::now());
+            if left.is_empty() || time.is_zero() {
+                break;
+            }
+            let mut fds = Vec::new();
+            left.iter().for_each(|far| far.poll_into(&mut fds));
+            if poll(&mut fds, Some(&timespec(time))).is_err_and(|e| e != rustix::io::Errno::INTR) {
+                break;
+            }
+        }
+        all.clear();
+    }
+}
+
+impl Drop for Far {
+    /// Nothing is left of the process that passes the stream on; the agent sees the end of the stream, and ends. If a daemon has
+    /// started it, that ends it too.
+    fn drop(&mut self) {
+        if let Carrier::Process(process) = &self.carrier {
+            let ended = poll(
+                &mut [PollFd::new(&process.pidfd, PollFlags::IN)],
+                Some(&Timespec { tv_sec: 0, tv_nsec: 0 }),
+            );
+            if let (Ok(0), Some(group)) = (ended, rustix::process::Pid::from_raw(process.pid)) {
+                let _ = kill_process_group(group, Signal::TERM);
+                let left = timespec(ENDING);
+                let ended = poll(&mut [PollFd::new(&process.pidfd, PollFlags::IN)], Some(&left));
+                if ended == Ok(0) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+            }
+            let _ = waitid(WaitId::PidFd(process.pidfd.as_fd()), WaitIdOptions::EXITED);
+        }
+    }
+}
+
+/// How a process that passes a stream on has ended.
+enum Exit {
+    Code(i32),
+    Signal(i32),
+    Error(String),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "ended with exit code {code}"),
+            Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            Exit::Error(error) => write!(f, "is not heard any more: {error}"),
+        }
+    }
+}
