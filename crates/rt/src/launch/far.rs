@@ -1,6 +1,9 @@
 //! Processes on other hosts, behind their agents.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod looks;
+mod loss;
+
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,13 +20,11 @@ use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::agent::WINDOW;
 use crate::hosts::head::Far;
-use crate::hosts::message::{FromAgent, Seen, StreamError, ToAgent};
-use crate::job::{Event, Exit, Glimpse};
+use crate::hosts::message::{FromAgent, Seen, ToAgent};
+use crate::job::{Event, Glimpse};
 
 /// Bytes of standard input that may be under way to a process.
 const INPUT_WINDOW: u64 = 256 << 10;
-/// How long the answers to a look are awaited.
-const LOOK_GRACE: Duration = Duration::from_secs(2);
 /// How long something may take from a host that has just said something.
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -34,12 +35,6 @@ pub(super) struct FarInput {
     pipe: Option<OwnedFd>,
     /// Bytes that the process has not taken.
     under_way: u64,
-}
-
-fn silent_host(host: &str, killed: usize) -> String {
-    format!(
-        "host {host} has not answered that {killed} of its ranks are to end; mpirun goes on without them, and they end when it does"
-    )
 }
 
 /// The names of the hosts of all ranks, if they are not all on this one, whose name is `own`.
@@ -324,65 +319,6 @@ impl Launcher<'_> {
         self.post_all(&ToAgent::Died { count: 1 });
     }
 
-    /// Asks how far the processes on other hosts are.
-    pub(super) fn look_far(&mut self) {
-        self.far.iter_mut().flatten().for_each(Far::look);
-    }
-
-    /// Asks how far the processes on other hosts are if what was asked so before is answered. Whether that was, and all that is
-    /// known of them has come since, as it has not if this is the first time.
-    pub(super) fn watch_far(&mut self, is_first: bool) -> bool {
-        let all = self.far.iter().flatten();
-        let is_alone = all.clone().next().is_none();
-        let is_answered = all.clone().all(Far::has_answered_watch);
-        if is_first || is_answered {
-            self.far.iter_mut().flatten().for_each(Far::watch);
-        }
-        is_alone || (is_answered && !is_first)
-    }
-
-    /// Tells the state machine of an event when all that the other hosts have said by now is known.
-    pub(super) fn tell_after_look(&mut self, event: Event) {
-        self.look_far();
-        self.deferred.push(event);
-        let now = Instant::now();
-        self.deferred_until.get_or_insert(now + LOOK_GRACE);
-        self.tell_deferred(now);
-    }
-
-    /// Tells it of an event behind those that wait for that.
-    pub(super) fn tell_in_turn(&mut self, event: Event) {
-        if self.deferred.is_empty() {
-            self.tell(event);
-        } else {
-            self.deferred.push(event);
-        }
-    }
-
-    /// Does so if it is known, or nobody should wait any longer.
-    pub(super) fn tell_deferred(&mut self, now: Instant) {
-        let is_known = self.is_look_over();
-        self.begin_quiescing(now, is_known);
-        if self.deferred.is_empty() || !(is_known || self.deferred_until.is_some_and(|until| until <= now)) {
-            return;
-        }
-        self.deferred_until = None;
-        for event in std::mem::take(&mut self.deferred) {
-            let event = match event {
-                Event::TimedOut { time, .. } => Event::TimedOut { time, seen: self.glimpses() },
-                event => event,
-            };
-            let ended = if let Event::Exited { rank, .. } = event { Some(rank) } else { None };
-            self.tell(event);
-            ended.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
-        }
-    }
-
-    /// Whether all agents have answered what they were asked.
-    pub(super) fn is_look_over(&self) -> bool {
-        self.far.iter().flatten().all(|far| far.looks == 0)
-    }
-
     /// What an agent, or who passes it on, complains about.
     pub(super) fn far_complains(&mut self, at: usize) {
         let Some(Some(far)) = self.far.get_mut(at) else { return };
@@ -468,39 +404,6 @@ impl Launcher<'_> {
         }
     }
 
-    /// Goes on without processes that were to be killed, as their agents say nothing (their indices are told): these may have
-    /// stalled, and heed the order later; their other processes may go on as long.
-    fn give_up(&mut self, unanswered: &[(usize, u32)]) {
-        let mut hosts = BTreeMap::new();
-        for (at, rank) in unanswered {
-            let Some(member) = self.members.get_mut(rank).filter(|member| member.running) else { continue };
-            member.running = false;
-            hosts.entry(*at).or_insert_with(Vec::new).push(*rank);
-        }
-        for (at, ranks) in hosts {
-            let host = self.far[at].as_ref().map_or_else(String::new, |far| far.host.clone());
-            self.tell(Event::Say { text: silent_host(&host, ranks.len()) });
-            for rank in ranks {
-                [0, 1].into_iter().for_each(|kind| self.take_output(rank, kind, &[]));
-                self.far_inputs.retain(|input| input.rank != rank);
-                let seen = self.glimpse(rank);
-                self.note_end(rank, Exit::Unknown, seen);
-            }
-        }
-    }
-
-    fn far_ready_if_there(&mut self, at: usize) {
-        let Some(Some(far)) = self.far.get_mut(at) else { return };
-        let had = far.stream.came().len();
-        match far.stream.read() {
-            Ok(true) if far.stream.came().len() == had => {
-                let text = format!("nothing has come from it for {} s", far.silence.as_secs());
-                self.lose_host(at, Some(io::Error::new(io::ErrorKind::TimedOut, text)));
-            }
-            _ => self.far_ready(at),
-        }
-    }
-
     /// Whether output may come from other hosts that is under way.
     pub(super) fn is_far_busy(&self, now: Instant) -> bool {
         let is_open = |at| {
@@ -510,48 +413,6 @@ impl Launcher<'_> {
             far.as_ref().is_some_and(|far| far.looks > 0 || now < far.heard + QUIET) && is_open(at)
         };
         self.far.iter().enumerate().any(busy)
-    }
-
-    fn lose_senseless(&mut self, at: usize, error: &StreamError) {
-        self.lose_host(at, Some(io::Error::new(io::ErrorKind::InvalidData, error.to_string())));
-    }
-
-    /// The stream to an agent has ended, and with it the agent and its processes.
-    fn lose_host(&mut self, at: usize, error: Option<io::Error>) {
-        let Some(mut far) = self.far.get_mut(at).and_then(Option::take) else { return };
-        let said = far.read_errors();
-        self.sinks[1].queue().extend_from_slice(&said);
-        let text = far.why_lost(error);
-        let (host, node) = (far.host.clone(), far.node);
-        let asking = std::mem::take(&mut far.asking);
-        drop(far);
-        let mut ranks = Vec::new();
-        for (rank, member) in self.members.iter_mut().filter(|(_, member)| member.host == Some(at)) {
-            if std::mem::take(&mut member.running) {
-                ranks.push(*rank);
-            }
-        }
-        let of_it = self.members.iter().filter(|(_, member)| member.host == Some(at));
-        let open = of_it.flat_map(|(rank, member)| {
-            [0, 1].into_iter().filter(|kind| member.far_open[*kind]).map(|kind| (*rank, kind))
-        });
-        let open: Vec<(u32, usize)> = open.collect();
-        open.into_iter().for_each(|(rank, kind)| self.take_output(rank, kind, &[]));
-        self.far_inputs.retain(|input| !ranks.contains(&input.rank));
-        for rank in &ranks {
-            self.forget_services(*rank);
-            self.ports.ended(*rank);
-            self.takes_no_step(*rank);
-        }
-        // Before those who survive it hear of deaths, and ask their relays.
-        self.tell_relays_of_loss(node);
-        self.tell(Event::HostLost { host, ranks: ranks.clone(), text });
-        ranks.into_iter().for_each(|rank| self.tell_others_of_end(rank, false));
-        for (asker, wanted) in asking {
-            let reason = "the agent of its host is lost".to_string();
-            self.answer(asker, &Reply::Refused { rank: wanted, reason }, None);
-        }
-        self.tell_deferred(Instant::now());
     }
 
     /// Everything is over: the agents end, and what is left of their processes with them.
