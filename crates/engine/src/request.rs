@@ -244,8 +244,8 @@ pub(crate) struct SendWork {
     pub(crate) begun: usize,
     /// Messages the fabric has taken and not reported gone.
     pub(crate) leaving: u32,
-    /// How many messages that match had gone to the peer before this one, once the peer knows of it.
-    pub(crate) number: u64,
+    /// How many messages that match had gone to the peer before this one, modulo 2^32, once the peer knows of it.
+    pub(crate) number: u32,
     /// Whether the peer was told to drop it if it can.
     pub(crate) is_withdrawn: bool,
 }

@@ -146,7 +146,7 @@ pub enum Frame {
     Withdraw {
         /// The request named in `EagerSync` or `Rendezvous`.
         request: u64,
-        /// How many messages that match I had sent you before that one.
+        /// How many messages that match I had sent you before that one, modulo 2^32.
         number: u64,
     },
     /// The message of this request of yours was dropped: nobody has matched it, and nobody will.

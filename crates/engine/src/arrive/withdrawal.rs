@@ -11,10 +11,10 @@ use oxmpi_wire::Frame;
 const UNDER_WAY: usize = 127;
 
 impl State {
-    /// Another process withdraws the message of a request of its, which came behind `number` others.
+    /// Another process withdraws the message of a request of its, which came behind `number` others (modulo 2^32).
     pub(super) fn drop_message(&mut self, from: u32, request: u64, number: u64) {
         let peer = self.peer(from);
-        if number.wrapping_sub(peer.expected).cast_signed() >= 0 {
+        if (number as u32).wrapping_sub(peer.expected as u32).cast_signed() >= 0 {
             // It has not had its turn: it is dropped when that comes.
             if peer.withdrawn.len() < UNDER_WAY && !peer.withdrawn.contains(&request) {
                 peer.withdrawn.push(request);

@@ -52,7 +52,7 @@ impl<F: Fabric> Lane<F> {
             }
             Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
                 work.is_withdrawn = true;
-                let number = work.number;
+                let number = u64::from(work.number);
                 self.answer(to, Frame::Withdraw { request: request.raw(), number });
                 false
             }

@@ -282,7 +282,7 @@ impl<F: Fabric> Lane<F> {
         {
             work.phase = phase;
             work.begun = begun;
-            work.number = number;
+            work.number = number as u32;
             work.leaving += u32::from(sent == Sent::Later);
             if work.is_done() {
                 self.state.requests.complete(request, Completion::EMPTY);
