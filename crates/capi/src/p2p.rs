@@ -14,10 +14,11 @@ use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::p2p::{Incoming, Outgoing, check_exchange};
 use oxmpi_engine::{Completion, Mode, RequestId};
-use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::plain_size;
+use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::ring::INLINE_MAX;
 use std::ffi::{c_int, c_void};
 
@@ -117,8 +118,62 @@ fn send_fully(
             return Ok(());
         }
         let buffer = library.buffer(buf, count, datatype)?;
+        if is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
+            return Ok(());
+        }
         library.process.send(communicator, mode, buffer, dest, tag)
     })
+}
+
+/// The longest message of elements with gaps, bytes, that is packed aside to take the fast ways: what it costs there to copy it once
+/// more is less than what a request costs.
+const PACKED_MAX: usize = 1 << 10;
+
+/// An eager send without a request, of what a derived datatype names: where that lies in one piece, or is short.
+fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: c_int, tag: c_int) -> bool {
+    if let Some(bytes) = buffer.as_contiguous() {
+        return library.process.send_now(comm, bytes, dest, tag);
+    }
+    let len = buffer.packed_len();
+    if len > PACKED_MAX {
+        return false;
+    }
+    let mut room = [0; PACKED_MAX];
+    buffer.pack(0, BytesMut::from(&mut room[..len]));
+    library.process.send_now(comm, Bytes::from(&room[..len]), dest, tag)
+}
+
+/// The memory of a buffer to receive into, if it lies in one piece.
+fn in_one_piece(buffer: &UserBuf) -> Option<PlainBuf> {
+    let mut into = buffer.as_contiguous_mut()?;
+    // SAFETY: this is the program's memory, of which `buffer` promises the same.
+    Some(unsafe { PlainBuf::new(into.as_mut_ptr(), into.len()) })
+}
+
+/// As [`sent_at_once`], a blocking receive; `None`: it does not come that way, and nothing happened.
+fn received_at_once(
+    library: &Running,
+    comm: &Communicator,
+    buffer: &UserBuf,
+    source: c_int,
+    tag: c_int,
+) -> Result<Option<Completion>> {
+    if let Some(into) = in_one_piece(buffer) {
+        return library.process.recv_now(comm, &into, source, tag);
+    }
+    let len = buffer.packed_len();
+    if len > PACKED_MAX {
+        return Ok(None);
+    }
+    let mut room = [0; PACKED_MAX];
+    // SAFETY: the room outlives the call, which returns when the receive is complete.
+    let into = unsafe { PlainBuf::new(room.as_mut_ptr(), len) };
+    let done = library.process.recv_now(comm, &into, source, tag)?;
+    if let Some(done) = &done {
+        let came = usize::try_from(done.bytes).map_or(len, |bytes| bytes.min(len));
+        buffer.unpack(0, into.bytes().slice(0, came));
+    }
+    Ok(done)
 }
 
 #[inline(always)]
@@ -157,6 +212,9 @@ fn isend_fully(
             return give(request, RequestId::COMPLETE);
         }
         let buffer = library.buffer(buf, count, datatype)?;
+        if is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
+            return give(request, RequestId::COMPLETE);
+        }
         give(request, library.process.isend(communicator, mode, buffer, dest, tag)?)
     })
 }
@@ -218,6 +276,9 @@ fn recv_fully(
             return received(status, done);
         }
         let buffer = library.buffer(buf, count, datatype)?;
+        if let Some(done) = received_at_once(library, communicator, &buffer, source, tag)? {
+            return received(status, done);
+        }
         received(status, library.process.recv_whatever(communicator, buffer, source, tag)?)
     })
 }
@@ -266,6 +327,11 @@ fn irecv_fully(
             return give(request, posted);
         }
         let buffer = library.buffer(buf, count, datatype)?;
+        if let Some(into) = in_one_piece(&buffer)
+            && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
+        {
+            return give(request, posted);
+        }
         give(request, library.process.irecv(communicator, buffer, source, tag)?)
     })
 }
