@@ -193,7 +193,9 @@ programs_over_postboxes! {
     coll_basic
     mpit_traffic
     p2p_bsend
+    p2p_cancel
     p2p_derived
+    p2p_first
     p2p_large
     p2p_mprobe
     p2p_order
@@ -222,7 +224,9 @@ programs_with_daemons! {
     neighbor_w
     p2p_basic
     p2p_bsend
+    p2p_cancel
     p2p_derived
+    p2p_first
     p2p_flood
     p2p_large
     p2p_mprobe_threads
@@ -401,8 +405,10 @@ programs! {
     p2p_bsend
     p2p_bsend_room
     p2p_buffers
+    p2p_cancel
     p2p_computing
     p2p_derived
+    p2p_first
     p2p_flood
     p2p_isendrecv
     p2p_large

@@ -194,6 +194,16 @@ fn long_messages_that_answer_leave_without_being_asked_for() {
     world_with(2, options, |p| {
         let comm = p.world().clone();
         let (me, peer) = (comm.rank(), 1 - comm.rank());
+        // Until both have granted a ring.
+        for _ in 0..8 {
+            if me == 0 {
+                send(p, &comm, Mode::Standard, &[1], peer, 0);
+            }
+            receive(p, &comm, 1, peer, 0);
+            if me == 1 {
+                send(p, &comm, Mode::Standard, &[1], peer, 0);
+            }
+        }
         for n in 0..ROUNDS {
             if me == 0 {
                 send(p, &comm, Mode::Standard, &pattern(0, n, LEN), peer, 1);
@@ -213,7 +223,7 @@ fn long_messages_that_answer_leave_without_being_asked_for() {
             for send in sends {
                 p.wait(send).unwrap();
             }
-            // The very first message, and the stream but for its first.
+            // The first long message, and the stream but for its first.
             announced = STREAM as u64;
         } else {
             for n in 0..STREAM {

@@ -504,7 +504,7 @@ pub trait Sink {
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`) are given back.
+/// Hands a decoded frame to its entry. Frames of the path itself (`RingGrant`, `RingOpen`, `Pooled`) are given back.
 #[inline]
 pub fn dispatch<S: Sink>(
     from: u32,
@@ -528,7 +528,7 @@ pub fn dispatch<S: Sink>(
         Frame::Withdrawn { request } => sink.withdrawn(from, request),
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
-        own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. }) => return Some(own),
+        own @ (Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. }) => return Some(own),
     }
     None
 }

@@ -6,7 +6,8 @@
 //!
 //! Rules (beside those of the ring, the inbox and the door in `oxmpi_os`)
 //!
-//! 1. A frame for a cold peer, with its body, fits one cell of the inbox; what is longer is announced.
+//! 1. A frame for a cold peer is in one cell of the inbox, with its body, or, if that is longer, behind word where that lies in the
+//!    sender's pool ([`Frame::Pooled`]). Without room there it is announced.
 //! 2. The receiver counts the cells of each peer. After `ring_after` of them it takes a free ring and sends
 //!    [`Frame::RingGrant`].
 //! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it has put into the inbox.
@@ -49,7 +50,7 @@ use oxmpi_os::pool::{CopyChoice, Pool, PoolView, SlowCopies};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
 use oxmpi_os::segment::{RankState, Segment};
 use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_wire::{Frame, MAX_FRAME_LEN, Tags};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received, Tags};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +75,7 @@ const BURST: usize = 32;
 /// How this process uses shared memory.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Longest eager message to a peer with a ring, bytes.
+    /// Longest eager message, bytes.
     pub eager_limit: usize,
     /// Messages through the inbox before a peer is granted a ring.
     pub ring_after: u64,
@@ -358,7 +359,10 @@ impl Shm {
     /// room, and else what the way to the peer takes by itself.
     fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
         let Some(Out { path: Path::Ring(ring), .. }) = out_of(&mut self.links, to) else {
-            return CELL_PAYLOAD - MAX_FRAME_LEN;
+            let in_cell = CELL_PAYLOAD - MAX_FRAME_LEN;
+            let Some(pool) = self.pool.as_mut().filter(|_| wanted > in_cell) else { return in_cell };
+            let pooled = wanted.min(pool.shape().max_message());
+            return if pool.room_for(pooled) { pooled } else { in_cell };
         };
         match &mut self.pool {
             Some(pool) if wanted > ring.max_data() => {
@@ -526,22 +530,63 @@ impl Shm {
             let (from, bytes) = (cell.producer, cell.bytes);
             let link = link_of(&mut self.links, from);
             link.cells_in += 1;
-            let mut own = None;
+            let (mut own, mut pooled) = (None, None);
             if let Some(got) = decode(bytes) {
-                link.matched_in = link.matched_in.wrapping_add(u8::from(got.frame.matches()));
                 let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
                 own = dispatch(from, &got, body.len(), body, sink);
+                pooled = own.filter(|own| matches!(own, Frame::Pooled { .. })).and_then(|_| decode(body));
+                let matched = pooled.map_or(got.frame, |inner| inner.frame).matches();
+                link.matched_in = link.matched_in.wrapping_add(u8::from(matched));
             }
             let hot = link.cells_in >= self.settings.ring_after && link.ring_in.is_none();
             self.inbox.release();
+            match own {
+                Some(Frame::RingGrant { ring }) => self.use_ring(from, ring),
+                Some(Frame::Pooled { positions, lengths }) => {
+                    if let Some(inner) = pooled {
+                        self.take_pooled(from, &inner, positions, lengths, sink);
+                    }
+                }
+                _ => {}
+            }
             if hot {
                 self.consider_ring(from);
             }
-            if let Some(Frame::RingGrant { ring }) = own {
-                self.use_ring(from, ring);
-            }
         }
         any
+    }
+
+    /// A frame whose body lies in the pool of its sender, a cold peer (rule 1).
+    #[cold]
+    fn take_pooled<S: Sink>(
+        &mut self,
+        from: u32,
+        got: &Received,
+        positions: [u32; 2],
+        lengths: [u32; 2],
+        sink: &mut S,
+    ) {
+        if self.out(from).is_none() && self.connect(from).is_err() {
+            // What it sends cannot be read.
+            return sink.lost(from);
+        }
+        let Some(mut pool) =
+            self.out(from).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)))
+        else {
+            return;
+        };
+        let lengths = lengths.map(|bytes| bytes as usize);
+        let total = lengths[0].saturating_add(lengths[1]);
+        if let Some(first) = pool.bytes(positions[0], lengths[0]) {
+            dispatch(from, got, total, first, sink);
+            pool.free(positions[0], lengths[0]);
+        }
+        if lengths[1] > 0
+            && let Some(rest) = pool.bytes(positions[1], lengths[1])
+        {
+            sink.more(from, lengths[0], rest);
+            pool.free(positions[1], lengths[1]);
+        }
     }
 
     /// Whether segments have control sections for so many ranks.
@@ -602,7 +647,8 @@ impl Fabric for Shm {
         let Some((out, theirs)) = sending_to(&mut self.links, to, message.body.len()) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
         };
-        let pool = self.pool.as_mut().filter(|_| message.body.len() >= from);
+        let is_cold = matches!(out.path, Path::Inbox(_));
+        let pool = self.pool.as_mut().filter(|_| is_cold || message.body.len() >= from);
         if out.send(to, message, pool.map(|own| Pools { own, theirs })) {
             return Ok(Sent::Done);
         }

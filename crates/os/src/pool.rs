@@ -22,7 +22,7 @@
 //! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
 //!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
 //!    never used takes no memory.
-//! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, whose
+//! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, or a cell of its inbox, whose
 //!    publication (release) and observation (acquire) order the copies of both sides. A piece lies in one block, or takes
 //!    blocks that lie side by side, the first from its beginning on and all but the last to their ends; it is the last piece in
 //!    each of them. Only who is told of a block so reads it.
@@ -587,6 +587,27 @@ impl Pool {
         start
     }
 
+    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
+    /// `fill` write what begins at some byte of it. Where it lies: the positions of two pieces and their bytes, of which the
+    /// second one may have none. The receiver frees each ([`PoolView::free`]).
+    pub fn lay(
+        &mut self,
+        len: usize,
+        to: u32,
+        mut fill: impl FnMut(usize, BytesMut<'_>),
+    ) -> [(u32, usize); 2] {
+        let start = self.take(len, to, false);
+        let first = len.min(self.side_by_side(start) as usize);
+        let rest = if first < len { self.after(start.wrapping_add(first as u32 - 1)) } else { start };
+        let pieces = [(start, first), (rest, len - first)];
+        let mut at = 0;
+        for (position, bytes) in pieces.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            fill(at, self.piece(position, bytes));
+            at += bytes;
+        }
+        pieces
+    }
+
     /// The position of the block after the one in which `position` lies, in a message of several.
     #[inline]
     pub(crate) const fn after(&self, position: u32) -> u32 {
@@ -742,6 +763,29 @@ mod tests {
         let start = pool.take(2049, 7, false);
         view.free(start, 2049);
         assert_eq!(pool.free_bytes(), 8192, "three blocks, and not all of the third");
+    }
+
+    #[test]
+    fn rule_3_a_message_that_is_laid_is_in_one_piece_or_in_two() {
+        let (mut pool, mut view) = pool();
+        let data: Vec<u8> = (0..4000u32).map(|at| (at * 7) as u8).collect();
+        let mut pieces = Vec::new();
+        for len in [1, 4000, 1024, 2500, 4000, 0, 3000] {
+            assert!(pool.room_for(len));
+            let laid = pool.lay(len, 7, |at, to| Bytes::from(&data[at..at + to.len()]).copy_to(to));
+            let mut read = Vec::new();
+            for (position, bytes) in laid.into_iter().filter(|(_, bytes)| *bytes > 0) {
+                view.bytes(position, bytes).unwrap().append_to(&mut read);
+            }
+            assert!(read == data[..len]);
+            laid.into_iter().take(1).for_each(|(position, bytes)| view.free(position, bytes));
+            if laid[1].1 > 0 {
+                view.free(laid[1].0, laid[1].1);
+            }
+            pieces.push(laid.map(|(_, bytes)| bytes));
+            assert_eq!(pool.free_bytes(), 8192, "{len} bytes");
+        }
+        assert_eq!(pieces[3..5], [[2048, 452], [4000, 0]], "the pool ends behind its eighth block");
     }
 
     #[test]

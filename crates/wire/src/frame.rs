@@ -178,6 +178,13 @@ pub enum Frame {
         /// Cells the sender has put into the receiver's inbox before.
         cells: u64,
     },
+    /// The body of the frame that follows lies in my pool, in one piece or in two.
+    Pooled {
+        /// Where it lies, as positions of the pool; a second piece of no bytes is none.
+        positions: [u32; 2],
+        /// Bytes of the pieces.
+        lengths: [u32; 2],
+    },
 }
 
 /// A decoded frame and what came with it.
@@ -235,6 +242,7 @@ const WITHDRAWN: u8 = 0x15;
 const LEARN: u8 = 0x20;
 const RING_GRANT: u8 = 0x30;
 const RING_OPEN: u8 = 0x31;
+const POOLED: u8 = 0x32;
 
 impl Frame {
     /// Whether this frame takes part in matching, and therefore carries a sequence number.
@@ -274,6 +282,9 @@ impl Frame {
             }
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
+            Frame::Pooled { positions, lengths } => {
+                w.plain(POOLED, &[of_halves(positions), of_halves(lengths)])
+            }
         };
         let len = w.at;
         out[0] = sequence;
@@ -332,6 +343,7 @@ impl Frame {
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
+            POOLED => Frame::Pooled { positions: halves(word()), lengths: halves(word()) },
             _ => return Err(WireError::Kind(kind)),
         };
         Ok(Received { sequence: head[0], source, frame, body_at: HEADER_LEN + needed })
@@ -347,10 +359,19 @@ const fn extension_len(kind: u8) -> Option<usize> {
         RENDEZVOUS => long + 24,
         SYNC_ACK | FIN | WITHDRAWN | LEARN | RING_OPEN => 8,
         PULL => 32,
-        WITHDRAW | DATA => 16,
+        WITHDRAW | DATA | POOLED => 16,
         RING_GRANT => 0,
         _ => return None,
     })
+}
+
+/// Two numbers as one, the first in the lower half.
+const fn of_halves([low, high]: [u32; 2]) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+const fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 struct Writer<'a> {
@@ -417,6 +438,7 @@ mod tests {
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
+            any::<[[u32; 2]; 2]>().prop_map(|[positions, lengths]| Frame::Pooled { positions, lengths }),
         ]
     }
 

@@ -3,7 +3,7 @@
 use crate::{Body, Message};
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
-use oxmpi_os::inbox::InboxSender;
+use oxmpi_os::inbox::{CELL_PAYLOAD, InboxSender};
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView};
 use oxmpi_os::ring::{INLINE_MAX, Pooling, RingSender};
 use oxmpi_os::segment::Segment;
@@ -133,15 +133,10 @@ impl Out {
     /// Sends a message to process `to`, this one; through a pool if they are given and have room. Whether there was
     /// room.
     pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pools: Option<Pools<'_>>) -> bool {
-        let (me, len) = (self.known_as, message.body.len());
+        let me = self.known_as;
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
-                let mut frame = [0; MAX_FRAME_LEN];
-                let frame_len = message.frame.encode(message.sequence, me, &mut frame);
-                let gone = inbox.try_send(me, frame_len + len, |mut cell| {
-                    Bytes::from(&frame[..frame_len]).copy_to(cell.slice(0, frame_len));
-                    message.body.fill(0, cell.slice(frame_len, len));
-                });
+                let gone = send_cell(inbox, me, to, message, pools);
                 self.cells += u64::from(gone);
                 gone
             }
@@ -185,6 +180,43 @@ impl Out {
         gone
     }
 }
+
+/// A frame in a cell of an inbox, with its body, or with word where that lies in the pool (rule 1).
+fn send_cell(
+    inbox: &mut InboxSender,
+    me: u32,
+    to: u32,
+    message: &Message<'_>,
+    pools: Option<Pools<'_>>,
+) -> bool {
+    let (mut frame, len) = ([0; MAX_FRAME_LEN], message.body.len());
+    let frame_len = message.frame.encode(message.sequence, me, &mut frame);
+    let frame = Bytes::from(&frame[..frame_len]);
+    if len <= CELL_PAYLOAD - MAX_FRAME_LEN {
+        return inbox.try_send(me, frame_len + len, |mut cell| {
+            frame.copy_to(cell.slice(0, frame_len));
+            message.body.fill(0, cell.slice(frame_len, len));
+        });
+    }
+    let Some(Pools { own: pool, .. }) = pools else { return false };
+    if !pool.room_for(len) {
+        return false;
+    }
+    let mut word = [0; MAX_FRAME_LEN];
+    let word_len = POOLED.encode(0, me, &mut word);
+    inbox.try_send(me, word_len + frame_len, |mut cell| {
+        let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
+        // A pool has 2^30 bytes at most.
+        let lengths = pieces.map(|(_, bytes)| bytes as u32);
+        let said = Frame::Pooled { positions: pieces.map(|(position, _)| position), lengths };
+        said.encode(0, me, &mut word);
+        Bytes::from(&word[..word_len]).copy_to(cell.slice(0, word_len));
+        frame.copy_to(cell.slice(word_len, frame_len));
+    })
+}
+
+/// As long as any of its kind.
+const POOLED: Frame = Frame::Pooled { positions: [0; 2], lengths: [0; 2] };
 
 /// How a message is copied into a pool, or a slot.
 struct Copying<'a> {
