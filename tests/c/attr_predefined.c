@@ -27,6 +27,8 @@ int main(int argc, char **argv)
     CHECK(value_of(MPI_WTIME_IS_GLOBAL, &value) && (value == 0 || value == 1));
     CHECK(value_of(MPI_LASTUSEDCODE, &value) && value == MPI_ERR_LASTCODE);
     CHECK(value_of(MPI_UNIVERSE_SIZE, &value) && value >= size);
+    const char *slots = getenv("OXMPI_UNIVERSE_SIZE");
+    if (slots) CHECK_EQ(value, atoi(slots));
     /* Started as "mpirun PROGRAM" each rank is of program 0; with "mpirun A : B" arguments say of which. */
     int appnum = argc > 1 ? atoi(argv[1]) : 0;
     CHECK(value_of(MPI_APPNUM, &value) && value == appnum);

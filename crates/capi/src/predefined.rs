@@ -5,7 +5,7 @@ use crate::errorcodes;
 use crate::library::Running;
 use oxmpi_abi::constants as abi;
 use oxmpi_core::p2p::TAG_UB;
-use oxmpi_rt::client::Client;
+use oxmpi_rt::client::{Client, UNIVERSE_SIZE_VARIABLE};
 use std::ffi::c_int;
 
 /// Values that are known when MPI is initialised.
@@ -13,17 +13,22 @@ use std::ffi::c_int;
 pub(crate) struct Values {
     /// The place of this rank's program among those of the job; none without a launcher.
     appnum: Option<c_int>,
-    /// How many ranks can usefully run: as many as there are processors for, but at least those that do run.
+    /// How many ranks can usefully run: as many as the launcher has slots for, or this host processors, but at least those that do
+    /// run.
     universe_size: c_int,
 }
 
 impl Values {
     pub(crate) fn new(client: &Client) -> Values {
         let boot = client.segment().boot();
-        let processors = u32::try_from(oxmpi_os::cpus::usable()).unwrap_or(u32::MAX);
+        let is_launched = !client.is_singleton();
+        // A rank that is bound sees a part of the processors, and no other host.
+        let told = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
+        let slots = told.and_then(|told| told.parse().ok());
+        let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_os::cpus::usable()).unwrap_or(u32::MAX));
         Values {
-            appnum: (!client.is_singleton()).then_some(boot.app as c_int),
-            universe_size: c_int::try_from(processors.max(boot.size)).unwrap_or(c_int::MAX),
+            appnum: is_launched.then_some(boot.app as c_int),
+            universe_size: c_int::try_from(slots.max(boot.size)).unwrap_or(c_int::MAX),
         }
     }
 }

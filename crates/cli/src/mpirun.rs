@@ -16,7 +16,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_os::{host, spawn};
 use oxmpi_param::profile::{self, Profile};
 use oxmpi_param::{Found, Job, Params, SelectError, Source, ThreadLevel, Transport};
-use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT};
+use oxmpi_rt::client::{SERVE_OPTION, SERVED_CONTROL, SERVED_SEGMENT, UNIVERSE_SIZE_VARIABLE};
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
@@ -164,7 +164,7 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
-    let spread = spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
+    let (spread, slots) = spread::spread(options, apps.iter().map(|app| app.ranks), &params, universe)?;
     if let Stdin::Rank(rank) = options.stdin
         && rank >= size
     {
@@ -172,6 +172,12 @@ fn launch(options: &Options, params: Params, universe: Option<&Arc<Universe>>) -
     }
     let mut env = options.env.clone();
     env.extend(environment_of(&params));
+    // Scripts read it by Open MPI's name.
+    let universe_size = slots.max(size).to_string();
+    env.extend(
+        [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
+            .map(|name| (name.into(), universe_size.clone().into())),
+    );
     let transport = transport(&params, size, spread.is_none())?;
     Ok(Launch {
         apps,

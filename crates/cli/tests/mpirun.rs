@@ -107,6 +107,22 @@ fn each_rank_knows_its_number() {
 }
 
 #[test]
+fn each_rank_knows_how_many_slots_there_are() {
+    let cpus = oxmpi_os::cpus::usable();
+    let size = |options: &[&str]| {
+        let script = "echo $OXMPI_UNIVERSE_SIZE $OMPI_UNIVERSE_SIZE";
+        let (code, out, err) = run(&[options, &["sh", "-c", script]].concat());
+        assert_eq!((code, err.as_str()), (0, ""));
+        out
+    };
+    assert_eq!(size(&["-n", "1", "--bind-to", "core"]), format!("{cpus} {cpus}\n"));
+    assert_eq!(size(&["-n", "1", "--host", "localhost:8"]), "8 8\n");
+    assert_eq!(size(&["-n", "1", "--host", "localhost:3,localhost:4"]), "7 7\n");
+    let most = (cpus + 3).to_string();
+    assert_eq!(size(&["-n", &most]).lines().next(), Some(&*format!("{most} {most}")));
+}
+
+#[test]
 fn the_first_failing_ranks_code_is_the_jobs_and_there_is_one_report() {
     let script = "if [ $OXMPI_COMM_WORLD_RANK = 2 ]; then exit 7; fi; sleep 60";
     let start = Instant::now();

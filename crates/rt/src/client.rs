@@ -28,6 +28,8 @@ use crate::universe::{Contact, decode_words};
 
 /// The environment variable that tells a rank where its segment and its control socket are.
 pub const BOOT_VARIABLE: &str = "OXMPI_BOOT";
+/// The environment variable that tells a rank for how many ranks its launcher has slots, on all hosts (MPI_UNIVERSE_SIZE).
+pub const UNIVERSE_SIZE_VARIABLE: &str = "OXMPI_UNIVERSE_SIZE";
 /// The node of those of whom it is not known.
 pub const NOWHERE: u32 = u32::MAX;
 /// The version of what stands in [`BOOT_VARIABLE`].

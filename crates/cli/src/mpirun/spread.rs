@@ -76,13 +76,14 @@ struct Place {
     is_here: bool,
 }
 
-/// Places the ranks of all programs, which are so many. `None`: all are on this machine.
+/// Places the ranks of all programs, which are so many. `None`: all are on this machine. The number is that of the slots of all hosts,
+/// whether they have ranks or not.
 pub(super) fn spread(
     options: &Options,
     ranks: impl Iterator<Item = u32>,
     params: &Params,
     universe: Option<&Arc<Universe>>,
-) -> Result<Option<Spread>, Stop> {
+) -> Result<(Option<Spread>, u32), Stop> {
     let mut places: Vec<Place> = Vec::new();
     let mut crowds = Vec::new();
     for (program, ranks) in options.programs.iter().zip(ranks) {
@@ -118,12 +119,13 @@ pub(super) fn spread(
         }
         crowds.push(Crowd { ranks, hosts: at, per_host: program.per_host, is_seated: false });
     }
+    let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
     let rooms: Vec<Room> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
         .map_err(|error| stop(USAGE, error))?;
     let used: Vec<usize> = (0..places.len()).filter(|at| nodes.contains(&(*at as u32))).collect();
     if used.iter().all(|at| places[*at].is_here) {
-        return Ok(None);
+        return Ok((None, slots));
     }
     if params.mpi_virtual_nodes() > 1 {
         let text =
@@ -145,7 +147,7 @@ pub(super) fn spread(
     });
     let hosts = hosts.collect::<Result<Vec<_>, Stop>>()?;
     let nodes = nodes.iter().filter_map(|node| used.iter().position(|at| *at == *node as usize));
-    Ok(Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }))
+    Ok((Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }), slots))
 }
 
 /// The place of a host among all, where it is added if it is new. All names of this machine are one host.

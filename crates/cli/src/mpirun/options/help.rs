@@ -56,7 +56,8 @@ Ranks get all of mpirun's variables unless -genvnone or -genvlist says otherwise
 programs, behind it for its own. What is set is stronger than what is passed on.
 
 Each rank finds its number in OXMPI_COMM_WORLD_RANK, the number of ranks in OXMPI_COMM_WORLD_SIZE; the same with
-OMPI_ in front. LD_LIBRARY_PATH starts with the directory of this library.
+OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many ranks there are slots on all hosts
+(MPI_UNIVERSE_SIZE). LD_LIBRARY_PATH starts with the directory of this library.
 ",
     },
     Page {
