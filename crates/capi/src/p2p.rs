@@ -111,14 +111,14 @@ fn send_fully(
     mode: Mode,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if is_short(mode)
-            && let Some(buf) = plain(buf, count, datatype)
+        let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
+        if let Some(buf) = plain
             && library.process.send_now(communicator, buf.bytes(), dest, tag)
         {
             return Ok(());
         }
         let buffer = library.buffer(buf, count, datatype)?;
-        if is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
+        if plain.is_none() && is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
             return Ok(());
         }
         library.process.send(communicator, mode, buffer, dest, tag)
@@ -205,14 +205,14 @@ fn isend_fully(
         if request.is_null() {
             return Err(null("request"));
         }
-        if is_short(mode)
-            && let Some(buf) = plain(buf, count, datatype)
+        let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
+        if let Some(buf) = plain
             && library.process.send_now(communicator, buf.bytes(), dest, tag)
         {
             return give(request, RequestId::COMPLETE);
         }
         let buffer = library.buffer(buf, count, datatype)?;
-        if is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
+        if plain.is_none() && is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
             return give(request, RequestId::COMPLETE);
         }
         give(request, library.process.isend(communicator, mode, buffer, dest, tag)?)
@@ -270,13 +270,16 @@ fn recv_fully(
     function: FuncId,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if let Some(into) = plain(buf, count, datatype)
+        let plain = plain(buf, count, datatype);
+        if let Some(into) = plain
             && let Some(done) = library.process.recv_now(communicator, &into, source, tag)?
         {
             return received(status, done);
         }
         let buffer = library.buffer(buf, count, datatype)?;
-        if let Some(done) = received_at_once(library, communicator, &buffer, source, tag)? {
+        if plain.is_none()
+            && let Some(done) = received_at_once(library, communicator, &buffer, source, tag)?
+        {
             return received(status, done);
         }
         received(status, library.process.recv_whatever(communicator, buffer, source, tag)?)
@@ -321,13 +324,15 @@ fn irecv_fully(
         if request.is_null() {
             return Err(null("request"));
         }
-        if let Some(into) = plain(buf, count, datatype)
+        let plain = plain(buf, count, datatype);
+        if let Some(into) = plain
             && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
         {
             return give(request, posted);
         }
         let buffer = library.buffer(buf, count, datatype)?;
-        if let Some(into) = in_one_piece(&buffer)
+        if plain.is_none()
+            && let Some(into) = in_one_piece(&buffer)
             && let Some(posted) = library.process.irecv_plain(communicator, into, source, tag)
         {
             return give(request, posted);

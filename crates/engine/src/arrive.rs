@@ -140,6 +140,9 @@ impl State {
         let Some(context) = self.contexts.get_mut(index) else {
             // A communicator that was freed with messages under way: its user's error, and nobody's message.
             self.nonsense += 1;
+            if let Some(request) = arrival.waiting() {
+                self.drop_nobodys(from, request);
+            }
             if arrival.more_comes() {
                 self.peer(from).body = Some(BodyTarget::Nowhere);
             }

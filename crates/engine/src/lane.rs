@@ -206,6 +206,11 @@ impl<F: Fabric> Lane<F> {
             let cancelled = Completion { cancelled: true, ..Completion::EMPTY };
             self.state.requests.complete(posted.request, cancelled);
         }
+        for unexpected in context.unexpected.drain() {
+            if let Some(request) = unexpected.what.waiting() {
+                self.state.drop_nobodys(unexpected.from, request);
+            }
+        }
     }
 
     /// Notes that something was done without a look at everything; `weight` says how many short messages it is worth.

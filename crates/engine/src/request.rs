@@ -248,6 +248,8 @@ pub(crate) struct SendWork {
     pub(crate) number: u32,
     /// Whether the peer was told to drop it if it can.
     pub(crate) is_withdrawn: bool,
+    /// Whether the peer has dropped it.
+    pub(crate) is_nobodys: bool,
 }
 
 /// How far a send is.
@@ -307,6 +309,7 @@ impl SendWork {
             leaving: 0,
             number: 0,
             is_withdrawn: false,
+            is_nobodys: false,
         }
     }
 

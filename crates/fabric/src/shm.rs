@@ -361,8 +361,11 @@ impl Shm {
         let Some(Out { path: Path::Ring(ring), .. }) = out_of(&mut self.links, to) else {
             let in_cell = CELL_PAYLOAD - MAX_FRAME_LEN;
             let Some(pool) = self.pool.as_mut().filter(|_| wanted > in_cell) else { return in_cell };
-            let pooled = wanted.min(pool.shape().max_message());
-            return if pool.room_for(pooled) { pooled } else { in_cell };
+            // Short ones may lie in the larger part of the pool alone, so that there must be room in both.
+            let shape = pool.shape();
+            let lengths = [wanted.min(shape.max_message()), wanted.min(shape.block_bytes as usize)];
+            let has_room = |len: &usize| pool.room_for(in_cell + 1) && pool.room_for(*len);
+            return lengths.into_iter().find(has_room).unwrap_or(in_cell);
         };
         match &mut self.pool {
             Some(pool) if wanted > ring.max_data() => {
@@ -576,16 +579,17 @@ impl Shm {
             return;
         };
         let lengths = lengths.map(|bytes| bytes as usize);
-        let total = lengths[0].saturating_add(lengths[1]);
-        if let Some(first) = pool.bytes(positions[0], lengths[0]) {
-            dispatch(from, got, total, first, sink);
-            pool.free(positions[0], lengths[0]);
-        }
-        if lengths[1] > 0
-            && let Some(rest) = pool.bytes(positions[1], lengths[1])
-        {
+        let [first, rest] = [0, 1].map(|at| pool.bytes(positions[at], lengths[at]));
+        let (Some(first), Some(rest), 1..) = (first, rest, lengths[0]) else {
+            // No such pieces: it writes what it should not.
+            return sink.lost(from);
+        };
+        dispatch(from, got, lengths[0] + lengths[1], first, sink);
+        if lengths[1] > 0 {
             sink.more(from, lengths[0], rest);
-            pool.free(positions[1], lengths[1]);
+        }
+        for (position, len) in positions.into_iter().zip(lengths).filter(|(_, len)| *len > 0) {
+            pool.free(position, len);
         }
     }
 

@@ -608,6 +608,13 @@ impl Pool {
         pieces
     }
 
+    /// Frees what [`Pool::lay`] has laid, of which nobody was told.
+    pub fn clear(&mut self, pieces: [(u32, usize); 2]) {
+        for (position, bytes) in pieces.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            self.area.free(self.area.span(position, bytes));
+        }
+    }
+
     /// The position of the block after the one in which `position` lies, in a message of several.
     #[inline]
     pub(crate) const fn after(&self, position: u32) -> u32 {
@@ -778,9 +785,14 @@ mod tests {
                 view.bytes(position, bytes).unwrap().append_to(&mut read);
             }
             assert!(read == data[..len]);
-            laid.into_iter().take(1).for_each(|(position, bytes)| view.free(position, bytes));
-            if laid[1].1 > 0 {
-                view.free(laid[1].0, laid[1].1);
+            if len % 2 == 0 && len > 0 {
+                pool.clear(laid);
+            } else {
+                view.free(laid[0].0, laid[0].1);
+                laid[1..]
+                    .iter()
+                    .filter(|(_, bytes)| *bytes > 0)
+                    .for_each(|(at, bytes)| view.free(*at, *bytes));
             }
             pieces.push(laid.map(|(_, bytes)| bytes));
             assert_eq!(pool.free_bytes(), 8192, "{len} bytes");

@@ -14,7 +14,7 @@ impl State {
     /// Another process withdraws the message of a request of its, which came behind `number` others (modulo 2^32).
     pub(super) fn drop_message(&mut self, from: u32, request: u64, number: u64) {
         let peer = self.peer(from);
-        if (number as u32).wrapping_sub(peer.expected as u32).cast_signed() >= 0 {
+        if (number as u32).wrapping_sub(peer.expected as u32) <= UNDER_WAY as u32 {
             // It has not had its turn: it is dropped when that comes.
             if peer.withdrawn.len() < UNDER_WAY && !peer.withdrawn.contains(&request) {
                 peer.withdrawn.push(request);
@@ -23,7 +23,7 @@ impl State {
             }
             return;
         }
-        // What is not there any more was matched, which is answered.
+        // What is not there any more was matched, which is answered, or was nobody's, which was said (`drop_nobodys`).
         let Some((index, key)) = self.contexts.find_waiting(from, request) else { return };
         let peer = self.peer(from);
         if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
@@ -48,16 +48,23 @@ impl State {
         true
     }
 
-    /// The receiver has dropped the message of a send that was cancelled.
+    /// A message is nobody's any more, as its communicator is gone here. Its sender is told, if it waits: it may cancel it. (It may be
+    /// over as well, and take nothing.)
+    pub(crate) fn drop_nobodys(&mut self, from: u32, request: u64) {
+        self.todo.push_back(Todo::Hint { to: from, frame: Frame::Withdrawn { request } });
+    }
+
+    /// The receiver has dropped the message of a send that was cancelled, or may be.
     pub(super) fn message_was_dropped(&mut self, from: u32, request: u64) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work)
-                if work.to == from
-                    && work.is_withdrawn
-                    && matches!(work.phase, Phase::Announced | Phase::Unacknowledged) =>
+                if work.to == from && matches!(work.phase, Phase::Announced | Phase::Unacknowledged) =>
             {
-                self.end_send(request, Phase::Dropped);
+                work.is_nobodys = true;
+                if work.is_withdrawn {
+                    self.end_send(request, Phase::Dropped);
+                }
             }
             _ => self.nonsense += 1,
         }

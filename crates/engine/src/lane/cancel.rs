@@ -50,6 +50,7 @@ impl<F: Fabric> Lane<F> {
                     found.is_some_and(|key| context.unexpected.remove(key).is_some())
                 })
             }
+            Phase::Announced | Phase::Unacknowledged if work.is_nobodys => work.leaving == 0,
             Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
                 work.is_withdrawn = true;
                 let number = u64::from(work.number);

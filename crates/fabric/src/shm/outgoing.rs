@@ -202,21 +202,22 @@ fn send_cell(
     if !pool.room_for(len) {
         return false;
     }
+    // Before a cell is claimed: what is behind it in the inbox waits for it.
+    let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
+    // A pool has 2^30 bytes at most.
+    let lengths = pieces.map(|(_, bytes)| bytes as u32);
+    let said = Frame::Pooled { positions: pieces.map(|(position, _)| position), lengths };
     let mut word = [0; MAX_FRAME_LEN];
-    let word_len = POOLED.encode(0, me, &mut word);
-    inbox.try_send(me, word_len + frame_len, |mut cell| {
-        let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
-        // A pool has 2^30 bytes at most.
-        let lengths = pieces.map(|(_, bytes)| bytes as u32);
-        let said = Frame::Pooled { positions: pieces.map(|(position, _)| position), lengths };
-        said.encode(0, me, &mut word);
+    let word_len = said.encode(0, me, &mut word);
+    let gone = inbox.try_send(me, word_len + frame_len, |mut cell| {
         Bytes::from(&word[..word_len]).copy_to(cell.slice(0, word_len));
         frame.copy_to(cell.slice(word_len, frame_len));
-    })
+    });
+    if !gone {
+        pool.clear(pieces);
+    }
+    gone
 }
-
-/// As long as any of its kind.
-const POOLED: Frame = Frame::Pooled { positions: [0; 2], lengths: [0; 2] };
 
 /// How a message is copied into a pool, or a slot.
 struct Copying<'a> {
