@@ -3,8 +3,10 @@
 mod lanes;
 
 use lanes::{Lanes, calm, pattern, request, rough};
-use oxmpi_engine::{Mode, Source, Started, TagMatch};
+use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
+use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::Bytes;
+use oxmpi_wire::ContextId;
 
 const ANY: (Source, TagMatch) = (Source::Any, TagMatch::Any);
 
@@ -233,9 +235,40 @@ fn a_cancelled_send_needs_no_receive() {
     l.lanes[0].cancel(request(taken));
     l.settle();
     assert!(l.ask(0, taken).is_none());
-    let data = oxmpi_mem::memory::Owned::new(vec![0; 40]);
+    let data = Owned::new(vec![0; 40]);
     let _ = l.lanes[1].receive_message(message, data.buf()).unwrap();
     l.settle();
     assert!(!l.ask(0, taken).unwrap().cancelled && data.into_vec().unwrap() == pattern(4, 40));
     l.assert_quiet();
+}
+
+#[test]
+fn a_send_whose_communicator_its_receiver_has_freed_can_be_cancelled() {
+    for is_early in [true, false] {
+        for asks_first in [true, false] {
+            let mut l = Lanes::new(2, 0, calm());
+            let teams = [0, 1].map(|me| {
+                let lane = &mut l.lanes[me as usize];
+                lane.open_team(RankMap::Identity(2), me, ContextId::new(0, 2), true)
+            });
+            if is_early {
+                l.lanes[1].close_team(&teams[1]);
+            }
+            let data = Owned::new(pattern(0, 40));
+            let context = teams[0].point_to_point;
+            let send = l.lanes[0].start_send(context, Mode::Synchronous, data.buf(), 1, 0).unwrap();
+            if asks_first {
+                assert!(!l.lanes[0].cancel(request(send)));
+            }
+            l.settle();
+            l.lanes[1].close_team(&teams[1]);
+            l.lanes[1].progress();
+            l.settle();
+            if !asks_first {
+                assert!(l.ask(0, send).is_none());
+                assert!(l.lanes[0].cancel(request(send)));
+            }
+            assert!(l.ask(0, send).unwrap().cancelled);
+        }
+    }
 }
