@@ -324,7 +324,8 @@ parameters! {
     shm_pool_from_bytes: usize {
         unit: Unit::Bytes, default: 1024, limits: 57..=1073741824, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "The shortest message that goes through the sender's pool; shorter ones use the data ring.",
+        help: "The shortest message that goes through the sender's pool; shorter ones use the data ring. To a rank that has not yet \
+               granted a ring all go through the pool that are longer than 440 bytes.",
     }
     shm_slow_copy_ns_per_kib: u64 {
         unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
