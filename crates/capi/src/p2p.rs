@@ -111,18 +111,35 @@ fn send_fully(
     mode: Mode,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
-        if let Some(buf) = plain
-            && library.process.send_now(communicator, buf.bytes(), dest, tag)
-        {
-            return Ok(());
+        match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
+            Some(buffer) => library.process.send(communicator, mode, buffer, dest, tag),
+            None => Ok(()),
         }
-        let buffer = library.buffer(buf, count, datatype)?;
-        if plain.is_none() && is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
-            return Ok(());
-        }
-        library.process.send(communicator, mode, buffer, dest, tag)
     })
+}
+
+/// Sends eagerly, without a request, what can go that way; else gives what is to be sent in full.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn left_to_send(
+    library: &Running,
+    comm: &Communicator,
+    buf: *const c_void,
+    count: i64,
+    datatype: Datatype,
+    dest: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<Option<UserBuf>> {
+    let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
+    if let Some(buf) = plain
+        && library.process.send_now(comm, buf.bytes(), dest, tag)
+    {
+        return Ok(None);
+    }
+    let buffer = library.buffer(buf, count, datatype)?;
+    let gone = plain.is_none() && is_short(mode) && sent_at_once(library, comm, &buffer, dest, tag);
+    Ok((!gone).then_some(buffer))
 }
 
 /// The longest message of elements with gaps, bytes, that is packed aside to take the fast ways: what it costs there to copy it once
@@ -205,17 +222,11 @@ fn isend_fully(
         if request.is_null() {
             return Err(null("request"));
         }
-        let plain = plain(buf, count, datatype).filter(|_| is_short(mode));
-        if let Some(buf) = plain
-            && library.process.send_now(communicator, buf.bytes(), dest, tag)
-        {
-            return give(request, RequestId::COMPLETE);
-        }
-        let buffer = library.buffer(buf, count, datatype)?;
-        if plain.is_none() && is_short(mode) && sent_at_once(library, communicator, &buffer, dest, tag) {
-            return give(request, RequestId::COMPLETE);
-        }
-        give(request, library.process.isend(communicator, mode, buffer, dest, tag)?)
+        let started = match left_to_send(library, communicator, buf, count, datatype, dest, tag, mode)? {
+            Some(buffer) => library.process.isend(communicator, mode, buffer, dest, tag)?,
+            None => RequestId::COMPLETE,
+        };
+        give(request, started)
     })
 }
 
