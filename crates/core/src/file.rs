@@ -201,20 +201,25 @@ impl File {
 
     /// A file that was opened with MPI_MODE_SEQUENTIAL is accessed by the shared pointer only.
     fn check_random(&self, at: At) -> Result<()> {
-        if self.mode.is_sequential() && at != At::Shared {
-            let why = "it was opened with MPI_MODE_SEQUENTIAL, so only its shared file pointer can be used";
-            return Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, why));
+        if at == At::Shared {
+            Ok(())
+        } else {
+            self.not_if_sequential("only its shared file pointer can be used")
         }
-        Ok(())
     }
 
     /// Nobody may ask where the shared file pointer of such a file is, or move it ("Shared File Pointers").
     fn check_seekable(&self) -> Result<()> {
-        if self.mode.is_sequential() {
-            let why = "it was opened with MPI_MODE_SEQUENTIAL, so nobody can move its shared file pointer or ask where it is";
-            return Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, why));
+        self.not_if_sequential("nobody can move its shared file pointer or ask where it is")
+    }
+
+    /// Refuses what MPI_MODE_SEQUENTIAL excludes; `so` is what follows from it.
+    fn not_if_sequential(&self, so: &str) -> Result<()> {
+        if !self.mode.is_sequential() {
+            return Ok(());
         }
-        Ok(())
+        let why = format!("it was opened with MPI_MODE_SEQUENTIAL, so {so}");
+        Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, &why))
     }
 
     /// So many bytes of the file as elementary types.
