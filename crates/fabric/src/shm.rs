@@ -363,9 +363,12 @@ impl Shm {
             let Some(pool) = self.pool.as_mut().filter(|_| wanted > in_cell) else { return in_cell };
             // Short ones may lie in the larger part of the pool alone, so that there must be room in both.
             let shape = pool.shape();
-            let lengths = [wanted.min(shape.max_message()), wanted.min(shape.block_bytes as usize)];
-            let has_room = |len: &usize| pool.room_for(in_cell + 1) && pool.room_for(*len);
-            return lengths.into_iter().find(has_room).unwrap_or(in_cell);
+            let longest = wanted.min(shape.max_message());
+            return match pool.room_for(in_cell + 1) {
+                false => in_cell,
+                true if pool.room_for(longest) => longest,
+                true => longest.min(shape.block_bytes as usize),
+            };
         };
         match &mut self.pool {
             Some(pool) if wanted > ring.max_data() => {
@@ -533,63 +536,55 @@ impl Shm {
             let (from, bytes) = (cell.producer, cell.bytes);
             let link = link_of(&mut self.links, from);
             link.cells_in += 1;
-            let (mut own, mut pooled) = (None, None);
+            let (mut granted, mut pooled) = (None, None);
             if let Some(got) = decode(bytes) {
                 let body = bytes.slice(got.body_at, bytes.len() - got.body_at);
-                own = dispatch(from, &got, body.len(), body, sink);
-                pooled = own.filter(|own| matches!(own, Frame::Pooled { .. })).and_then(|_| decode(body));
-                let matched = pooled.map_or(got.frame, |inner| inner.frame).matches();
-                link.matched_in = link.matched_in.wrapping_add(u8::from(matched));
+                match dispatch(from, &got, body.len(), body, sink) {
+                    Some(Frame::RingGrant { ring }) => granted = Some(ring),
+                    Some(Frame::Pooled { pieces }) => pooled = decode(body).map(|inner| (inner, pieces)),
+                    _ => {}
+                }
+                let message = pooled.map_or(got.frame, |(inner, _)| inner.frame);
+                link.matched_in = link.matched_in.wrapping_add(u8::from(message.matches()));
             }
             let hot = link.cells_in >= self.settings.ring_after && link.ring_in.is_none();
             self.inbox.release();
-            match own {
-                Some(Frame::RingGrant { ring }) => self.use_ring(from, ring),
-                Some(Frame::Pooled { positions, lengths }) => {
-                    if let Some(inner) = pooled {
-                        self.take_pooled(from, &inner, positions, lengths, sink);
-                    }
-                }
-                _ => {}
+            if let Some((message, pieces)) = pooled {
+                self.take_pooled(from, &message, pieces, sink);
             }
             if hot {
                 self.consider_ring(from);
+            }
+            if let Some(ring) = granted {
+                self.use_ring(from, ring);
             }
         }
         any
     }
 
-    /// A frame whose body lies in the pool of its sender, a cold peer (rule 1).
+    /// A message whose body lies in the pool of its sender, a cold peer (rule 1). If that cannot be read the peer is lost.
     #[cold]
-    fn take_pooled<S: Sink>(
-        &mut self,
-        from: u32,
-        got: &Received,
-        positions: [u32; 2],
-        lengths: [u32; 2],
-        sink: &mut S,
-    ) {
+    fn take_pooled<S: Sink>(&mut self, from: u32, message: &Received, pieces: [(u32, u32); 2], sink: &mut S) {
         if self.out(from).is_none() && self.connect(from).is_err() {
-            // What it sends cannot be read.
             return sink.lost(from);
         }
-        let Some(mut pool) =
-            self.out(from).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)))
-        else {
-            return;
-        };
-        let lengths = lengths.map(|bytes| bytes as usize);
-        let [first, rest] = [0, 1].map(|at| pool.bytes(positions[at], lengths[at]));
-        let (Some(first), Some(rest), 1..) = (first, rest, lengths[0]) else {
-            // No such pieces: it writes what it should not.
+        let pool = self.out(from).and_then(|out| Some(PoolView::new(out.segment.pool()?, out.known_as)));
+        let Some(mut pool) = pool else { return sink.lost(from) };
+        let pieces = pieces.map(|(position, len)| (position, len as usize));
+        let [Some(first), Some(rest)] = pieces.map(|(position, len)| pool.bytes(position, len)) else {
             return sink.lost(from);
         };
-        dispatch(from, got, lengths[0] + lengths[1], first, sink);
-        if lengths[1] > 0 {
-            sink.more(from, lengths[0], rest);
+        if first.is_empty() {
+            return sink.lost(from);
         }
-        for (position, len) in positions.into_iter().zip(lengths).filter(|(_, len)| *len > 0) {
-            pool.free(position, len);
+        dispatch(from, message, first.len() + rest.len(), first, sink);
+        if !rest.is_empty() {
+            sink.more(from, first.len(), rest);
+        }
+        for (position, len) in pieces {
+            if len > 0 {
+                pool.free(position, len);
+            }
         }
     }
 

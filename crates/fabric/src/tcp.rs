@@ -431,8 +431,7 @@ impl Fabric for Tcp {
 
 /// Whether a frame may come over a socket from process `from`.
 fn is_ours(from: u32, source: u32, frame: &Frame) -> bool {
-    (source == from || source == ANYBODY)
-        && !matches!(frame, Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. })
+    (source == from || source == ANYBODY) && !frame.is_of_segments()
 }
 
 const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);

@@ -590,28 +590,26 @@ impl Pool {
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
     /// `fill` write what begins at some byte of it. Where it lies: the positions of two pieces and their bytes, of which the
     /// second one may have none. The receiver frees each ([`PoolView::free`]).
-    pub fn lay(
-        &mut self,
-        len: usize,
-        to: u32,
-        mut fill: impl FnMut(usize, BytesMut<'_>),
-    ) -> [(u32, usize); 2] {
+    pub fn lay(&mut self, len: usize, to: u32, mut fill: impl FnMut(usize, BytesMut<'_>)) -> [(u32, u32); 2] {
         let start = self.take(len, to, false);
-        let first = len.min(self.side_by_side(start) as usize);
-        let rest = if first < len { self.after(start.wrapping_add(first as u32 - 1)) } else { start };
-        let pieces = [(start, first), (rest, len - first)];
-        let mut at = 0;
-        for (position, bytes) in pieces.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            fill(at, self.piece(position, bytes));
-            at += bytes;
+        // A pool has 2^30 bytes at most.
+        let first = (len as u32).min(self.side_by_side(start));
+        fill(0, self.piece(start, first as usize));
+        let rest = len as u32 - first;
+        if rest == 0 {
+            return [(start, first), (start, 0)];
         }
-        pieces
+        let next = self.after(start.wrapping_add(first - 1));
+        fill(first as usize, self.piece(next, rest as usize));
+        [(start, first), (next, rest)]
     }
 
     /// Frees what [`Pool::lay`] has laid, of which nobody was told.
-    pub fn clear(&mut self, pieces: [(u32, usize); 2]) {
-        for (position, bytes) in pieces.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            self.area.free(self.area.span(position, bytes));
+    pub fn clear(&mut self, pieces: [(u32, u32); 2]) {
+        for (position, bytes) in pieces {
+            if bytes > 0 {
+                self.area.free(self.area.span(position, bytes as usize));
+            }
         }
     }
 
@@ -782,17 +780,17 @@ mod tests {
             let laid = pool.lay(len, 7, |at, to| Bytes::from(&data[at..at + to.len()]).copy_to(to));
             let mut read = Vec::new();
             for (position, bytes) in laid.into_iter().filter(|(_, bytes)| *bytes > 0) {
-                view.bytes(position, bytes).unwrap().append_to(&mut read);
+                view.bytes(position, bytes as usize).unwrap().append_to(&mut read);
             }
             assert!(read == data[..len]);
             if len % 2 == 0 && len > 0 {
                 pool.clear(laid);
             } else {
-                view.free(laid[0].0, laid[0].1);
+                view.free(laid[0].0, laid[0].1 as usize);
                 laid[1..]
                     .iter()
                     .filter(|(_, bytes)| *bytes > 0)
-                    .for_each(|(at, bytes)| view.free(*at, *bytes));
+                    .for_each(|(at, bytes)| view.free(*at, *bytes as usize));
             }
             pieces.push(laid.map(|(_, bytes)| bytes));
             assert_eq!(pool.free_bytes(), 8192, "{len} bytes");

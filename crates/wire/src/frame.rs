@@ -149,9 +149,10 @@ pub enum Frame {
         /// How many messages that match I had sent you before that one, modulo 2^32.
         number: u64,
     },
-    /// The message of this request of yours was dropped: nobody has matched it, and nobody will.
+    /// The message of this request of yours was dropped: nobody has matched it, and nobody will. The answer to `Withdraw`; also
+    /// unasked, when its communicator is gone.
     Withdrawn {
-        /// The request named in `Withdraw`.
+        /// The request named in the message.
         request: u64,
     },
     /// A piece of an announced message.
@@ -180,10 +181,8 @@ pub enum Frame {
     },
     /// The body of the frame that follows lies in my pool, in one piece or in two.
     Pooled {
-        /// Where it lies, as positions of the pool; a second piece of no bytes is none.
-        positions: [u32; 2],
-        /// Bytes of the pieces.
-        lengths: [u32; 2],
+        /// Where each piece begins, as a position of the pool, and its bytes; a second piece of no bytes is none.
+        pieces: [(u32, u32); 2],
     },
 }
 
@@ -251,6 +250,11 @@ impl Frame {
         matches!(self, Frame::Eager { .. } | Frame::EagerSync { .. } | Frame::Rendezvous { .. })
     }
 
+    /// Whether it speaks of the segments of the two processes, and so comes over shared memory alone.
+    pub const fn is_of_segments(&self) -> bool {
+        matches!(self, Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. })
+    }
+
     /// Writes the frame and returns its length.
     pub fn encode(&self, sequence: u8, source: u32, out: &mut [u8; MAX_FRAME_LEN]) -> usize {
         let mut w = Writer { out, at: HEADER_LEN };
@@ -282,9 +286,7 @@ impl Frame {
             }
             Frame::RingGrant { ring } => (RING_GRANT, 0, ring),
             Frame::RingOpen { cells } => w.plain(RING_OPEN, &[cells]),
-            Frame::Pooled { positions, lengths } => {
-                w.plain(POOLED, &[of_halves(positions), of_halves(lengths)])
-            }
+            Frame::Pooled { pieces: [first, rest] } => w.plain(POOLED, &[of_halves(first), of_halves(rest)]),
         };
         let len = w.at;
         out[0] = sequence;
@@ -343,7 +345,7 @@ impl Frame {
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             RING_GRANT => Frame::RingGrant { ring: context },
             RING_OPEN => Frame::RingOpen { cells: word() },
-            POOLED => Frame::Pooled { positions: halves(word()), lengths: halves(word()) },
+            POOLED => Frame::Pooled { pieces: [halves(word()), halves(word())] },
             _ => return Err(WireError::Kind(kind)),
         };
         Ok(Received { sequence: head[0], source, frame, body_at: HEADER_LEN + needed })
@@ -366,12 +368,12 @@ const fn extension_len(kind: u8) -> Option<usize> {
 }
 
 /// Two numbers as one, the first in the lower half.
-const fn of_halves([low, high]: [u32; 2]) -> u64 {
+const fn of_halves((low, high): (u32, u32)) -> u64 {
     (high as u64) << 32 | low as u64
 }
 
-const fn halves(word: u64) -> [u32; 2] {
-    [word as u32, (word >> 32) as u32]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
 
 struct Writer<'a> {
@@ -438,7 +440,7 @@ mod tests {
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
             any::<u32>().prop_map(|ring| Frame::RingGrant { ring }),
             any::<u64>().prop_map(|cells| Frame::RingOpen { cells }),
-            any::<[[u32; 2]; 2]>().prop_map(|[positions, lengths]| Frame::Pooled { positions, lengths }),
+            any::<[(u32, u32); 2]>().prop_map(|pieces| Frame::Pooled { pieces }),
         ]
     }
 

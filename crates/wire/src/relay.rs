@@ -171,9 +171,7 @@ impl<'a> Packet<'a> {
         if got.body_at != frame_len {
             return Err(wrong);
         }
-        let is_foreign =
-            matches!(got.frame, Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. });
-        if is_foreign || from.is_some_and(|from| from != got.source) {
+        if got.frame.is_of_segments() || from.is_some_and(|from| from != got.source) {
             let from = from.unwrap_or(peer);
             return Err(PacketError::Foreign { from, source_named: got.source, frame: got.frame });
         }

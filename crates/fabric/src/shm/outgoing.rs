@@ -204,11 +204,8 @@ fn send_cell(
     }
     // Before a cell is claimed: what is behind it in the inbox waits for it.
     let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
-    // A pool has 2^30 bytes at most.
-    let lengths = pieces.map(|(_, bytes)| bytes as u32);
-    let said = Frame::Pooled { positions: pieces.map(|(position, _)| position), lengths };
     let mut word = [0; MAX_FRAME_LEN];
-    let word_len = said.encode(0, me, &mut word);
+    let word_len = Frame::Pooled { pieces }.encode(0, me, &mut word);
     let gone = inbox.try_send(me, word_len + frame_len, |mut cell| {
         Bytes::from(&word[..word_len]).copy_to(cell.slice(0, word_len));
         frame.copy_to(cell.slice(word_len, frame_len));
