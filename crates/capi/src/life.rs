@@ -42,12 +42,15 @@ struct Users {
 impl Users {
     /// Lets those who watch the process know how far it is.
     fn note_state(&self, library: &Running) {
-        let state = match (self.count, self.ending) {
+        let status = library.client.segment().status();
+        if library::is_finalized() {
+            status.end_world();
+        }
+        status.set_state(match (self.count, self.ending) {
             (0, _) => RankState::Resting,
             (count, ending) if ending == count => RankState::Finalizing,
             _ => RankState::Initialized,
-        };
-        library.client.segment().status().set_state(state);
+        });
     }
 }
 
@@ -106,6 +109,11 @@ pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) 
                 library::close();
             }
             users.note_state(library);
+            let has_left = users.count == 0;
+            drop(users);
+            if has_left {
+                library.process.answer_last();
+            }
             return Ok(());
         }
         drop(users);
@@ -192,8 +200,8 @@ extern "C" fn at_exit() {
     let Ok(mut users) = USERS.try_lock() else { return };
     if let Users { library: Some(library), count: 0, .. } = *users {
         users.has_left = true;
-        library.process.take_leave();
         library.client.segment().status().set_state(RankState::Finalized);
+        library.process.take_leave();
     }
 }
 

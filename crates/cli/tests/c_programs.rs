@@ -194,6 +194,7 @@ programs_over_postboxes! {
     mpit_traffic
     p2p_bsend
     p2p_cancel
+    p2p_cancel_end
     p2p_derived
     p2p_first
     p2p_large
@@ -225,6 +226,7 @@ programs_with_daemons! {
     p2p_basic
     p2p_bsend
     p2p_cancel
+    p2p_cancel_end
     p2p_derived
     p2p_first
     p2p_flood
@@ -406,6 +408,7 @@ programs! {
     p2p_bsend_room
     p2p_buffers
     p2p_cancel
+    p2p_cancel_end
     p2p_computing
     p2p_derived
     p2p_first

@@ -29,6 +29,10 @@ pub(crate) enum Todo {
     /// Send something that helps and that nobody waits for: if there is no room it is dropped. (It must not wait: the
     /// peer may have finalised and take nothing any more.)
     Hint { to: u32, frame: Frame },
+    /// Tell a process that nobody gets the message of this request of its. If there is no room it hears that when it asks.
+    SayNobodys { to: u32, request: u64 },
+    /// This process was asked to drop a message, and perhaps answers nothing any more.
+    SeeWhetherLeft(u32),
     /// Get the data of an announced message that was matched.
     Fetch(Fetch),
     /// Something waits to leave for this peer.
@@ -528,6 +532,10 @@ impl Sink for State {
                 self.requests.complete(request, completion);
             }
         }
+    }
+
+    fn left(&mut self, peer: u32) {
+        self.end_withdrawn(peer);
     }
 
     fn lost(&mut self, peer: u32) {

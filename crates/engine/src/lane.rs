@@ -284,7 +284,10 @@ impl<F: Fabric> Lane<F> {
         while let Some(todo) = self.state.todo.pop_front() {
             match todo {
                 Todo::Answer { to, frame } => self.answer(to, frame),
-                Todo::Hint { to, frame } => self.hint(to, frame),
+                // The peer will give the occasion again.
+                Todo::Hint { to, frame } => _ = self.hint(to, frame),
+                Todo::SayNobodys { to, request } => self.say_nobodys(to, request),
+                Todo::SeeWhetherLeft(peer) => self.see_whether_left(peer),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
                 Todo::Unshare(receive) => self.unshare(receive),

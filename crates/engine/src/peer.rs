@@ -23,6 +23,8 @@ pub(crate) struct Peer {
     pub(crate) early: BTreeMap<u64, Early>,
     /// The sender's requests of messages that it has withdrawn before they came.
     pub(crate) withdrawn: Vec<u64>,
+    /// The sender's requests of messages that nobody gets, which it was not told.
+    pub(crate) nobodys: Vec<u64>,
     /// Where the next parts of a long body go.
     pub(crate) body: Option<BodyTarget>,
     /// Nothing more comes from it and nothing goes to it.

@@ -313,6 +313,11 @@ impl SendWork {
         }
     }
 
+    /// Whether the peer knows of it and has not said that it has matched it, as it must.
+    pub(crate) const fn is_unmatched(&self) -> bool {
+        matches!(self.phase, Phase::Announced | Phase::Unacknowledged)
+    }
+
     /// What it says when nothing more has to happen.
     pub(crate) fn completion(&self) -> Completion {
         Completion { cancelled: self.phase == Phase::Dropped, ..Completion::EMPTY }

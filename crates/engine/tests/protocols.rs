@@ -3,7 +3,7 @@
 mod lanes;
 
 use lanes::{Lanes, calm, pattern, request, rough};
-use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch};
+use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch, Team};
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::Bytes;
@@ -259,4 +259,46 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
         }
         assert_eq!(l.lanes[1].nonsense(), 20);
     }
+}
+
+/// How many of 60 synchronous sends come back that are cancelled at some time: `before` is done before each, `meanwhile` some time
+/// after it was cancelled.
+fn cancelled_of_60(before: impl Fn(&mut Lanes, &[Arc<Team>; 2]), meanwhile: impl Fn(&mut Lanes)) -> usize {
+    let mut weather = rough();
+    weather.later_of_256 = 128;
+    let cancelled = |seed| {
+        let mut l = Lanes::new(2, seed, weather.clone());
+        let id = ContextId::new(0, 5);
+        let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
+        before(&mut l, &teams);
+        let data = Owned::new(pattern(1, 90));
+        let to = teams[0].point_to_point;
+        let send = l.lanes[0].start_send(to, Mode::Synchronous, data.buf(), 1, 1);
+        let Ok(send @ Started::Pending(request)) = send else { panic!("nobody has matched it") };
+        let (first, then) = (l.random.below(12), l.random.below(12));
+        (0..first).for_each(|_| _ = l.step());
+        l.lanes[0].cancel(request);
+        (0..then).for_each(|_| _ = l.step());
+        meanwhile(&mut l);
+        l.settle();
+        l.ask(0, send).is_some_and(|completion| completion.cancelled)
+    };
+    (0..60).filter(|seed| cancelled(*seed)).count()
+}
+
+#[test]
+fn a_send_to_a_closed_communicator_can_be_cancelled() {
+    // In this weather the word that it is nobody's may find no room, or come before the data have left.
+    assert_eq!(cancelled_of_60(|l, teams| l.lanes[1].close_team(&teams[1]), |_| ()), 60);
+}
+
+#[test]
+fn a_send_to_a_process_that_leaves_can_be_cancelled() {
+    let leave = |l: &mut Lanes| {
+        // As a process does, it first says what it owes.
+        while !l.lanes[1].is_drained() && l.step() {}
+        l.network.borrow_mut().leave(1);
+    };
+    assert_eq!(cancelled_of_60(|l, _| leave(l), |_| ()), 60);
+    assert_eq!(cancelled_of_60(|_, _| (), leave), 60);
 }

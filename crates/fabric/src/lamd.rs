@@ -65,6 +65,8 @@ pub struct Lamd {
     is_starved: bool,
     /// The relay has ended.
     is_cut: bool,
+    /// The relay can send nothing more to this process.
+    has_left: bool,
     /// Processes that have ended, and of which everything has come.
     ended: HashSet<u32>,
     /// Processes to which nothing is sent any more.
@@ -95,6 +97,7 @@ impl Lamd {
             wants_room: false,
             is_starved: false,
             is_cut: false,
+            has_left: false,
             ended: HashSet::new(),
             lost: HashSet::new(),
         })
@@ -298,6 +301,7 @@ impl Fabric for Lamd {
                 break;
             }
             match parcel::receive(&self.socket, &mut self.packet) {
+                Ok((0, _)) if self.has_left => break,
                 Ok((0, _)) => self.cut(),
                 Ok((bytes, file)) => {
                     any = true;
@@ -311,6 +315,13 @@ impl Fabric for Lamd {
             }
         }
         any
+    }
+
+    /// From here on the relay knows that nobody reads what comes. What had come is in the socket for one more look.
+    fn leave(&mut self) -> bool {
+        self.has_left = true;
+        parcel::stop_receiving(&self.socket);
+        true
     }
 
     fn counts(&mut self) -> Counts {

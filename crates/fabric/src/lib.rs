@@ -337,6 +337,12 @@ pub trait Fabric {
         false
     }
 
+    /// Whether the peer matches nothing any more of what this process has sent it so far: its program has finalised MPI. What
+    /// it had sent by then has come with the next poll. `false` if this process does not know.
+    fn has_left(&mut self, _peer: u32) -> bool {
+        false
+    }
+
     /// What wakes a peer that waits for a word in shared memory. `None`: words wake nobody there.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None
@@ -500,6 +506,8 @@ pub trait Sink {
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A message for which the answer was [`Sent::Later`] is gone.
     fn sent(&mut self, token: u64);
+    /// The peer has left as it should: it matches nothing any more ([`Fabric::has_left`]), and nothing more comes from it.
+    fn left(&mut self, _peer: u32) {}
     /// The peer is gone; nothing more comes from it.
     fn lost(&mut self, peer: u32);
 }

@@ -275,6 +275,11 @@ impl Fabric for Postboxes {
         Ok(if sent == Sent::Full && peer.is_over() { Sent::Done } else { sent })
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
+        neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
+    }
+
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut any = false;
         for peer in self.peers.iter_mut().flatten() {

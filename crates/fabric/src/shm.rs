@@ -814,6 +814,10 @@ impl Fabric for Shm {
         self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.out(peer).is_some_and(|out| out.segment.status().has_left())
+    }
+
     fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if peer == self.me {
             return self.own.heap_memory();

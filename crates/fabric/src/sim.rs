@@ -47,6 +47,11 @@ enum Event {
         at: u32,
         process: u32,
     },
+    /// It had ended before something came to it.
+    Left {
+        at: u32,
+        process: u32,
+    },
     Wake {
         at: u32,
     },
@@ -57,7 +62,7 @@ impl Event {
     fn source(&self) -> Option<u32> {
         match self {
             Event::Arrive { from, .. } | Event::Rest { from, .. } => Some(*from),
-            Event::Lost { process, .. } => Some(*process),
+            Event::Lost { process, .. } | Event::Left { process, .. } => Some(*process),
             Event::Gone { .. } | Event::Death { .. } | Event::Wake { .. } => None,
         }
     }
@@ -204,12 +209,21 @@ impl Network {
         self.die(process);
     }
 
-    /// A process ends as it should: nothing reaches it any more, nobody is told, and it cannot die.
+    /// A process ends as it should: nothing reaches it any more, those who send to it are told, and it cannot die.
     pub fn leave(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
-        port.came.clear();
+        let came = std::mem::take(&mut port.came);
         if port.life == Life::Alive {
             port.life = Life::Left;
+            came.iter().for_each(|event| self.turn_away(process, event));
+        }
+    }
+
+    /// What comes to a process that has left: its sender hears of that, after everything that it had sent.
+    fn turn_away(&mut self, process: u32, event: &Event) {
+        if let Event::Arrive { from, .. } = event {
+            let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
+            self.at(when, Event::Left { at: *from, process });
         }
     }
 
@@ -248,7 +262,9 @@ impl Network {
                 self.note(sum);
                 to
             }
-            Event::Gone { at, .. } | Event::Lost { at, .. } | Event::Wake { at } => *at,
+            Event::Gone { at, .. } | Event::Lost { at, .. } | Event::Left { at, .. } | Event::Wake { at } => {
+                *at
+            }
             Event::Death { process } => {
                 let process = *process;
                 self.note(u64::from(process));
@@ -262,10 +278,14 @@ impl Network {
         };
         self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
-        if port.life != Life::Alive {
-            return Some(None);
+        match port.life {
+            Life::Alive => port.came.push_back(event),
+            Life::Left => {
+                self.turn_away(at, &event);
+                return Some(None);
+            }
+            Life::Dead => return Some(None),
         }
-        port.came.push_back(event);
         Some(Some(at))
     }
 
@@ -360,7 +380,9 @@ impl Network {
         let fill = |to: BytesMut<'_>| message.body.fill(0, to);
         let when = self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
         if self.random.of_256(self.weather.later_of_256) {
-            self.at(when, Event::Gone { at: from, token: message.token });
+            // Perhaps the receiver's answer comes first.
+            let gone = when + self.random.below(4 * self.weather.max_delay_ns);
+            self.at(gone, Event::Gone { at: from, token: message.token });
             return Sent::Later;
         }
         Sent::Done
@@ -465,6 +487,10 @@ impl Fabric for Sim {
                 }
                 Event::Lost { process, .. } => {
                     sink.lost(process);
+                    None
+                }
+                Event::Left { process, .. } => {
+                    sink.left(process);
                     None
                 }
                 Event::Death { .. } | Event::Wake { .. } => None,

@@ -313,6 +313,10 @@ impl Fabric for Tcp {
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
+    }
+
     fn send_piece(
         &mut self,
         to: u32,

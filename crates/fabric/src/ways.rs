@@ -534,6 +534,14 @@ impl Fabric for Ways {
         }
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        match self.way(peer) {
+            Way::Shm(shm) => shm.has_left(peer),
+            Way::Far(tcp) => tcp.has_left(peer),
+            Way::Postboxes(postboxes) => postboxes.has_left(peer),
+        }
+    }
+
     #[inline]
     fn announce_waiting(&mut self, peer: u32) -> bool {
         let survives = self.obituaries.is_some();

@@ -134,6 +134,7 @@ impl<L: Level> Drop for Universe<L> {
         self.client.segment().status().set_state(RankState::Finalizing);
         self.process.drain();
         self.client.segment().status().set_state(RankState::Finalized);
+        self.process.answer_last();
     }
 }
 

@@ -17,6 +17,7 @@ impl State {
         peer.streams.clear();
         peer.early.clear();
         peer.withdrawn.clear();
+        peer.nobodys.clear();
         peer.body = None;
         self.lost.push(process);
         self.alarm = true;

@@ -23,8 +23,15 @@ impl State {
             }
             return;
         }
-        // What is not there any more was matched, which is answered, or was nobody's, which was said (`drop_nobodys`).
-        let Some((index, key)) = self.contexts.find_waiting(from, request) else { return };
+        let Some((index, key)) = self.contexts.find_waiting(from, request) else {
+            // It was matched, which is answered, or was nobody's, which was said if there was room.
+            let unsaid = &mut self.peer(from).nobodys;
+            if let Some(at) = unsaid.iter().position(|known| *known == request) {
+                unsaid.swap_remove(at);
+                self.todo.push_back(Todo::Answer { to: from, frame: Frame::Withdrawn { request } });
+            }
+            return;
+        };
         let peer = self.peer(from);
         if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
             peer.body = Some(BodyTarget::Nowhere);
@@ -51,16 +58,23 @@ impl State {
     /// A message is nobody's any more, as its communicator is gone here. Its sender is told, if it waits: it may cancel it. (It may be
     /// over as well, and take nothing.)
     pub(crate) fn drop_nobodys(&mut self, from: u32, request: u64) {
-        self.todo.push_back(Todo::Hint { to: from, frame: Frame::Withdrawn { request } });
+        self.todo.push_back(Todo::SayNobodys { to: from, request });
+    }
+
+    /// A peer matches nothing any more: it has dropped all that it was to drop.
+    pub(super) fn end_withdrawn(&mut self, peer: u32) {
+        for request in self.requests.active(|_, to| to == Some(peer)) {
+            if self.requests.send_mut(request).is_some_and(|work| work.is_withdrawn && work.is_unmatched()) {
+                self.end_send(request, Phase::Dropped);
+            }
+        }
     }
 
     /// The receiver has dropped the message of a send that was cancelled, or may be.
     pub(super) fn message_was_dropped(&mut self, from: u32, request: u64) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
-            Some(work)
-                if work.to == from && matches!(work.phase, Phase::Announced | Phase::Unacknowledged) =>
-            {
+            Some(work) if work.to == from && work.is_unmatched() => {
                 work.is_nobodys = true;
                 if work.is_withdrawn {
                     self.end_send(request, Phase::Dropped);

@@ -3,13 +3,15 @@
 //! A receive is taken out of the posted ones. A send that has not left is taken out of what waits to leave; of one that has, whose
 //! receiver must say something before it is complete, the receiver is asked to drop the message ([`Frame::Withdraw`]). It does
 //! if nothing has matched it, and says so ([`Frame::Withdrawn`]); else the match is answered as always. So exactly one of the
-//! two ends the send, and a message that was dropped is seen by nobody. All other sends need nobody, and go on.
+//! two ends the send, and a message that was dropped is seen by nobody. A receiver that has left MPI drops everything, and may say
+//! nothing ([`Fabric::has_left`], [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends need nobody, and go on.
 
 use super::Lane;
+use crate::arrive::Todo;
 use crate::matching::Message;
 use crate::peer::Waiting;
-use crate::request::{Completion, Phase, RequestId};
-use oxmpi_fabric::Fabric;
+use crate::request::{Completion, Fault, Phase, RequestId};
+use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
 use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {
@@ -50,14 +52,44 @@ impl<F: Fabric> Lane<F> {
                     found.is_some_and(|key| context.unexpected.remove(key).is_some())
                 })
             }
-            Phase::Announced | Phase::Unacknowledged if work.is_nobodys => work.leaving == 0,
+            Phase::Announced | Phase::Unacknowledged if work.is_nobodys => {
+                work.phase = Phase::Dropped;
+                work.is_done()
+            }
             Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
                 work.is_withdrawn = true;
                 let number = u64::from(work.number);
                 self.answer(to, Frame::Withdraw { request: request.raw(), number });
+                self.state.todo.push_back(Todo::SeeWhetherLeft(to));
                 false
             }
             _ => false,
+        }
+    }
+
+    /// Tells a process that nobody gets a message of its, or remembers that until it asks.
+    pub(super) fn say_nobodys(&mut self, to: u32, request: u64) {
+        if !self.hint(to, Frame::Withdrawn { request }) {
+            self.state.peer(to).nobodys.push(request);
+        }
+    }
+
+    /// Asks for a message back, which had to wait. A receiver that has left makes no room.
+    pub(super) fn withdraw_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
+        let sent = self.offer(to, frame, Body::NONE, 0)?;
+        if sent == Sent::Full && !self.fabric.has_left(to) {
+            return Ok(Sent::Full);
+        }
+        self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+        Ok(Sent::Done)
+    }
+
+    /// Whoever has left answers no [`Frame::Withdraw`] that it has not read by then.
+    pub(super) fn see_whether_left(&mut self, peer: u32) {
+        if self.fabric.has_left(peer) {
+            // Perhaps it had matched the message, and said so.
+            while self.fabric.poll(&mut self.state) {}
+            self.state.left(peer);
         }
     }
 }

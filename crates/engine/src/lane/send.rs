@@ -158,7 +158,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Gives a message to the fabric.
-    fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
+    pub(super) fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
         self.offer_by(to, frame, body, token, |fabric, message| fabric.send(to, message))
     }
 
@@ -198,9 +198,7 @@ impl<F: Fabric> Lane<F> {
 
     /// Sends an answer, or lets it wait for room.
     pub(super) fn answer(&mut self, to: u32, frame: Frame) {
-        if !self.state.peer(to).listed
-            && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
-        {
+        if self.hint(to, frame) {
             return;
         }
         if !self.state.peer(to).lost {
@@ -209,12 +207,10 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends something that nobody waits for, if there is room.
-    pub(super) fn hint(&mut self, to: u32, frame: Frame) {
-        if !self.state.peer(to).listed {
-            // Whatever the answer is, it is not worth another try: the peer will give the occasion again.
-            let _ = self.offer(to, frame, Body::NONE, 0);
-        }
+    /// Sends something that nobody waits for, if there is room. Whether there was.
+    pub(super) fn hint(&mut self, to: u32, frame: Frame) -> bool {
+        !self.state.peer(to).listed
+            && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
     }
 
     fn list(&mut self, to: u32) {
@@ -238,6 +234,7 @@ impl<F: Fabric> Lane<F> {
     fn flush_waiting(&mut self, to: u32) {
         while let Some(first) = self.state.peer(to).waiting.front() {
             let sent = match *first {
+                Waiting::Answer(frame @ Frame::Withdraw { .. }) => self.withdraw_late(to, frame),
                 Waiting::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
                 Waiting::Start(request) => self.begin(to, request),
             };

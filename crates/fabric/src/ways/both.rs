@@ -96,6 +96,10 @@ impl Fabric for Both {
         self.tcp.release(token);
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        to!(self, peer, way => way.has_left(peer))
+    }
+
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let near = self.lamd.poll(sink);
         self.tcp.poll(sink) || near

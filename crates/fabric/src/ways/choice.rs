@@ -116,6 +116,10 @@ impl Fabric for Far {
         whichever!(self, way => way.release(token));
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        whichever!(self, way => way.has_left(peer))
+    }
+
     #[inline]
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         whichever!(self, way => way.poll(sink))

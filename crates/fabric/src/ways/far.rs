@@ -341,6 +341,10 @@ impl<S: Sink> Sink for Counting<'_, S> {
         self.sink.sent(token);
     }
 
+    fn left(&mut self, peer: u32) {
+        self.sink.left(peer);
+    }
+
     fn lost(&mut self, peer: u32) {
         self.sink.lost(peer);
     }

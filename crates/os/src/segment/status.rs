@@ -1,6 +1,6 @@
 //! What a segment says of its owner, for those who watch it (rule 2).
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What a rank is doing, for those who watch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ pub struct Status {
     /// How often the launcher has let processes that share no memory with the owner know where they can reach it. Only the
     /// launcher writes it.
     sought: AtomicU32,
+    /// 1 once the World Model is finalised.
+    world_is_over: AtomicU32,
 }
 
 impl Status {
@@ -68,9 +70,27 @@ impl Status {
         }
     }
 
-    /// Says what the owner is doing from now on.
+    /// Says what the owner is doing from now on. Whatever it reads afterwards was written by a process that may not know of it;
+    /// who asks [`Status::has_left`] after a write that it does not read then knows.
     pub fn set_state(&self, state: RankState) {
         self.state.store(state as u32, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The World Model is finalised: its communicators match nothing any more. Before the state that follows.
+    pub fn end_world(&self) {
+        self.world_is_over.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the owner matches nothing any more of what was sent to it so far: MPI is finalised. (In a later session there would
+    /// be other communicators.)
+    pub fn has_left(&self) -> bool {
+        fence(Ordering::SeqCst);
+        match self.state() {
+            RankState::Finalized => true,
+            RankState::Resting => self.world_is_over.load(Ordering::Relaxed) != 0,
+            _ => false,
+        }
     }
 
     /// How many processes of the job have died, as the launcher has said.
