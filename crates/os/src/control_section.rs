@@ -55,11 +55,15 @@
 //! 13. *Hand over.* Behind the pool is memory that two ranks hand to and fro. Who alone has read what the other one has written
 //!     there writes there next: the lines are in its cache, and each goes from core to core once. Where nothing lay yet either
 //!     begins. Both know alike who.
+//! 14. *In time.* Who looks for a line before it is written takes it from its writer, who must then take it back first. Of two ranks
+//!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
+//!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
+//!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
 
 use crate::{
     barrier::BarrierKind,
     bytes::{Bytes, BytesMut},
-    hint::prefetch_to_read,
+    hint::{prefetch_to_read, prefetch_to_write},
     line::{Keep, LINE_BYTES, LINE_WORDS, Line, Touch, Watched, heap_data, heap_lines},
     sync::{AtomicU64, Ordering},
 };
@@ -581,6 +585,14 @@ impl ControlSection {
     #[inline]
     pub fn publish(&self, rank: u32, step: u64) {
         self.segment_line(rank, step)[0].store(step, Ordering::Release);
+    }
+
+    /// As [`ControlSection::publish`], of data that ride in the line, where each of two ranks publishes the step and then waits for the
+    /// other (rule 14). What lies in the pool comes in more lines than one, and gained nothing.
+    #[inline]
+    pub fn publish_to_other(&self, rank: u32, step: u64) {
+        self.segment_line(rank, step)[0].swap(step, Ordering::AcqRel);
+        prefetch_to_write(self.segment_line(rank, step + 1));
     }
 
     /// Whether a rank has published a step (rule 3).

@@ -659,8 +659,14 @@ fn take_byte(place: &ControlSection, rank: u32, step: u64, len: usize) -> u8 {
 
 #[test]
 fn control_section_rules_2_and_3_what_is_published_is_there() {
+    /// As [`give`], by rule 14.
+    fn give_in_time(place: &ControlSection, rank: u32, step: u64, len: usize, value: u8) {
+        place.write(rank, step, len, |to| Bytes::from(&vec![value; len][..]).copy_to(to));
+        place.publish_to_other(rank, step);
+    }
     // In the line, and in the pool.
-    for len in [3, 60] {
+    for (len, give) in [(3, give as fn(&ControlSection, u32, u64, usize, u8)), (60, give), (3, give_in_time)]
+    {
         check(3, move || {
             let place = section();
             let other = place.clone();

@@ -162,7 +162,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.place_own(block, len, &mut all);
         s.wait_until_free(step)?;
         s.write(step, len, |to| all.as_bytes().slice(s.me as usize * len, len).copy_to(to));
-        s.publish(step);
+        s.publish_to_all(step, len);
         self.read_all(step, len, &mut all)?;
         s.finish(step);
         s.all_seen(step);
@@ -223,7 +223,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let len = all.len() / s.ranks as usize;
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
-        s.publish(step);
+        s.publish_to_all(step, len * (s.ranks as usize - 1));
         let own = s.me as usize * len;
         given.slice(own, len).copy_to(all.slice(own, len));
         for rank in s.others() {
@@ -245,7 +245,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let len = result.len();
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
-        s.publish(step);
+        s.publish_to_all(step, len * (s.ranks as usize - 1));
         let own = given.slice(s.me as usize * len, len);
         self.combine(kernel, 0..s.ranks, own, result, |rank, take| {
             self.see_part(rank, step, len)?;
@@ -306,7 +306,10 @@ impl<F: Fabric> ShortWay<'_, F> {
             s.publish_last(step);
             return self.end();
         }
-        s.publish(step);
+        match prefix {
+            Prefix::All => s.publish_to_all(step, given.len()),
+            Prefix::Inclusive | Prefix::Exclusive => s.publish(step),
+        }
         let sees_all = prefix == Prefix::All || s.me == s.ranks - 1;
         self.combine_whole(step, kernel, needed, given, result)?;
         s.finish(step);

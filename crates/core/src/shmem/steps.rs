@@ -439,6 +439,17 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
+    /// As [`Steps::publish`], of `len` bytes, where every rank waits for all others.
+    #[inline]
+    pub(super) fn publish_to_all(&self, step: u64, len: usize) {
+        if self.ranks == 2 && self.is_short(len) {
+            self.section.publish_to_other(self.me, step);
+        } else {
+            self.section.publish(self.me, step);
+        }
+        self.wake();
+    }
+
     /// This rank is done with a step.
     #[inline]
     pub(super) fn finish(&self, step: u64) {
