@@ -176,10 +176,10 @@ fn ranges(ranks: &BTreeSet<u32>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// The processes that cannot go on, whatever happens.
-fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
-    let mut stuck: BTreeSet<u32> =
-        sights.iter().filter(|(_, sight)| sight.waits()).map(|(number, _)| *number).collect();
+/// The processes that cannot go on, whatever happens, if all others can but those that `may_be` stuck.
+fn stuck(sights: &BTreeMap<u32, &Sight>, may_be: impl Fn(&Sight) -> bool) -> BTreeSet<u32> {
+    let waiting = sights.iter().filter(|(_, sight)| sight.waits() && may_be(sight));
+    let mut stuck: BTreeSet<u32> = waiting.map(|(number, _)| *number).collect();
     let is_ended = |number: &u32| sights.get(number).is_some_and(|sight| sight.is_ended());
     loop {
         let can = |number: &u32| !stuck.contains(number) && !is_ended(number);
@@ -204,7 +204,7 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
 /// What the waits of all together mean.
 fn verdict(sights: &[Sight], naming: Naming<'_>) -> Vec<String> {
     let by_number: BTreeMap<u32, &Sight> = sights.iter().map(|sight| (sight.number, sight)).collect();
-    let stuck = stuck(&by_number);
+    let stuck = stuck(&by_number, |_| true);
     let mut out = Vec::new();
     let mut told = BTreeSet::new();
     for &number in &stuck {
@@ -328,13 +328,24 @@ pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
         }
         patient.extend(more);
     }
-    let is_late = |(waiting, _): &(Waiting, Option<&str>)| {
-        u128::from(now_ns.saturating_sub(waiting.moved_ns)) >= limit.as_nanos()
+    sights.iter().filter(waits).any(|sight| {
+        !patient.contains(&sight.number) && sight.waits.iter().any(|(wait, _)| wait.is_late(limit, now_ns))
+    })
+}
+
+/// Whether waits that have lasted for `limit` cannot end, whatever happens: some wait for each other, or for one that has ended. Of
+/// a process with more threads than one others may do what is waited for; it is stuck only by an end.
+pub fn is_deadlock(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
+    let by_number: BTreeMap<u32, &Sight> = sights.iter().map(|sight| (sight.number, sight)).collect();
+    let has_ended = |number: &u32| by_number.get(number).is_some_and(|sight| sight.is_ended());
+    let may_be_stuck = |sight: &Sight| {
+        let waits = || sight.waits.iter().map(|(wait, _)| wait);
+        // Who is stopped may have what it waits for, and has not seen it.
+        sight.doing != Doing::Stopped
+            && waits().all(|wait| wait.is_late(limit, now_ns))
+            && (sight.threads == 1 || waits().any(|wait| wait.peers.iter().any(has_ended)))
     };
-    sights
-        .iter()
-        .filter(waits)
-        .any(|sight| !patient.contains(&sight.number) && sight.waits.iter().any(is_late))
+    !stuck(&by_number, may_be_stuck).is_empty()
 }
 
 #[cfg(test)]
@@ -408,6 +419,33 @@ mod tests {
         assert!(!told(&sights).contains("deadlock"), "{}", told(&sights));
         sights[1].doing = Doing::Ended;
         assert!(told(&sights).contains("Rank 1 has ended, and rank 0 waits for it in vain."));
+    }
+
+    #[test]
+    fn a_deadlock_is_what_nobody_can_end() {
+        let limit = Duration::from_secs(3);
+        let ring: [Sight; 2] = [(0, 1), (1, 0)]
+            .map(|(number, peer)| sight(number, Doing::SleepsInMpi, &[(Need::All, &[peer], "a message")]));
+        assert!(is_deadlock(&ring, limit, 100 * S));
+        assert!(!is_deadlock(&ring, limit, 3 * S), "it is young");
+        let with = |change: &dyn Fn(&mut Sight)| {
+            let mut sights = ring.clone();
+            change(&mut sights[1]);
+            is_deadlock(&sights, limit, 100 * S)
+        };
+        assert!(!with(&|sight| sight.waits[0].0.moved_ns = 99 * S), "something has come for one");
+        assert!(!with(&|sight| sight.doing = Doing::Stopped), "it may have come");
+        assert!(!with(&|sight| sight.threads = 2), "another thread may send");
+        assert!(!with(&|sight| sight.threads = 0), "nobody knows");
+        assert!(!with(&|sight| sight.waits.clear()), "it computes");
+        assert!(with(&|sight| sight.doing = Doing::Ended));
+        // Whoever waits for one that has ended does so whatever its other threads do.
+        let mut ended = ring.clone();
+        (ended[0].threads, ended[1].doing) = (4, Doing::Ended);
+        assert!(is_deadlock(&ended, limit, 100 * S));
+        ended[0].waits[0].0.need = Need::Outside;
+        assert!(!is_deadlock(&ended, limit, 100 * S));
+        assert!(!is_deadlock(&[], limit, 100 * S));
     }
 
     #[test]

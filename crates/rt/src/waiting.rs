@@ -8,6 +8,8 @@
 //!
 //! All numbers are little-endian, times nanoseconds of the node's monotonic clock.
 
+use std::time::Duration;
+
 use oxmpi_os::wait_note::NOTE_BYTES;
 
 /// Which of the processes that a wait names must do something before it can end.
@@ -53,6 +55,11 @@ pub const MOST_PEERS: usize = 24;
 const HEAD: usize = 24;
 
 impl Waiting {
+    /// Whether nothing has come for it for so long.
+    pub fn is_late(&self, limit: Duration, now_ns: u64) -> bool {
+        u128::from(now_ns.saturating_sub(self.moved_ns)) >= limit.as_nanos()
+    }
+
     /// The bytes of the note. What does not fit is left out at the end of the text.
     pub fn encode(&self) -> Vec<u8> {
         let named = self.peers.len().min(MOST_PEERS);

@@ -165,6 +165,40 @@ fn the_watchdog_is_silent_about_accepting() {
     assert!(outcome.err.starts_with("mpirun: the time of 4 s (--timeout) is over"), "{outcome:?}");
 }
 
+/// By itself mpirun tells of waits that cannot end, and of no others.
+#[test]
+fn what_cannot_end_is_told_unasked() {
+    let p = compile(&["jobs/hang"]);
+    let start = |(place, options): (&str, &[&str])| {
+        let options = [options, &["--mca", "mpi_watchdog_abort", "1"]].concat();
+        p.start(p.mpirun(5, &options, "hang", &[place]))
+    };
+    let soon: &[&str] = &["--mca", "mpi_report_deadlocks", "1"];
+    let hopeless: [(&str, &[&str]); 4] = [("heads", soon), ("order", soon), ("send", soon), ("ended", &[])];
+    let late = [soon, &["--timeout", "5"]].concat();
+    let may_end = ["barrier", "accept", "plan"];
+    let jobs = hopeless.map(start);
+    let others = may_end.map(|place| start((place, &late)));
+    for (job, (place, options)) in jobs.into_iter().zip(hopeless) {
+        let outcome = job.wait();
+        let seconds = if options.is_empty() { 10 } else { 1 };
+        let head = format!(
+            "mpirun: ranks have waited for {seconds} s for what cannot come (mpi_report_deadlocks):\n"
+        );
+        assert!(outcome.code == 124 && outcome.err.starts_with(&head), "{place}: {outcome:?}");
+        let verdict = match place {
+            "ended" => "Rank 4 has ended, and rank 0 waits for it in vain.",
+            _ => HEADS,
+        };
+        assert!(has(&outcome.err, (verdict, "")), "{place}: {outcome:?}");
+    }
+    for (job, place) in others.into_iter().zip(may_end) {
+        let outcome = job.wait();
+        let head = "mpirun: the time of 5 s (--timeout) is over";
+        assert!(outcome.code == 124 && outcome.err.starts_with(head), "{place}: {outcome:?}");
+    }
+}
+
 /// Asks a job again and again, until its report has all these lines.
 fn reported(p: &Programs, options: &[&str], place: &str, lines: &[Line]) {
     let file = p.path(&format!("report-{place}-{}", options.concat()));

@@ -120,7 +120,7 @@ pub(super) struct Launcher<'a> {
     pub(super) grace: Option<Instant>,
     timeout: Option<Instant>,
     watch: Option<Instant>,
-    pub(super) watchdog: Option<Watchdog>,
+    pub(super) watchdogs: Vec<Watchdog>,
     pub(super) finished: Option<i32>,
     pub(super) buffer: Vec<u8>,
 }
@@ -170,7 +170,7 @@ impl<'a> Launcher<'a> {
             grace: None,
             timeout: launch.timeout.map(|t| Instant::now() + t),
             watch: None,
-            watchdog: Watchdog::new(launch.params.mpi_watchdog(), launch.params.mpi_watchdog_abort()),
+            watchdogs: Watchdog::all(&launch.params),
             finished: None,
             buffer: vec![0; 64 << 10],
         };
@@ -315,7 +315,7 @@ impl<'a> Launcher<'a> {
         while let Some(at) = self.late.pop() {
             self.hear_far(at);
         }
-        let watchdog = self.watchdog.as_ref().map(Watchdog::time);
+        let watchdogs = self.watchdogs.iter().map(Watchdog::time).min();
         let times = [
             self.grace,
             self.timeout,
@@ -324,7 +324,7 @@ impl<'a> Launcher<'a> {
             self.deferred_until,
             self.far_time(),
             self.standing.time(),
-            watchdog,
+            watchdogs,
         ];
         let timeout = times.into_iter().flatten().min().map(|t| {
             let left = t.saturating_duration_since(Instant::now());

@@ -1,10 +1,12 @@
-//! Looking at the ranks from outside: the state report (SIGUSR1) and the watchdog (parameter mpi_watchdog).
+//! Looking at the ranks from outside: the state report (SIGUSR1) and the watchdogs (parameters mpi_watchdog and
+//! mpi_report_deadlocks).
 
 use std::time::{Duration, Instant};
 
 use oxmpi_os::clock;
 use oxmpi_os::segment::Segment;
 use oxmpi_os::wait_note::WaitNote;
+use oxmpi_param::Params;
 
 use super::launcher::Launcher;
 use crate::job::Event;
@@ -14,9 +16,42 @@ use crate::waiting::Waiting;
 /// How long after a look that found a hang the second one is made.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// The watchdog of a job that has one.
+/// Of what a watchdog tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hang {
+    /// A wait for which nothing has come for long.
+    LongWait,
+    /// A wait that cannot end.
+    Deadlock,
+}
+
+impl Hang {
+    /// Whether it is there, and has lasted for `limit`.
+    fn is_in(self, sights: &[Sight], limit: Duration) -> bool {
+        match self {
+            Hang::LongWait => state::is_overdue(sights, limit, clock::now_ns()),
+            Hang::Deadlock => state::is_deadlock(sights, limit, clock::now_ns()),
+        }
+    }
+
+    /// What is said of it.
+    fn words(self, limit: Duration) -> String {
+        let seconds = limit.as_secs();
+        match self {
+            Hang::LongWait => {
+                format!("a rank has waited for {seconds} s, and nothing has come for it (mpi_watchdog)")
+            }
+            Hang::Deadlock => {
+                format!("ranks have waited for {seconds} s for what cannot come (mpi_report_deadlocks)")
+            }
+        }
+    }
+}
+
+/// Looks for hangs of one kind now and then.
 #[derive(Debug)]
 pub(super) struct Watchdog {
+    hang: Hang,
     limit: Duration,
     ends_job: bool,
     /// When it looks next.
@@ -28,11 +63,26 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// A watchdog that reports waits of `seconds`; none for 0.
-    pub(super) fn new(seconds: u64, ends_job: bool) -> Option<Watchdog> {
+    /// Those that a job has by its parameters.
+    pub(super) fn all(params: &Params) -> Vec<Watchdog> {
+        let hangs =
+            [(Hang::LongWait, params.mpi_watchdog()), (Hang::Deadlock, params.mpi_report_deadlocks())];
+        let ends_job = params.mpi_watchdog_abort();
+        hangs.into_iter().filter_map(|(hang, seconds)| Watchdog::new(hang, seconds, ends_job)).collect()
+    }
+
+    /// A watchdog that reports what has lasted for `seconds`; none for 0.
+    fn new(hang: Hang, seconds: u64, ends_job: bool) -> Option<Watchdog> {
         let limit = Duration::from_secs(seconds);
         let next = Instant::now() + limit;
-        (seconds > 0).then_some(Watchdog { limit, ends_job, next, was_overdue: false, has_reported: false })
+        (seconds > 0).then_some(Watchdog {
+            hang,
+            limit,
+            ends_job,
+            next,
+            was_overdue: false,
+            has_reported: false,
+        })
     }
 
     /// When it wants to look.
@@ -67,24 +117,39 @@ impl Launcher<'_> {
 
     /// Reports if some rank has waited for too long.
     pub(super) fn look_for_hangs(&mut self, now: Instant) {
-        let Some(dog) = self.watchdog.as_ref().filter(|dog| dog.next <= now) else { return };
-        let (limit, ends_job) = (dog.limit, dog.ends_job);
-        let sights = self.sights();
-        let overdue = self.job.is_running() && state::is_overdue(&sights, limit, clock::now_ns());
-        if !self.watchdog.as_mut().is_some_and(|dog| dog.sees(overdue, now)) {
+        for at in 0..self.watchdogs.len() {
+            if self.watchdogs[at].next <= now {
+                self.look_for_hang(at, now);
+            }
+        }
+    }
+
+    /// Has the watchdog of this place look.
+    fn look_for_hang(&mut self, at: usize, now: Instant) {
+        let Watchdog { hang, limit, ends_job, .. } = self.watchdogs[at];
+        // Mostly nobody waits long: then the kernel is not asked about anybody.
+        let may_hang = self.job.is_running() && self.has_wait_of(limit);
+        let sights = if may_hang { self.sights() } else { Vec::new() };
+        let is_hung = hang.is_in(&sights, limit);
+        if !self.watchdogs[at].sees(is_hung, now) {
             return;
         }
         let goes_on = if ends_job { "" } else { "; the job goes on" };
-        let text = format!(
-            "mpirun: a rank has waited for {} s, and nothing has come for it (mpi_watchdog){goes_on}:\n{}",
-            limit.as_secs(),
-            self.lines(&sights)
-        );
+        let text = format!("mpirun: {}{goes_on}:\n{}", hang.words(limit), self.lines(&sights));
         if ends_job {
             self.tell(Event::Hung { text });
         } else {
             self.print(&text);
         }
+    }
+
+    /// Whether some process of this host has waited for so long, and nothing has come for it.
+    fn has_wait_of(&self, limit: Duration) -> bool {
+        let now_ns = clock::now_ns();
+        self.members.values().filter_map(|member| member.rank.as_ref()).any(|rank| {
+            let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
+            notes.filter_map(|note| Waiting::decode(&note)).any(|waiting| waiting.is_late(limit, now_ns))
+        })
     }
 
     fn lines(&self, sights: &[Sight]) -> String {
@@ -140,11 +205,11 @@ mod tests {
 
     #[test]
     fn a_hang_is_reported_once_and_only_when_it_was_seen_twice() {
-        let mut dog = Watchdog::new(1, false).unwrap();
+        let mut dog = Watchdog::new(Hang::LongWait, 1, false).unwrap();
         let now = Instant::now();
         let looks = [true, false, true, true, true, false, true, true];
         let reports = looks.map(|overdue| dog.sees(overdue, now));
         assert_eq!(reports, [false, false, false, true, false, false, false, true]);
-        assert!(Watchdog::new(0, true).is_none());
+        assert!(Watchdog::new(Hang::Deadlock, 0, true).is_none());
     }
 }
