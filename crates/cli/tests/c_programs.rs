@@ -195,6 +195,7 @@ programs_over_postboxes! {
     p2p_bsend
     p2p_cancel
     p2p_cancel_end
+    p2p_cancel_rest
     p2p_derived
     p2p_first
     p2p_large
@@ -409,6 +410,7 @@ programs! {
     p2p_buffers
     p2p_cancel
     p2p_cancel_end
+    p2p_cancel_rest
     p2p_computing
     p2p_derived
     p2p_first

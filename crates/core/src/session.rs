@@ -98,7 +98,6 @@ impl<F: Fabric> Process<F> {
             domain.look_last();
             // Everything is acknowledged, so nobody misses anything if a goodbye does not arrive.
             let _ = domain.lane.fabric_mut().leave();
-            domain.look_last();
         }
     }
 }

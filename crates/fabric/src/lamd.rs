@@ -15,7 +15,8 @@
 //!    when a process ends or rests.
 //! 3. A relay delivers the messages of one process to another in the order in which they were sent.
 //! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
-//!    is asked, and answers behind all that (`Lamd::await_end`).
+//!    is asked, and answers behind all that (`Lamd::await_end`). So it is before a message is asked back, which the receiver may
+//!    not read any more: the answer says that nobody will.
 //! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
 //!    is one report, whoever notices first.
 
@@ -26,8 +27,8 @@ use crate::{Body, Counts, Fabric, InUse, Message, Sent, Sink, Unreachable, dispa
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::parcel;
 use oxmpi_os::poller::Poller;
-use oxmpi_wire::MAX_FRAME_LEN;
 use oxmpi_wire::relay::{INLINE, MAX_PACKET, Packet, PacketHeader, PacketKind};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
@@ -65,10 +66,10 @@ pub struct Lamd {
     is_starved: bool,
     /// The relay has ended.
     is_cut: bool,
-    /// The relay can send nothing more to this process.
-    has_left: bool,
     /// Processes that have ended, and of which everything has come.
     ended: HashSet<u32>,
+    /// Those of whose end the relay will tell.
+    asked: HashSet<u32>,
     /// Processes to which nothing is sent any more.
     lost: HashSet<u32>,
 }
@@ -97,8 +98,8 @@ impl Lamd {
             wants_room: false,
             is_starved: false,
             is_cut: false,
-            has_left: false,
             ended: HashSet::new(),
+            asked: HashSet::new(),
             lost: HashSet::new(),
         })
     }
@@ -210,7 +211,10 @@ impl Lamd {
                     at += part.len() as u64;
                 }
             }
-            (PacketKind::Answer, ..) => _ = self.ended.insert(peer),
+            (PacketKind::Answer, ..) => {
+                self.ended.insert(peer);
+                sink.left(peer);
+            }
             _ => self.give_up(&format!(
                 "rank {}: the daemon has sent {packet:?} without what belongs to it",
                 self.own
@@ -218,13 +222,25 @@ impl Lamd {
         }
     }
 
+    /// Has the relay tell when a process has ended and everything of it has come.
+    fn ask_for_end(&mut self, peer: u32) -> Sent {
+        if self.asked.contains(&peer) {
+            return Sent::Done;
+        }
+        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
+        let sent = self.post(&[Bytes::from(&question)], None);
+        if sent == Sent::Done {
+            self.asked.insert(peer);
+        }
+        sent
+    }
+
     /// Takes in all that a process has sent, of which the launcher says that it has died (rule 4).
     pub(crate) fn await_end<S: Sink>(&mut self, peer: u32, sink: &mut S) {
         if self.ended.contains(&peer) {
             return;
         }
-        let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
-        while !self.is_cut && self.post(&[Bytes::from(&question)], None) != Sent::Done {
+        while !self.is_cut && self.ask_for_end(peer) != Sent::Done {
             // The kernel has no memory, perhaps, and no event tells when it has some again.
             if !self.poll(sink) {
                 parcel::wait_for_packet(&self.socket, STARVED);
@@ -258,7 +274,8 @@ impl Fabric for Lamd {
         if !self.lost.is_empty() && self.lost.contains(&to) {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
-        if self.is_cut {
+        let is_asked_back = matches!(message.frame, Frame::Withdraw { .. });
+        if self.is_cut || is_asked_back && self.ask_for_end(to) != Sent::Done {
             return Ok(Sent::Full);
         }
         let mut frame = [0; MAX_FRAME_LEN];
@@ -287,6 +304,10 @@ impl Fabric for Lamd {
         })
     }
 
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.ended.contains(&peer)
+    }
+
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         if std::mem::take(&mut self.is_starved) {
             self.poller.set_clock(None);
@@ -301,7 +322,6 @@ impl Fabric for Lamd {
                 break;
             }
             match parcel::receive(&self.socket, &mut self.packet) {
-                Ok((0, _)) if self.has_left => break,
                 Ok((0, _)) => self.cut(),
                 Ok((bytes, file)) => {
                     any = true;
@@ -315,13 +335,6 @@ impl Fabric for Lamd {
             }
         }
         any
-    }
-
-    /// From here on the relay knows that nobody reads what comes. What had come is in the socket for one more look.
-    fn leave(&mut self) -> bool {
-        self.has_left = true;
-        parcel::stop_receiving(&self.socket);
-        true
     }
 
     fn counts(&mut self) -> Counts {

@@ -361,7 +361,8 @@ impl Shm {
         let Some(Out { path: Path::Ring(ring), .. }) = out_of(&mut self.links, to) else {
             let in_cell = CELL_PAYLOAD - MAX_FRAME_LEN;
             let Some(pool) = self.pool.as_mut().filter(|_| wanted > in_cell) else { return in_cell };
-            // Short ones may lie in the larger part of the pool alone, so that there must be room in both.
+            // Where one lies that just exceeds the cell, in the larger part of the pool alone, there must be room at any rate; then
+            // there is for a block.
             let shape = pool.shape();
             let longest = wanted.min(shape.max_message());
             return match pool.room_for(in_cell + 1) {

@@ -279,8 +279,13 @@ impl Tcp {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
             peer.link.tell_gone(sink);
-            if matches!(peer.way, Way::Lost(_)) && !std::mem::replace(&mut peer.is_told, true) {
-                sink.lost(at);
+            let tell = match peer.way {
+                Way::Lost(_) => S::lost,
+                Way::Left => S::left,
+                _ => continue,
+            };
+            if !std::mem::replace(&mut peer.is_told, true) {
+                tell(sink, at);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::bytes::Bytes;
 use crate::{fdpass, file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, fstat, memfd_create};
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -44,12 +44,6 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
-}
-
-/// Nothing comes any more but what has come: the other side's next packet is refused.
-pub fn stop_receiving(socket: impl AsFd) {
-    // It fails only if the other side is gone.
-    let _ = shutdown(socket, Shutdown::Read);
 }
 
 /// Sends the pieces as one packet, and a file with it: all or nothing.

@@ -14,6 +14,9 @@ use crate::request::{Completion, Fault, Phase, RequestId};
 use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
 use oxmpi_wire::Frame;
 
+/// So many looks take in whatever a peer had sent when it left, and end though others send on and on.
+const MOST_LOOKS: usize = 1 << 12;
+
 impl<F: Fabric> Lane<F> {
     /// Cancels a receive or send that was not matched yet. Returns whether that is known already: it is then complete as
     /// cancelled. A send of which the receiver must be asked is complete when the answer has come, cancelled or not.
@@ -59,8 +62,7 @@ impl<F: Fabric> Lane<F> {
             Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
                 work.is_withdrawn = true;
                 let number = u64::from(work.number);
-                self.answer(to, Frame::Withdraw { request: request.raw(), number });
-                self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+                self.withdraw(to, Frame::Withdraw { request: request.raw(), number });
                 false
             }
             _ => false,
@@ -74,22 +76,48 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Asks for a message back, which had to wait. A receiver that has left makes no room.
-    pub(super) fn withdraw_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
+    /// Sends a word about a message that is asked back, which had to wait. A process that has left makes no room, and knows without
+    /// that what it would say.
+    pub(super) fn offer_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
         let sent = self.offer(to, frame, Body::NONE, 0)?;
         if sent == Sent::Full && !self.fabric.has_left(to) {
             return Ok(Sent::Full);
         }
-        self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+        if matches!(frame, Frame::Withdraw { .. }) {
+            self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+        }
         Ok(Sent::Done)
+    }
+
+    /// Asks for a message back, ahead of the sends that wait for room: a receiver that has left makes none.
+    fn withdraw(&mut self, to: u32, frame: Frame) {
+        if !self.hint(to, frame) && !self.state.peer(to).lost {
+            self.state.peer(to).waiting.push_front(Waiting::Answer(frame));
+            self.list(to);
+        }
+        self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+        // The thread that waits for it may sleep, and does what is due.
+        self.state.requests.note_news();
     }
 
     /// Whoever has left answers no [`Frame::Withdraw`] that it has not read by then.
     pub(super) fn see_whether_left(&mut self, peer: u32) {
-        if self.fabric.has_left(peer) {
-            // Perhaps it had matched the message, and said so.
-            while self.fabric.poll(&mut self.state) {}
-            self.state.left(peer);
+        if !self.fabric.has_left(peer) {
+            return;
+        }
+        // Perhaps it had matched the message, and said so.
+        let mut looks = 0;
+        while looks < MOST_LOOKS && self.fabric.poll(&mut self.state) {
+            looks += 1;
+        }
+        self.state.left(peer);
+        // Of what has not gone nobody takes the rest.
+        for request in self.state.requests.active(|_, to| to == Some(peer)) {
+            let work = self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);
+            if let Some(completion) = work.map(|work| work.completion()) {
+                self.fabric.release(request.raw());
+                self.state.requests.complete(request, completion);
+            }
         }
     }
 }

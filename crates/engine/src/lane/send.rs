@@ -213,7 +213,7 @@ impl<F: Fabric> Lane<F> {
             && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
     }
 
-    fn list(&mut self, to: u32) {
+    pub(super) fn list(&mut self, to: u32) {
         let peer = self.state.peer(to);
         if !std::mem::replace(&mut peer.listed, true) {
             self.busy.push(to);
@@ -234,7 +234,9 @@ impl<F: Fabric> Lane<F> {
     fn flush_waiting(&mut self, to: u32) {
         while let Some(first) = self.state.peer(to).waiting.front() {
             let sent = match *first {
-                Waiting::Answer(frame @ Frame::Withdraw { .. }) => self.withdraw_late(to, frame),
+                Waiting::Answer(frame @ (Frame::Withdraw { .. } | Frame::Withdrawn { .. })) => {
+                    self.offer_late(to, frame)
+                }
                 Waiting::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
                 Waiting::Start(request) => self.begin(to, request),
             };

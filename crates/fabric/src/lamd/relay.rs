@@ -8,7 +8,7 @@
 //! 2. What one process sends to another passes in order, through one queue on each node.
 //! 3. Bytes of a process that are no packet end that process's part alone; the launcher is told.
 //! 4. A message for a process of which the launcher has not said yet where it is, or that has not come for its socket yet, waits.
-//!    One for a process that has ended is dropped; the sender of one that wants another back ([`Frame::Withdraw`]) is told.
+//!    One for a process that has ended is dropped.
 //! 5. What was to go to a node that the launcher says is lost is dropped; all that its processes have sent counts as passed on.
 //! 6. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
 
@@ -23,7 +23,6 @@ use oxmpi_os::net::Listener;
 use oxmpi_os::parcel;
 use oxmpi_os::poller::{CLOCK, Poller, Ready};
 use oxmpi_wire::relay::{MAX_ORDER, MAX_PACKET, Notice, Order, Packet, PacketHeader, PacketKind, readdress};
-use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -348,22 +347,12 @@ impl Relay {
         }
         let member = self.members.entry(to).or_default();
         if member.is_deaf || member.has_ended {
-            return self.turn_away(to, &parcel);
+            return Ok(());
         }
         let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
         member.queue.push(parcel);
         self.flush(to);
         Ok(())
-    }
-
-    /// A parcel for a process that takes nothing any more is dropped. A sender that wants its message back waits to hear of that.
-    fn turn_away(&mut self, ended: u32, parcel: &Parcel) -> Result<(), RelayError> {
-        let Some(request) = parcel.withdrawn_request() else { return Ok(()) };
-        let mut frame = [0; MAX_FRAME_LEN];
-        let len = Frame::Withdrawn { request }.encode(0, ended, &mut frame);
-        let header = PacketHeader { kind: PacketKind::Message, frame: len as u8, peer: ended, length: 0 };
-        let packet = [&header.encode(), &frame[..len]].concat();
-        self.route(parcel.peer(), Parcel { packet, length: 0, load: Load::None })
     }
 
     /// Writes what waits for a process, as far as there is room.
@@ -382,10 +371,10 @@ impl Relay {
                     self.poller.set_clock(Some(STARVED));
                     break;
                 }
-                // It is gone, or going; what it has sent is still read (`part`).
+                // It is gone, or going; what it has sent is still read.
                 Err(_) => {
                     member.is_deaf = true;
-                    break;
+                    member.queue.clear(&mut self.files);
                 }
             }
         }
@@ -445,15 +434,10 @@ impl Relay {
         if let Some(socket) = member.socket.take() {
             self.poller.remove(&socket);
         }
-        let waiting = member.queue.clear(&mut self.files);
-        let had_ended = std::mem::replace(&mut member.has_ended, true);
-        for parcel in waiting {
-            self.turn_away(number, &parcel)?;
-        }
-        if had_ended {
+        member.queue.clear(&mut self.files);
+        if std::mem::replace(&mut member.has_ended, true) {
             return Ok(());
         }
-        let member = self.members.entry(number).or_default();
         for asker in std::mem::take(&mut member.askers) {
             self.tell_end(asker, number)?;
         }

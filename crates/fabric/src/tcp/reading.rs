@@ -114,7 +114,6 @@ impl Tcp {
         let left = peer.link.has_left();
         if left {
             self.part(at, Way::Left);
-            sink.left(at);
         } else if let Some(failure) = end {
             self.cut(at, &failure);
         }

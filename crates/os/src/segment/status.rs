@@ -12,7 +12,7 @@ pub enum RankState {
     Loaded = 1,
     /// MPI is initialised.
     Initialized = 2,
-    /// MPI is finalised.
+    /// MPI is finalised, and the program ends.
     Finalized = 3,
     /// The rank has called for an abort.
     Aborting = 4,

@@ -2,8 +2,6 @@
 
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::parcel;
-use oxmpi_wire::Frame;
-use oxmpi_wire::relay::Packet;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -53,14 +51,6 @@ impl Parcel {
     pub(super) fn peer(&self) -> u32 {
         let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
-    }
-
-    /// The request of the sender's whose message it wants back, if it says that.
-    pub(super) fn withdrawn_request(&self) -> Option<u64> {
-        match Packet::read(&self.packet, None).ok()?.got?.frame {
-            Frame::Withdraw { request, .. } => Some(request),
-            _ => None,
-        }
     }
 
     /// The parcel as it is kept: with its file, if there are not `most` open by now.
@@ -128,9 +118,10 @@ impl Queue {
         }
     }
 
-    /// Nothing waits any more; what did is given back.
-    pub(super) fn clear(&mut self, files: &mut usize) -> VecDeque<Parcel> {
-        self.0.iter().for_each(|parcel| parcel.release(files));
-        std::mem::take(&mut self.0)
+    pub(super) fn clear(&mut self, files: &mut usize) {
+        while !self.is_empty() {
+            self.pop(files);
+        }
+        self.0 = VecDeque::new();
     }
 }
