@@ -302,3 +302,33 @@ fn a_send_to_a_process_that_leaves_can_be_cancelled() {
     assert_eq!(cancelled_of_60(|l, _| leave(l), |_| ()), 60);
     assert_eq!(cancelled_of_60(|_, _| (), leave), 60);
 }
+
+#[test]
+fn a_send_that_was_received_before_its_receiver_leaves_is_not_cancelled() {
+    let (mut received, mut cancelled) = (0, 0);
+    for seed in 0..200 {
+        let mut l = Lanes::new(2, seed, rough());
+        let sends: Vec<Started> =
+            (0..3).map(|n| l.send(0, 1, Mode::Synchronous, &pattern(n, 90), 1)).collect();
+        (0..l.random.below(12)).for_each(|_| _ = l.step());
+        let receive = l.receive(1, 90, FROM_0.0, FROM_0.1);
+        for send in &sends {
+            if let Started::Pending(request) = send {
+                l.lanes[0].cancel(*request);
+            }
+            (0..l.random.below(4)).for_each(|_| _ = l.step());
+        }
+        while !l.lanes[1].is_drained() && l.step() {}
+        let came = l.ask(1, receive.started).is_some();
+        l.network.borrow_mut().leave(1);
+        l.settle();
+        let back: Vec<bool> =
+            sends.into_iter().map(|send| l.ask(0, send).expect("complete").cancelled).collect();
+        // If it is not complete it may be matched, and wait for the rest of its data.
+        let matched = back.iter().filter(|back| !**back).count();
+        assert!(matched == 1 || matched == 0 && !came, "seed {seed}: {back:?}, received: {came}");
+        received += usize::from(came);
+        cancelled += usize::from(!came);
+    }
+    assert!(received > 10 && cancelled > 10, "{received} received, {cancelled} cancelled");
+}

@@ -17,7 +17,7 @@ use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use weather::mix;
 
@@ -394,12 +394,14 @@ impl Network {
 pub struct Sim {
     me: u32,
     network: Rc<RefCell<Network>>,
+    /// Processes of which it has heard that they have left.
+    left: HashSet<u32>,
 }
 
 impl Sim {
     /// The access of process `me`.
     pub fn new(me: u32, network: Rc<RefCell<Network>>) -> Sim {
-        Sim { me, network }
+        Sim { me, network, left: HashSet::new() }
     }
 
     /// Hands up what follows the first `at` bytes of a body; returns the rest that must wait for another poll.
@@ -439,6 +441,10 @@ impl Fabric for Sim {
             return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
         }
         Ok(network.send(self.me, to, message))
+    }
+
+    fn has_left(&mut self, peer: u32) -> bool {
+        self.left.contains(&peer)
     }
 
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
@@ -490,6 +496,7 @@ impl Fabric for Sim {
                     None
                 }
                 Event::Left { process, .. } => {
+                    self.left.insert(process);
                     sink.left(process);
                     None
                 }
