@@ -288,15 +288,15 @@ parameters! {
         help: "Seconds after which a wait in MPI in which nothing has come has mpirun print who waits for whom on what, once \
                for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
     }
-    mpi_report_deadlocks: u64 {
+    mpi_watch_ended: u64 {
         unit: Unit::Count, default: 10, limits: 0..=2147483647, power_of_two: false,
         aliases: [], level: User,
-        help: "Seconds after which mpirun prints who waits for whom on what if that cannot end: ranks of this host wait for each \
-               other in a ring, or for one that has ended. 0: never.",
+        help: "Seconds after which mpirun prints who waits for whom on what, once, if a rank of one thread waits for one of the same \
+               host that has ended. 0: never.",
     }
     mpi_watchdog_abort: switch {
         default: false, aliases: [], level: User,
-        help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog or mpi_report_deadlocks has reported, or goes \
+        help: "Whether the job is ended (1), with exit code 124, when mpi_watchdog or mpi_watch_ended has reported, or goes \
                on (0).",
     }
     mpi_param_check: switch {

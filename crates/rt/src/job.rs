@@ -36,7 +36,7 @@
 //!    connected with them. A launcher that is gone has taken with it all its processes of which it has not said that they ended.
 //!    In turn the others are told when jobs of this launcher fail.
 //! 10. Of a job that is over, and to which nobody is bound any more, nothing is kept.
-//! 11. A hang that a watchdog reports (parameters mpi_watchdog, mpi_report_deadlocks) ends all jobs as a timeout does if
+//! 11. A hang that a watchdog reports (parameters mpi_watchdog, mpi_watch_ended) ends all jobs as a timeout does if
 //!     mpi_watchdog_abort says so.
 //! 12. The end of a daemon through which the messages go ends all jobs, also where rule 8 holds.
 //! 13. When the agent of another host is lost, the processes there are dead: that fails what they are connected with, and is one

@@ -55,6 +55,11 @@ pub const MOST_PEERS: usize = 24;
 const HEAD: usize = 24;
 
 impl Waiting {
+    /// Whether it has lasted so long.
+    pub fn is_long(&self, limit: Duration, now_ns: u64) -> bool {
+        u128::from(now_ns.saturating_sub(self.since_ns)) >= limit.as_nanos()
+    }
+
     /// Whether nothing has come for it for so long.
     pub fn is_late(&self, limit: Duration, now_ns: u64) -> bool {
         u128::from(now_ns.saturating_sub(self.moved_ns)) >= limit.as_nanos()

@@ -165,34 +165,26 @@ fn the_watchdog_is_silent_about_accepting() {
     assert!(outcome.err.starts_with("mpirun: the time of 4 s (--timeout) is over"), "{outcome:?}");
 }
 
-/// By itself mpirun tells of waits that cannot end, and of no others.
+/// By itself mpirun tells of waits for a rank that has ended, and of no others.
 #[test]
-fn what_cannot_end_is_told_unasked() {
+fn waits_for_ranks_that_have_ended_are_told_unasked() {
     let p = compile(&["jobs/hang"]);
-    let start = |(place, options): (&str, &[&str])| {
+    let start = |place: &str, options: &[&str]| {
         let options = [options, &["--mca", "mpi_watchdog_abort", "1"]].concat();
         p.start(p.mpirun(5, &options, "hang", &[place]))
     };
-    let soon: &[&str] = &["--mca", "mpi_report_deadlocks", "1"];
-    let hopeless: [(&str, &[&str]); 4] = [("heads", soon), ("order", soon), ("send", soon), ("ended", &[])];
-    let late = [soon, &["--timeout", "5"]].concat();
-    let may_end = ["barrier", "accept", "plan"];
-    let jobs = hopeless.map(start);
-    let others = may_end.map(|place| start((place, &late)));
-    for (job, (place, options)) in jobs.into_iter().zip(hopeless) {
+    let soon = ["--mca", "mpi_watch_ended", "1"];
+    let told = [("10", start("ended", &[])), ("1", start("ended", &soon))];
+    let late = [&soon[..], &["--timeout", "5"]].concat();
+    let may_end = ["heads", "order", "barrier", "accept", "plan"].map(|place| (place, start(place, &late)));
+    for (seconds, job) in told {
         let outcome = job.wait();
-        let seconds = if options.is_empty() { 10 } else { 1 };
-        let head = format!(
-            "mpirun: ranks have waited for {seconds} s for what cannot come (mpi_report_deadlocks):\n"
-        );
-        assert!(outcome.code == 124 && outcome.err.starts_with(&head), "{place}: {outcome:?}");
-        let verdict = match place {
-            "ended" => "Rank 4 has ended, and rank 0 waits for it in vain.",
-            _ => HEADS,
-        };
-        assert!(has(&outcome.err, (verdict, "")), "{place}: {outcome:?}");
+        let head =
+            format!("mpirun: a rank has waited for {seconds} s for one that has ended (mpi_watch_ended):\n");
+        assert!(outcome.code == 124 && outcome.err.starts_with(&head), "{outcome:?}");
+        assert!(has(&outcome.err, ("Rank 4 has ended, and rank 0 waits for it in vain.", "")), "{outcome:?}");
     }
-    for (job, place) in others.into_iter().zip(may_end) {
+    for (place, job) in may_end {
         let outcome = job.wait();
         let head = "mpirun: the time of 5 s (--timeout) is over";
         assert!(outcome.code == 124 && outcome.err.starts_with(head), "{place}: {outcome:?}");

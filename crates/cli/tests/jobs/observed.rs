@@ -26,7 +26,7 @@ const OBSERVED: &[Row] = &[
         "the_watchdog_tells_who_waits_for_whom_in_shared_memory",
         &["mpi_watchdog", "mpi_watchdog_abort"],
     ),
-    ("jobs/hangs.rs", "what_cannot_end_is_told_unasked", &["mpi_report_deadlocks"]),
+    ("jobs/hangs.rs", "waits_for_ranks_that_have_ended_are_told_unasked", &["mpi_watch_ended"]),
     ("jobs/components.rs", "what_served_is_told", &["mpi_virtual_nodes"]),
     // Hosts.
     ("params.rs", "hosts_tell_the_address_of_the_hostmap", &["mpi_hostmap"]),

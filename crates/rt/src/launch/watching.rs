@@ -1,5 +1,5 @@
 //! Looking at the ranks from outside: the state report (SIGUSR1) and the watchdogs (parameters mpi_watchdog and
-//! mpi_report_deadlocks).
+//! mpi_watch_ended).
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ const SECOND_LOOK: Duration = Duration::from_millis(500);
 enum Hang {
     /// A wait for which nothing has come for long.
     LongWait,
-    /// A wait that cannot end.
-    Deadlock,
+    /// A wait for a rank that has ended.
+    ForEnded,
 }
 
 impl Hang {
@@ -30,7 +30,7 @@ impl Hang {
     fn is_in(self, sights: &[Sight], limit: Duration) -> bool {
         match self {
             Hang::LongWait => state::is_overdue(sights, limit, clock::now_ns()),
-            Hang::Deadlock => state::is_deadlock(sights, limit, clock::now_ns()),
+            Hang::ForEnded => state::waits_for_ended(sights, limit, clock::now_ns()),
         }
     }
 
@@ -41,8 +41,8 @@ impl Hang {
             Hang::LongWait => {
                 format!("a rank has waited for {seconds} s, and nothing has come for it (mpi_watchdog)")
             }
-            Hang::Deadlock => {
-                format!("ranks have waited for {seconds} s for what cannot come (mpi_report_deadlocks)")
+            Hang::ForEnded => {
+                format!("a rank has waited for {seconds} s for one that has ended (mpi_watch_ended)")
             }
         }
     }
@@ -65,8 +65,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Those that a job has by its parameters.
     pub(super) fn all(params: &Params) -> Vec<Watchdog> {
-        let hangs =
-            [(Hang::LongWait, params.mpi_watchdog()), (Hang::Deadlock, params.mpi_report_deadlocks())];
+        let hangs = [(Hang::LongWait, params.mpi_watchdog()), (Hang::ForEnded, params.mpi_watch_ended())];
         let ends_job = params.mpi_watchdog_abort();
         hangs.into_iter().filter_map(|(hang, seconds)| Watchdog::new(hang, seconds, ends_job)).collect()
     }
@@ -101,7 +100,9 @@ impl Watchdog {
         let reports = overdue && self.was_overdue && !self.has_reported;
         self.next = now + if overdue && !self.was_overdue { SECOND_LOOK } else { self.pause() };
         self.was_overdue = overdue;
-        self.has_reported = overdue && (self.has_reported || reports);
+        // What else comes for who waits for an end that has been is no news.
+        let lasts = overdue || self.hang == Hang::ForEnded;
+        self.has_reported = reports || lasts && self.has_reported;
         reports
     }
 }
@@ -143,12 +144,12 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether some process of this host has waited for so long, and nothing has come for it.
+    /// Whether some process of this host has waited for so long.
     fn has_wait_of(&self, limit: Duration) -> bool {
         let now_ns = clock::now_ns();
         self.members.values().filter_map(|member| member.rank.as_ref()).any(|rank| {
             let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
-            notes.filter_map(|note| Waiting::decode(&note)).any(|waiting| waiting.is_late(limit, now_ns))
+            notes.filter_map(|note| Waiting::decode(&note)).any(|waiting| waiting.is_long(limit, now_ns))
         })
     }
 
@@ -190,7 +191,8 @@ fn doing(pid: u32, segment: &Segment) -> (Doing, u32) {
     let threads = fields.get(17).and_then(|threads| threads.parse().ok()).unwrap_or(0);
     let doing = match fields.first().copied() {
         Some("T" | "t") => Doing::Stopped,
-        Some("Z" | "X") => Doing::Ended,
+        // Its first thread may have ended before others.
+        Some("Z" | "X") if threads <= 1 => Doing::Ended,
         Some("S" | "D" | "I") if segment.door_word().has_sleepers() => Doing::SleepsInMpi,
         Some("S" | "D" | "I") => Doing::Sleeps,
         Some("R") => Doing::Runs,
@@ -210,6 +212,9 @@ mod tests {
         let looks = [true, false, true, true, true, false, true, true];
         let reports = looks.map(|overdue| dog.sees(overdue, now));
         assert_eq!(reports, [false, false, false, true, false, false, false, true]);
-        assert!(Watchdog::new(Hang::Deadlock, 0, true).is_none());
+        let mut dog = Watchdog::new(Hang::ForEnded, 1, false).unwrap();
+        let reports = looks.map(|overdue| dog.sees(overdue, now));
+        assert_eq!(reports, [false, false, false, true, false, false, false, false]);
+        assert!(Watchdog::new(Hang::ForEnded, 0, true).is_none());
     }
 }

@@ -111,10 +111,9 @@ With -nw mpirun returns 0 as soon as the command line, the parameters and the pr
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
 Ctrl-C ends the job, a second Ctrl-C at once. USR2 is passed on to the ranks, Ctrl-Z stops them too.
 USR1 has mpirun print what each rank does and for whom it waits on what ('kill -USR1 PID' of mpirun); with the
-parameter mpi_sigusr1=forward it is passed on instead, with both as well. It prints the same by itself, once, when ranks
-have waited for 10 s (mpi_report_deadlocks) for each other or for one that has ended, so that nothing can come; and
-with --watchdog SECONDS when any wait takes so long and nothing comes. With mpi_watchdog_abort=1 the job ends then,
-with code 124.
+parameter mpi_sigusr1=forward it is passed on instead, with both as well. It prints the same by itself, once, when a
+rank has waited for 10 s (mpi_watch_ended) for one that has ended, and with --watchdog SECONDS when any wait takes so
+long and nothing comes. With mpi_watchdog_abort=1 the job ends then, with code 124.
 ",
     },
     Page { topic: Topic::Help, word: "help", heading: "Help", text: "" },
