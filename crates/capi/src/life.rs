@@ -109,9 +109,9 @@ pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) 
                 library::close();
             }
             users.note_state(library);
-            let has_left = users.count == 0;
+            let rests = users.count == 0;
             drop(users);
-            if has_left {
+            if rests {
                 library.process.answer_last();
             }
             return Ok(());

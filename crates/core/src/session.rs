@@ -12,19 +12,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use std::sync::Arc;
 
-/// So many looks take in whatever lies in inboxes and rings, and end though somebody sends on and on.
-const LAST_LOOKS: usize = 1 << 12;
-
-impl<F: Fabric> Domain<F> {
-    /// Takes in all that has come, and answers it.
-    fn look_last(&mut self) {
-        let mut looks = 0;
-        while self.lane.progress() && looks < LAST_LOOKS {
-            looks += 1;
-        }
-    }
-}
-
 impl<F: Fabric> Process<F> {
     /// Ends what a session has left: sees that nothing of it waits, and frees its communicators, which are `comms`, as if
     /// each were disconnected. Its buffer is detached.
@@ -86,7 +73,7 @@ impl<F: Fabric> Process<F> {
     /// Does what others have asked for until they could see that this process has left MPI: they may wait for it, and it does not
     /// look again.
     pub fn answer_last(&self) {
-        self.domain.lock().look_last();
+        self.domain.lock().lane.look_last();
         self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
             domain.lane.is_drained().then_some(())
         });
@@ -95,7 +82,7 @@ impl<F: Fabric> Process<F> {
     /// Takes leave of the peers after [`Process::rest`], without waiting for anything: the program is about to end.
     pub fn take_leave(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
-            domain.look_last();
+            domain.lane.look_last();
             // Everything is acknowledged, so nobody misses anything if a goodbye does not arrive.
             let _ = domain.lane.fabric_mut().leave();
         }

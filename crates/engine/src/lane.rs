@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// How many short messages may go the fast way before everything is looked at.
 const LOOK_EVERY: i32 = 64;
 
+/// So many looks take in whatever lies in inboxes and rings, and end though somebody sends on and on.
+const LAST_LOOKS: usize = 1 << 12;
+
 /// One matching domain of one process.
 #[derive(Debug)]
 pub struct Lane<F> {
@@ -265,6 +268,11 @@ impl<F: Fabric> Lane<F> {
         self.until_look = LOOK_EVERY;
         let came = self.fabric.poll(&mut self.state);
         self.follow(came)
+    }
+
+    /// Takes in all that has come, and does what follows: the process does not look again for some time.
+    pub fn look_last(&mut self) {
+        let _ = (0..LAST_LOOKS).find(|_| !self.progress());
     }
 
     /// Does what follows from a poll, after which `came` says whether anything had come.

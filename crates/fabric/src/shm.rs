@@ -365,10 +365,12 @@ impl Shm {
             // there is for a block.
             let shape = pool.shape();
             let longest = wanted.min(shape.max_message());
-            return match pool.room_for(in_cell + 1) {
-                false => in_cell,
-                true if pool.room_for(longest) => longest,
-                true => longest.min(shape.block_bytes as usize),
+            return if !pool.room_for(in_cell + 1) {
+                in_cell
+            } else if pool.room_for(longest) {
+                longest
+            } else {
+                longest.min(shape.block_bytes as usize)
             };
         };
         match &mut self.pool {

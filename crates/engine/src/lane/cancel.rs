@@ -6,16 +6,13 @@
 //! two ends the send, and a message that was dropped is seen by nobody. A receiver that has left MPI drops everything, and may say
 //! nothing ([`Fabric::has_left`], [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends need nobody, and go on.
 
-use super::Lane;
+use super::{LAST_LOOKS, Lane};
 use crate::arrive::Todo;
 use crate::matching::Message;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Phase, RequestId};
 use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
 use oxmpi_wire::Frame;
-
-/// So many looks take in whatever a peer had sent when it left, and end though others send on and on.
-const MOST_LOOKS: usize = 1 << 12;
 
 impl<F: Fabric> Lane<F> {
     /// Cancels a receive or send that was not matched yet. Returns whether that is known already: it is then complete as
@@ -62,7 +59,10 @@ impl<F: Fabric> Lane<F> {
             Phase::Announced | Phase::Unacknowledged if !work.is_withdrawn => {
                 work.is_withdrawn = true;
                 let number = u64::from(work.number);
-                self.withdraw(to, Frame::Withdraw { request: request.raw(), number });
+                self.answer(to, Frame::Withdraw { request: request.raw(), number });
+                self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+                // The thread that waits for it may sleep, and does what is due.
+                self.state.requests.note_news();
                 false
             }
             _ => false,
@@ -89,27 +89,13 @@ impl<F: Fabric> Lane<F> {
         Ok(Sent::Done)
     }
 
-    /// Asks for a message back, ahead of the sends that wait for room: a receiver that has left makes none.
-    fn withdraw(&mut self, to: u32, frame: Frame) {
-        if !self.hint(to, frame) && !self.state.peer(to).lost {
-            self.state.peer(to).waiting.push_front(Waiting::Answer(frame));
-            self.list(to);
-        }
-        self.state.todo.push_back(Todo::SeeWhetherLeft(to));
-        // The thread that waits for it may sleep, and does what is due.
-        self.state.requests.note_news();
-    }
-
     /// Whoever has left answers no [`Frame::Withdraw`] that it has not read by then.
     pub(super) fn see_whether_left(&mut self, peer: u32) {
         if !self.fabric.has_left(peer) {
             return;
         }
         // Perhaps it had matched the message, and said so.
-        let mut looks = 0;
-        while looks < MOST_LOOKS && self.fabric.poll(&mut self.state) {
-            looks += 1;
-        }
+        let _ = (0..LAST_LOOKS).find(|_| !self.fabric.poll(&mut self.state));
         self.state.left(peer);
         // Of what has not gone nobody takes the rest.
         for request in self.state.requests.active(|_, to| to == Some(peer)) {

@@ -196,13 +196,18 @@ impl<F: Fabric> Lane<F> {
         Fault::Lost { peer }
     }
 
-    /// Sends an answer, or lets it wait for room.
+    /// Sends an answer, or lets it wait for room. Who asks for a message back does not wait behind sends, for which a receiver that has
+    /// left makes no room.
     pub(super) fn answer(&mut self, to: u32, frame: Frame) {
         if self.hint(to, frame) {
             return;
         }
         if !self.state.peer(to).lost {
-            self.state.peer(to).waiting.push_back(Waiting::Answer(frame));
+            let (waiting, answer) = (&mut self.state.peer(to).waiting, Waiting::Answer(frame));
+            match frame {
+                Frame::Withdraw { .. } => waiting.push_front(answer),
+                _ => waiting.push_back(answer),
+            }
             self.list(to);
         }
     }
@@ -213,7 +218,7 @@ impl<F: Fabric> Lane<F> {
             && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
     }
 
-    pub(super) fn list(&mut self, to: u32) {
+    fn list(&mut self, to: u32) {
         let peer = self.state.peer(to);
         if !std::mem::replace(&mut peer.listed, true) {
             self.busy.push(to);
