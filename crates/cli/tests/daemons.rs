@@ -2,6 +2,8 @@
 //! those with several hosts network namespaces of their own, for which they need root. Every command has a time limit.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
+mod support;
+
 use std::fs;
 use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -9,6 +11,8 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use support::eldest;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const OXMPI: &str = env!("CARGO_BIN_EXE_oxmpi");
@@ -234,8 +238,7 @@ fn programs_end_with_who_has_asked_for_them_and_with_their_daemon() {
     // The daemon is killed: its guard ends the groups, and another can be booted.
     assert_eq!(universe.oxmpi(&["boot"]).0, 0);
     let mut asked = start(&format!("sleep {fourth} & sleep {fourth}"), &fourth);
-    let daemons = universe.daemons();
-    kill(*daemons.iter().min().unwrap());
+    kill(eldest(&universe.daemons()).unwrap());
     assert_eq!(asked.wait().unwrap().code(), Some(1));
     await_that("the groups have ended", || with_argument(&fourth).is_empty());
     await_that("the guard has ended", || universe.daemons().is_empty());
@@ -280,7 +283,7 @@ fn garbage_is_refused_and_disturbs_nobody_and_nobody_wakes_an_idle_daemon() {
     let output = cat.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(0), b"after\n".to_vec()));
 
-    let daemon = *universe.daemons().iter().min().unwrap();
+    let daemon = eldest(&universe.daemons()).unwrap();
     let switches = || {
         let status = fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
         let is_switch = |line: &&str| line.starts_with("voluntary_ctxt_switches");
@@ -466,7 +469,7 @@ fn daemons_on_several_hosts_are_one_universe() {
     ]);
     let mut asked = asked.stderr(Stdio::null()).spawn().unwrap();
     await_that("it runs", || with_argument(&sleep).len() > 1 && hosts.processes(1).len() == 3);
-    kill(*hosts.processes(1).iter().min().unwrap());
+    kill(eldest(&hosts.processes(1)).unwrap());
     assert_eq!(asked.wait().unwrap().code(), Some(1));
     for host in [0, 2] {
         let is_noticed = || hosts.oxmpi(host, &["nodes", "n1"]).1.ends_with(":2:no_answer\n");
@@ -521,7 +524,7 @@ fn mpirun_starts_ranks_on_the_nodes_of_the_universe_by_the_daemons() {
     job.wait().unwrap();
     await_that("only daemons are left", || (0..3).all(|host| hosts.processes(host).len() == 2));
     // A host that is lost is told of; without daemons everything is as before.
-    kill(*hosts.processes(1).iter().min().unwrap());
+    kill(eldest(&hosts.processes(1)).unwrap());
     await_that("its end is noticed", || hosts.oxmpi(0, &["nodes", "n1"]).1.ends_with(":no_answer\n"));
     let (code, _, err) = mpirun(0, &["C", "true"]);
     assert!(code == 1 && err.contains("'oxmpi exec n1 ") && err.contains("'oxmpi nodes' shows"), "{err}");

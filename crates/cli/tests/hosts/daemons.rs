@@ -1,10 +1,9 @@
 //! Jobs on several hosts whose messages go through daemons (rpi lamd).
 
-use std::io::{BufRead as _, BufReader};
 use std::time::{Duration, Instant};
 
-use super::testbed::{B, HEAD, LIMIT, Testbed, kill, outcome, testbed};
-use super::{HELLO, SHRINK, STAY, STREAM, sorted};
+use super::testbed::{B, Begun, HEAD, LIMIT, Testbed, kill, testbed};
+use super::{HELLO, SHRINK, STAY, STREAM};
 
 const LAMD: [&str; 3] = ["--mca", "rpi", "lamd"];
 
@@ -42,21 +41,18 @@ fn messages_cross_hosts_while_programs_compute() {
 }
 
 /// A job of four ranks, two on each host, that stay.
-fn start(bed: &Testbed) -> (std::process::Child, impl Iterator<Item = std::io::Result<String>> + use<>) {
+fn start(bed: &Testbed) -> Begun {
     let stay = bed.compile_text("stay", STAY);
-    let mut child = bed.mpirun(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay])).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    (0..4).for_each(|_| assert!(lines.next().unwrap().unwrap().ends_with("stays")));
-    (child, lines)
+    bed.begin(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]), 4)
 }
 
 #[test]
 fn a_lost_daemon_or_host_ends_the_job_with_one_report() {
     let Some(bed) = testbed() else { return };
-    let (child, _lines) = start(&bed);
+    let job = start(&bed);
     let pid = bed.await_process(B, "oxmpi relay");
     kill(pid);
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, _, err) = job.end();
     assert_eq!(code, Some(137), "{err}");
     // The number that the daemon has for itself: hosts of this test have one space of process numbers.
     let text = format!("the daemon of node 1 (pid {pid}, host nodeb) was killed by SIGKILL");
@@ -64,17 +60,17 @@ fn a_lost_daemon_or_host_ends_the_job_with_one_report() {
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
     bed.is_clean();
 
-    let (child, _lines) = start(&bed);
+    let job = start(&bed);
     kill(bed.await_process(B, "oxmpi agent"));
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, _, err) = job.end();
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("mpirun: host nodeb is lost, with 2 ranks: "), "{err}");
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
     bed.is_clean();
 
-    let (mut child, _lines) = start(&bed);
+    let mut job = start(&bed);
     kill(bed.await_process(HEAD, "mpirun --timeout"));
-    child.wait().unwrap();
+    job.child.wait().unwrap();
     bed.is_clean();
 }
 
@@ -83,14 +79,13 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     let Some(bed) = testbed() else { return };
     let ulfm = bed.compile_text("shrink", SHRINK);
     let words = ["--with-ft", "ulfm", "-n", "5", "-H", "nodea:2,nodeb:2,localhost:1", &ulfm];
-    let child = bed.mpirun(&lamd(&words)).spawn().unwrap();
-    bed.await_process(B, "shrink");
-    std::thread::sleep(Duration::from_millis(500));
+    let job = bed.begin(&lamd(&words), 5);
     kill(bed.await_process(B, "oxmpi agent"));
-    let (code, out, err) = outcome(child.wait_with_output().unwrap());
+    let (code, mut out, err) = job.end();
     assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
+    out.sort_unstable();
     let left = ["rank 0: 3 are left", "rank 1: 3 are left", "rank 4: 3 are left"];
-    assert_eq!((code, sorted(&out)), (Some(0), left.to_vec()), "{err}");
+    assert_eq!((code, out), (Some(0), left.map(String::from).to_vec()), "{err}");
     bed.is_clean();
 }
 
@@ -98,26 +93,20 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
 fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("stream", STREAM);
-    let begin = |limit: &[&str]| {
-        let words = [limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat();
-        let mut child = bed.mpirun(&words).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "begun");
-        (child, lines)
-    };
-    let (child, lines) = begin(&[]);
+    let begin =
+        |limit: &[&str]| bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
+    let job = begin(&[]);
     bed.set_link(B, false);
     std::thread::sleep(Duration::from_secs(3));
     bed.set_link(B, true);
-    let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, rest, err) = job.end();
     assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
     bed.is_clean();
 
-    let (child, _lines) = begin(&["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"]);
+    let job = begin(&["--timeout", "120", "--mca", "mpi_agent_silence_s", "5"]);
     bed.set_link(B, false);
     let began = Instant::now();
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, _, err) = job.end();
     assert!(code.is_some_and(|code| ![0, 124].contains(&code)) && began.elapsed() < 2 * LIMIT, "{err}");
     assert!(err.contains("host nodeb") && err.contains("nothing has come from it for 5 s"), "{err}");
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");

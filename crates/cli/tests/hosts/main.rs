@@ -12,7 +12,7 @@ mod support;
 mod testbed;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -229,13 +229,10 @@ fn ends_are_reported_with_their_host() {
     bed.is_clean();
 
     let stay = bed.compile_text("stay", STAY);
-    let mut command = bed.mpirun(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]);
-    command.args(["--timeout", "x"]); // the program's
-    let child = command.spawn().unwrap();
-    bed.await_process(B, "stay");
-    std::thread::sleep(Duration::from_millis(300));
-    kill_gently(child.id());
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    // What follows the program is the program's.
+    let job = bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay, "--timeout", "x"], 4);
+    kill_gently(job.child.id());
+    let (code, _, err) = job.end();
     assert!(code == Some(143) && err.contains("SIGTERM; ending 4 ranks"), "{code:?}: {err}");
     bed.is_clean();
 
@@ -259,35 +256,30 @@ fn kill_gently(pid: u32) {
 fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     let Some(bed) = testbed() else { return };
     let stay = bed.compile_text("stay", STAY);
-    let start = || {
-        let mut child = bed.mpirun(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        (0..4).for_each(|_| assert!(lines.next().unwrap().unwrap().ends_with("stays")));
-        (child, lines)
-    };
-    let (child, _lines) = start();
+    let start = || bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay], 4);
+    let job = start();
     kill(bed.await_process(B, "oxmpi agent"));
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, _, err) = job.end();
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("mpirun: host nodeb is lost, with 2 ranks: "), "{err}");
     assert_eq!(err.matches("Meaning:").count(), 1, "{err}");
     bed.is_clean();
 
-    let (mut child, _lines) = start();
+    let mut job = start();
     kill(bed.await_process(HEAD, "mpirun --timeout"));
-    child.wait().unwrap();
+    job.child.wait().unwrap();
     bed.is_clean();
 
     // With fault tolerance the processes of a lost host are dead ones.
     let ulfm = bed.compile_text("shrink", SHRINK);
     let words = ["--with-ft", "ulfm", "-n", "4", "-H", "nodea:2,nodeb:2"];
-    let child = bed.mpirun(&[&words[..], &[&ulfm]].concat()).spawn().unwrap();
-    bed.await_process(B, "shrink");
-    std::thread::sleep(Duration::from_millis(500));
+    let job = bed.begin(&[&words[..], &[&ulfm]].concat(), 4);
     kill(bed.await_process(B, "oxmpi agent"));
-    let (code, out, err) = outcome(child.wait_with_output().unwrap());
+    let (code, mut out, err) = job.end();
     assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
-    assert_eq!((code, sorted(&out)), (Some(0), vec!["rank 0: 2 are left", "rank 1: 2 are left"]), "{err}");
+    out.sort_unstable();
+    let left = ["rank 0: 2 are left", "rank 1: 2 are left"].map(String::from);
+    assert_eq!((code, out), (Some(0), left.to_vec()), "{err}");
     bed.is_clean();
 }
 
@@ -317,6 +309,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    printf("rank %d begins\n", rank);
+    fflush(stdout);
     while (MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS)
         usleep(20000);
     MPIX_Comm_revoke(MPI_COMM_WORLD);
@@ -473,17 +468,14 @@ fn an_address_that_is_not_reached_is_skipped_and_told() {
 fn nothing_is_lost_or_doubled_when_a_link_is_cut_for_a_while() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("stream", STREAM);
-    let mut child = bed.mpirun(&["-n", "2", "-H", "nodea,nodeb", &program]).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let job = bed.begin(&["-n", "2", "-H", "nodea,nodeb", &program], 1);
     for _ in 0..2 {
         bed.set_link(B, false);
         std::thread::sleep(Duration::from_secs(3));
         bed.set_link(B, true);
         std::thread::sleep(Duration::from_millis(700));
     }
-    let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, rest, err) = job.end();
     assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
     bed.is_clean();
 }
@@ -493,15 +485,12 @@ fn daemons_try_as_long_as_a_host_may_be_silent() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("stream", STREAM);
     let words = ["--mca", "rpi", "lamd", "-n", "2", "-H", "nodea,nodeb", &program, "250"];
-    let mut child = bed.mpirun(&words).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let job = bed.begin(&words, 1);
     // Longer than a rank over sockets tries where there is no way.
     bed.set_link(B, false);
     std::thread::sleep(Duration::from_secs(14));
     bed.set_link(B, true);
-    let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    let (code, rest, err) = job.end();
     assert_eq!((code, rest), (Some(0), vec!["ok".to_string()]), "{err}");
     bed.is_clean();
 }

@@ -246,10 +246,9 @@ fn an_agent_keeps_nothing_of_spawned_processes_that_have_ended() {
     let directory = bed.directory.to_str().unwrap().to_string();
     for rpi in ["shm", "tcp"] {
         let words = ["--mca", "rpi", rpi, "-n", "2", "-H", "localhost,nodeb", &program, &directory];
-        let mut child = bed.mpirun(&words).spawn().unwrap();
+        let job = bed.begin(&words, 1);
+        assert_eq!(job.first, ["15"]);
         let agent = bed.await_process(B, "oxmpi agent");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "15");
         let end = Instant::now() + LIMIT;
         // Of the rank that is there: its control socket, process, two outputs, segment, and with sockets its alarm and more.
         loop {
@@ -261,7 +260,7 @@ fn an_agent_keeps_nothing_of_spawned_processes_that_have_ended() {
             std::thread::sleep(Duration::from_millis(20));
         }
         fs::write(bed.directory.join("go"), "").unwrap();
-        let (code, _, err) = outcome(child.wait_with_output().unwrap());
+        let (code, _, err) = job.end();
         assert_eq!((code, &*err), (Some(0), ""));
         fs::remove_file(bed.directory.join("go")).unwrap();
     }
@@ -275,21 +274,19 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
     let directory = bed.directory.to_str().unwrap().to_string();
     for timeout in ["50", "6"] {
         let words = ["--timeout", timeout, "-n", "2", "-H", "localhost,nodeb", &program, &directory, "later"];
-        let mut child = bed.mpirun(&words).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        let job = bed.begin(&words, 1);
         let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
         kill_process(agent, Signal::STOP).unwrap();
         let began = Instant::now();
         fs::write(bed.directory.join("go"), "").unwrap();
         let code = if timeout == "50" {
             std::thread::sleep(Duration::from_secs(2));
-            kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+            kill_process(Pid::from_child(&job.child), Signal::TERM).unwrap();
             143
         } else {
             124
         };
-        let (ended, _, err) = outcome(child.wait_with_output().unwrap());
+        let (ended, _, err) = job.end();
         // An agent may take 30 s to start processes, and 60 s to say anything.
         assert!(
             ended == Some(code) && began.elapsed() < Duration::from_secs(25),
@@ -351,22 +348,20 @@ fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
     let program = bed.compile_text("stall", STALL);
     let directory = bed.directory.to_str().unwrap().to_string();
     let words = ["-n", "2", "-H", "localhost,nodeb", &program, &directory];
-    let mut child = bed.mpirun(&words).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let mut job = bed.begin(&words, 1);
     let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
     kill_process(agent, Signal::STOP).unwrap();
     fs::write(bed.directory.join("die"), "").unwrap();
     // The first report says that the process has died, the next that its job's other one is given up.
-    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut errors = BufReader::new(job.child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let report = errors.next().unwrap();
     assert!(report.contains("rank 0 of spawned job 1 (pid "), "{report}");
     let given_up = errors.find(|line| line.starts_with("mpirun: ")).unwrap();
     assert!(given_up.contains("host nodeb has not answered that 1 of its ranks"), "{given_up}");
     kill_process(agent, Signal::CONT).unwrap();
     fs::write(bed.directory.join("go"), "").unwrap();
-    assert_eq!(lines.next().unwrap().unwrap(), "sum 1");
-    assert_eq!(child.wait().unwrap().code(), Some(134));
+    assert_eq!(job.lines.next().unwrap().unwrap(), "sum 1");
+    assert_eq!(job.child.wait().unwrap().code(), Some(134));
     assert_eq!(errors.next(), None);
     bed.is_clean();
 }

@@ -2,11 +2,14 @@
 //! Nothing of it is seen outside, and all of it goes with the [`Testbed`].
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::support::{eldest, installed, root};
 
 /// Set by `cargo xtask test`: the tests must run, whatever it takes.
 const REQUIRED: &str = "OXMPI_TEST_HOSTS";
@@ -39,6 +42,23 @@ const ALL: [Machine; 3] = [HEAD, A, B];
 impl Machine {
     pub(crate) fn namespace(self) -> String {
         format!("oxmpi-{}{}", std::process::id(), self.letter)
+    }
+}
+
+/// A job that has begun to write.
+pub(crate) struct Begun {
+    pub(crate) child: Child,
+    /// The lines that were waited for.
+    pub(crate) first: Vec<String>,
+    pub(crate) lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Begun {
+    /// Waits for its end; its exit code, its other lines, and what it wrote to the standard error.
+    pub(crate) fn end(self) -> (Option<i32>, Vec<String>, String) {
+        let rest = self.lines.map(|line| line.unwrap()).collect();
+        let (code, _, err) = outcome(self.child.wait_with_output().unwrap());
+        (code, rest, err)
     }
 }
 
@@ -179,7 +199,7 @@ impl Testbed {
 
     /// `mpirun` on the head.
     pub(crate) fn mpirun(&self, words: &[&str]) -> Command {
-        let mut command = self.on(HEAD, super::support::installed("mpirun").to_str().unwrap());
+        let mut command = self.on(HEAD, installed("mpirun").to_str().unwrap());
         command.args(["--timeout", "50", "--mca", "plm_rsh_agent", &self.shell()]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -190,9 +210,20 @@ impl Testbed {
         outcome(self.mpirun(words).output().unwrap())
     }
 
+    /// Starts it, and waits until it has written so many lines.
+    pub(crate) fn begin(&self, words: &[&str], count: usize) -> Begun {
+        let mut child = self.mpirun(words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first: Vec<String> = lines.by_ref().take(count).map(|line| line.unwrap()).collect();
+        if first.len() < count {
+            panic!("{first:?} is all: {:?}", outcome(child.wait_with_output().unwrap()));
+        }
+        Begun { child, first, lines }
+    }
+
     /// `oxmpi` on the head, which has to succeed.
     fn oxmpi(&self, words: &[&str]) {
-        let mut command = self.on(HEAD, super::support::installed("oxmpi").to_str().unwrap());
+        let mut command = self.on(HEAD, installed("oxmpi").to_str().unwrap());
         let (code, out, err) = outcome(command.args(words).stdin(Stdio::null()).output().unwrap());
         assert_eq!(code, Some(0), "{words:?}: {out}{err}");
     }
@@ -219,13 +250,14 @@ impl Testbed {
         all.filter(|(_, words)| !words.contains("sshd")).collect()
     }
 
-    /// Waits until a program runs on a host, whose arguments have this text; its number.
+    /// Waits until a program runs on a host, whose arguments have this text; its number. Of an agent and its guard it is the agent's.
     pub(crate) fn await_process(&self, machine: Machine, text: &str) -> i32 {
         let end = Instant::now() + LIMIT;
         loop {
             let all = self.processes(machine);
-            if let Some((pid, _)) = all.iter().find(|(_, words)| words.contains(text)) {
-                return *pid;
+            let those = all.iter().filter(|(_, words)| words.contains(text)).map(|(pid, _)| *pid);
+            if let Some(pid) = eldest(&those.collect::<Vec<_>>()) {
+                return pid;
             }
             assert!(Instant::now() < end, "no '{text}' on {}: {all:?}", machine.name);
             std::thread::sleep(Duration::from_millis(10));
@@ -268,7 +300,7 @@ impl Testbed {
 
     /// Compiles `tests/c/NAME.c` for all hosts.
     pub(crate) fn compile(&self, name: &str) -> String {
-        let source = super::support::root().join("tests/c").join(name).with_extension("c");
+        let source = root().join("tests/c").join(name).with_extension("c");
         self.compile_file(&source)
     }
 
@@ -281,7 +313,7 @@ impl Testbed {
 
     fn compile_file(&self, source: &Path) -> String {
         let program = self.directory.join(source.file_stem().unwrap());
-        let mut mpicc = Command::new(super::support::installed("mpicc"));
+        let mut mpicc = Command::new(installed("mpicc"));
         mpicc
             .args(["-O1", "-Wall", "-Wno-unused"])
             .arg(source)

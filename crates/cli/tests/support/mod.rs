@@ -3,6 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
+/// The process among these that another one of them did not start; a launcher and its guard, for one, have the same arguments.
+/// Their numbers say nothing of it: they begin again where there is no larger one.
+pub(crate) fn eldest(pids: &[i32]) -> Option<i32> {
+    let parent = |pid: &i32| -> Option<i32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The parent comes after the state, and that after the name in parentheses (proc_pid_stat(5)).
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    pids.iter().copied().find(|pid| parent(pid).is_some_and(|parent| !pids.contains(&parent)))
+}
+
 /// The project's directory.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
