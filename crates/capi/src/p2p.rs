@@ -243,7 +243,7 @@ fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_in
     recv_waiting(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
 }
 
-/// As [`send_fully`], for a message that has come before the receive.
+/// As [`send_fully`], for a message that has come before the receive, or comes soon.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn recv_waiting(
@@ -258,7 +258,8 @@ fn recv_waiting(
 ) -> c_int {
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(buf, count, datatype)
-        && let Some(done) = library.process.home_recv_unexpected_now(&into, source, tag)
+        && let Some(done) = (library.process.home_recv_unexpected_now(&into, source, tag))
+            .or_else(|| library.process.home_recv_short_soon(into.bytes_mut(), source, tag))
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };

@@ -16,6 +16,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
 
@@ -211,12 +212,32 @@ impl<F: Fabric> Process<F> {
     /// is always `None`.
     #[inline(always)]
     pub fn home_recv_short_now(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        self.home_recv_short::<false>(into, source, tag)
+    }
+
+    /// As [`Process::home_recv_short_now`], and waits for a moment, if no more than a few bytes are received: what comes then takes
+    /// the straight line, too.
+    #[inline(always)]
+    pub fn home_recv_short_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        if into.len() > INLINE_MAX || self.is_crowded {
+            return None;
+        }
+        self.home_recv_short::<true>(into, source, tag)
+    }
+
+    #[inline(always)]
+    fn home_recv_short<const WAITS: bool>(
+        &self,
+        into: BytesMut<'_>,
+        source: i32,
+        tag: i32,
+    ) -> Option<Received> {
         let tags = plain_tags(tag)?;
         if source as u32 >= self.home {
             return None;
         }
         let mut domain = self.domain.home()?;
-        let received = domain.lane.receive_short_now(source as u32, tags, into)?;
+        let received = domain.lane.receive_short::<WAITS>(source as u32, tags, into)?;
         let look = domain.lane.is_look_due(1);
         drop(domain);
         if look {
@@ -281,8 +302,18 @@ impl<F: Fabric> Process<F> {
                         Passed::Aside => self.look_elsewhere(from),
                         Passed::Not => return Ok(None),
                     }
-                } else if !wait.get_or_insert_with(|| door.begin()).spin() {
+                    continue;
+                }
+                // With threads others may want to look meanwhile.
+                let comes = self.domain.home().map(|domain| domain.lane.fabric().comes_soon(from));
+                if comes == Some(true) {
+                    continue;
+                }
+                if !wait.get_or_insert_with(|| door.begin()).spin() {
                     return Ok(None);
+                }
+                if comes.is_some() {
+                    break;
                 }
             }
             // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.

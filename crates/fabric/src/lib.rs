@@ -279,6 +279,12 @@ pub trait Fabric {
         false
     }
 
+    /// Whether a message from a process has come, or comes soon: looks for it for a moment, and does nothing else. `false` at
+    /// once if only [`Fabric::poll`] can tell.
+    fn comes_soon(&self, _from: u32) -> bool {
+        false
+    }
+
     /// How to get the `len` bytes of an announced message that lie at `address` in process `from` (0: nobody can read
     /// them there). If the answer is [`Fetching::Share`], a share was opened, to be ended by [`Fabric::end_share`].
     fn fetching(&mut self, _from: u32, _address: u64, _len: usize) -> Fetching {

@@ -743,6 +743,12 @@ impl Fabric for Shm {
         self.inbox.is_empty() && self.grants.is_empty()
     }
 
+    #[inline(always)]
+    fn comes_soon(&self, from: u32) -> bool {
+        let Some(Some(link)) = self.links.get(from as usize) else { return false };
+        link.ring_in.as_ref().is_some_and(RingIn::comes_soon)
+    }
+
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
         if address == 0 {
             return Fetching::Ask;

@@ -370,6 +370,11 @@ impl Fabric for Ways {
         self.looks_are_short && self.shm.is_calm()
     }
 
+    #[inline(always)]
+    fn comes_soon(&self, from: u32) -> bool {
+        self.shm.comes_soon(from)
+    }
+
     fn past_caches_from(&self) -> u64 {
         self.shm.past_caches_from()
     }

@@ -47,6 +47,15 @@ pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 
+/// Passes the time to the next look at a word that another processor is about to write, and that somebody has nothing else to do
+/// than to wait for: until the last look is over, and as long as it takes to read the counter, together 10 to 20 ns. So no look
+/// stands behind others that were begun before the word was written, as in a loop of looks alone.
+#[inline(always)]
+pub fn pass_moment() {
+    crate::hint::await_loads();
+    std::hint::black_box(ticks());
+}
+
 /// How many ticks pass in `ns` nanoseconds, within about a percent. The first call takes 10 us to measure.
 pub fn ticks_of_ns(ns: u64) -> u64 {
     ((ns as u128 * ticks_per_2_20_ns() as u128) >> 20) as u64

@@ -26,6 +26,16 @@ pub(crate) fn prefetch_to_read<T>(at: *const T) {
     let _ = at;
 }
 
+/// Waits until everything that was loaded before is there.
+#[inline(always)]
+pub(crate) fn await_loads() {
+    // SAFETY: every x86-64 processor has the instruction; it touches nothing.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+}
+
 /// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
 #[inline(always)]
 pub(crate) fn store_fence() {

@@ -19,15 +19,22 @@ impl<F: Fabric> Lane<F> {
     /// Receives a message of a few bytes in the world's context from process `from`, which is its rank too, straight from where
     /// it lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
     /// nothing of that peer has come by another way: no unexpected message here, none before its turn.
+    ///
+    /// `WAITS`: if it has not come, it may come soon ([`Fabric::comes_soon`]).
     #[inline(always)]
-    pub fn receive_short_now(&mut self, from: u32, tags: Tags, into: BytesMut<'_>) -> Option<Received> {
+    pub fn receive_short<const WAITS: bool>(
+        &mut self,
+        from: u32,
+        tags: Tags,
+        into: BytesMut<'_>,
+    ) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
         if !contexts.world().is_quiet() {
             return None;
         }
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
         let peer = &mut **peer;
-        if peer.lost || !peer.early.is_empty() {
+        if peer.lost || !peer.early.is_empty() || (WAITS && !self.fabric.comes_soon(from)) {
             return None;
         }
         let Taken::Message { tag, len } = self.fabric.receive_short_now(from, WORLD, tags, into) else {
@@ -37,7 +44,7 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }
 
-    /// As [`Lane::receive_short_now`] in any context and with one tag, also for a message that waits first among the unexpected
+    /// As [`Lane::receive_short`] in any context and with one tag, also for a message that waits first among the unexpected
     /// ones. `false`: it is not like that, and nothing happened; use [`Lane::start_receive`].
     pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {
         let State { peers, contexts, notes, .. } = &mut self.state;
@@ -75,7 +82,7 @@ impl<F: Fabric> Lane<F> {
         self.state.contexts.world().is_quiet()
     }
 
-    /// As [`Lane::receive_short_now`] for messages of any length that are sent eagerly, also for one that waits among
+    /// As [`Lane::receive_short`] for messages of any length that are sent eagerly, also for one that waits among
     /// the unexpected ones.
     pub fn receive_now(
         &mut self,
