@@ -16,6 +16,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::door::Door;
 use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
@@ -219,7 +220,7 @@ impl<F: Fabric> Process<F> {
     /// the straight line, too.
     #[inline(always)]
     pub fn home_recv_short_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        if into.len() > INLINE_MAX || self.is_crowded {
+        if into.len() > INLINE_MAX || !self.door.as_ref().is_some_and(Door::spins) {
             return None;
         }
         self.home_recv_short::<true>(into, source, tag)
@@ -271,7 +272,7 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<Option<Completion>> {
-        /// Looks into the one ring between two looks at everything.
+        /// Looks for the one message between two looks at everything, where they are all that is done.
         const LOOKS: u32 = 32;
         let Some((from, tags)) = named(comm, source, tag) else { return Ok(None) };
         let context = comm.team.point_to_point;
@@ -304,16 +305,16 @@ impl<F: Fabric> Process<F> {
                     }
                     continue;
                 }
-                // With threads others may want to look meanwhile.
-                let comes = self.domain.home().map(|domain| domain.lane.fabric().comes_soon(from));
-                if comes == Some(true) {
-                    continue;
-                }
-                if !wait.get_or_insert_with(|| door.begin()).spin() {
+                let wait = wait.get_or_insert_with(|| door.begin());
+                if !wait.is_spinning() {
                     return Ok(None);
                 }
-                if comes.is_some() {
-                    break;
+                // With threads others may want to look meanwhile.
+                let alone = if door.spins() { self.domain.home() } else { None };
+                match alone.and_then(|domain| domain.lane.fabric().comes_soon(from)) {
+                    Some(true) => {}
+                    Some(false) => break,
+                    None => wait.pass_gap(),
                 }
             }
             // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.

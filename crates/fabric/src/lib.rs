@@ -279,10 +279,10 @@ pub trait Fabric {
         false
     }
 
-    /// Whether a message from a process has come, or comes soon: looks for it for a moment, and does nothing else. `false` at
-    /// once if only [`Fabric::poll`] can tell.
-    fn comes_soon(&self, _from: u32) -> bool {
-        false
+    /// Whether something from a process has come, or comes soon: looks for it for a moment, and does nothing else. It need not be
+    /// a message. `None` at once: a short look cannot tell.
+    fn comes_soon(&self, _from: u32) -> Option<bool> {
+        None
     }
 
     /// How to get the `len` bytes of an announced message that lie at `address` in process `from` (0: nobody can read

@@ -744,9 +744,9 @@ impl Fabric for Shm {
     }
 
     #[inline(always)]
-    fn comes_soon(&self, from: u32) -> bool {
-        let Some(Some(link)) = self.links.get(from as usize) else { return false };
-        link.ring_in.as_ref().is_some_and(RingIn::comes_soon)
+    fn comes_soon(&self, from: u32) -> Option<bool> {
+        let link = self.links.get(from as usize)?.as_ref()?;
+        link.ring_in.as_ref().map(RingIn::comes_soon)
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {

@@ -371,7 +371,7 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn comes_soon(&self, from: u32) -> bool {
+    fn comes_soon(&self, from: u32) -> Option<bool> {
         self.shm.comes_soon(from)
     }
 

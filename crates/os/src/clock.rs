@@ -48,8 +48,8 @@ pub fn pass_ticks_from(start: u64, count: u64) {
 }
 
 /// Passes the time to the next look at a word that another processor is about to write, and that somebody has nothing else to do
-/// than to wait for: until the last look is over, and as long as it takes to read the counter, together 10 to 20 ns. So no look
-/// stands behind others that were begun before the word was written, as in a loop of looks alone.
+/// than to wait for: until the last look is over, and as long as it takes to read the counter, on x86-64 10 to 20 ns. So no
+/// look stands behind others that were begun before the word was written, as in a loop of looks alone.
 #[inline(always)]
 pub fn pass_moment() {
     crate::hint::await_loads();

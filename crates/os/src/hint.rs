@@ -26,13 +26,18 @@ pub(crate) fn prefetch_to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Waits until everything that was loaded before is there.
+/// Waits until everything that was loaded before is there. Does nothing on processors other than x86-64 and AArch64.
 #[inline(always)]
 pub(crate) fn await_loads() {
     // SAFETY: every x86-64 processor has the instruction; it touches nothing.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::x86_64::_mm_lfence();
+    }
+    // SAFETY: as above, of every AArch64 processor.
+    #[cfg(all(target_arch = "aarch64", not(loom)))]
+    unsafe {
+        std::arch::asm!("dmb ishld", options(nostack, preserves_flags));
     }
 }
 

@@ -56,8 +56,10 @@ pub(crate) struct Begun {
 impl Begun {
     /// Waits for its end; its exit code, its other lines, and what it wrote to the standard error.
     pub(crate) fn end(self) -> (Option<i32>, Vec<String>, String) {
+        // Both at the same time: whoever cannot write the one does not come to the end of the other.
+        let errors = std::thread::spawn(move || outcome(self.child.wait_with_output().unwrap()));
         let rest = self.lines.map(|line| line.unwrap()).collect();
-        let (code, _, err) = outcome(self.child.wait_with_output().unwrap());
+        let (code, _, err) = errors.join().unwrap();
         (code, rest, err)
     }
 }

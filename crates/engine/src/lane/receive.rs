@@ -34,7 +34,7 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
         let peer = &mut **peer;
-        if peer.lost || !peer.early.is_empty() || (WAITS && !self.fabric.comes_soon(from)) {
+        if peer.lost || !peer.early.is_empty() || (WAITS && self.fabric.comes_soon(from) != Some(true)) {
             return None;
         }
         let Taken::Message { tag, len } = self.fabric.receive_short_now(from, WORLD, tags, into) else {

@@ -24,14 +24,19 @@ impl RingIn {
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
         let gap = ticks_of_ns(LOOK_GAP_NS);
-        for look in 0..LOOKS {
+        let mut looks = 0;
+        loop {
             self.receiver.fetch_data(FETCHED_FOR_ONE);
             if !self.receiver.is_empty() {
                 return true;
             }
-            if look < CLOSE_LOOKS { pass_moment() } else { pass_ticks(gap) }
+            looks += 1;
+            match looks {
+                LOOKS => return false,
+                ..=CLOSE_LOOKS => pass_moment(),
+                _ => pass_ticks(gap),
+            }
         }
-        false
     }
 }
 
@@ -152,7 +157,7 @@ const FETCHED_FOR_ONE: usize = 1 << 10;
 /// How often somebody who waits for a message from one process looks into the ring alone. The first looks follow closely upon each
 /// other, for what answers; the others are so many nanoseconds apart (`docs/adr/0002-longer-messages-in-shared-memory.md`, "Looks for
 /// one message").
-const LOOKS: u32 = 48;
+const LOOKS: u32 = 24;
 const CLOSE_LOOKS: u32 = 8;
 const LOOK_GAP_NS: u64 = 40;
 

@@ -68,18 +68,55 @@ fn receive(shm: &mut Shm, value: u8, bytes: usize) {
     assert_eq!(sink.bytes, bytes);
 }
 
+/// Each becomes hot for the other.
+fn make_hot(a: &mut Shm, b: &mut Shm) {
+    for _ in 0..4 {
+        send(a, 1, &[1]);
+        receive(b, 1, 1);
+        send(b, 0, &[2]);
+        receive(a, 2, 1);
+    }
+}
+
+/// A look for what comes soon tells of whatever lies in the ring, and takes nothing.
+#[test]
+fn what_comes_soon_is_told_and_stays() {
+    let [mut a, mut b] = two();
+    assert_eq!(b.comes_soon(0), None, "there is no ring yet");
+    make_hot(&mut a, &mut b);
+    assert_eq!((b.comes_soon(0), b.comes_soon(7)), (Some(false), None));
+    // A message in its slot, one in two of a data ring or pool, and short ones that share a slot.
+    for lengths in [&[8][..], &[100], &[70 << 10], &[8, 8, 8, 8, 8], &[8, 8, 100, 8]] {
+        for len in lengths {
+            send(&mut a, 1, &vec![3; *len]);
+        }
+        assert_eq!((b.comes_soon(0), b.comes_soon(0)), (Some(true), Some(true)), "{lengths:?}");
+        let mut into = vec![0; 70 << 10];
+        for (at, len) in lengths.iter().enumerate() {
+            let taken = loop {
+                match b.receive_now(0, 0, Tags::ANY, BytesMut::from(&mut into[..])) {
+                    // What says that a slot is over was taken.
+                    Taken::Nothing => assert_eq!(b.comes_soon(0), Some(true)),
+                    taken => break taken,
+                }
+            };
+            assert_eq!(taken, Taken::Message { tag: 0, len: *len }, "{lengths:?}, {at}");
+            assert!(into[..*len].iter().all(|byte| *byte == 3));
+        }
+        // What is left, if anything, is the mark of a slot that nothing follows in.
+        while b.comes_soon(0) == Some(true) {
+            assert_eq!(b.receive_now(0, 0, Tags::ANY, BytesMut::from(&mut into[..])), Taken::Nothing);
+        }
+        assert_eq!(b.comes_soon(0), Some(false), "{lengths:?}");
+    }
+}
+
 /// An answer lies in the pool of the one who reads it: what the dead have left there stays until it is read.
 #[test]
 fn what_the_dead_have_answered_is_read_before_its_blocks_are_free() {
     const LEN: usize = 40 << 10;
     let [mut a, mut b] = two();
-    // Each becomes hot for the other.
-    for _ in 0..4 {
-        send(&mut a, 1, &[1]);
-        receive(&mut b, 1, 1);
-        send(&mut b, 0, &[2]);
-        receive(&mut a, 2, 1);
-    }
+    make_hot(&mut a, &mut b);
     let free = |shm: &mut Shm| shm.pool.as_mut().unwrap().free_bytes();
     let all = free(&mut a);
     send(&mut a, 1, &[3; LEN]);

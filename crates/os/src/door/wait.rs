@@ -40,7 +40,7 @@ pub struct Policy {
     pub slow_yield_ns: u64,
     /// How many waits do without yields, at most, after a slow one.
     pub sleeping_waits: u32,
-    /// The distance of two looks while spinning: a reader that hammers a line takes it from the writer just before
+    /// The distance of two looks at everything while spinning: a reader that hammers a line takes it from the writer just before
     /// it is written.
     pub poll_gap_ns: u64,
     /// A wait counts its looks instead of the time.
@@ -170,6 +170,12 @@ impl Door {
             strangers: Strangers::new(policy.sleeping_waits),
             alarm: OnceLock::new(),
         }
+    }
+
+    /// Whether a wait spins for a time, rather than for a number of looks or not at all.
+    #[inline]
+    pub fn spins(&self) -> bool {
+        self.looks.is_none() && self.spin.load(Ordering::Relaxed) > 0
     }
 
     /// Gives the processor to others for a moment. With more ranks than processors those who wait for this process see that it is
@@ -325,22 +331,22 @@ pub enum Next<'w> {
 }
 
 impl Wait<'_> {
-    /// Passes the time until the next look if the wait is still spinning. `false`: its spinning is over, or there is
-    /// none; go on with [`Wait::next`].
+    /// Whether the wait goes on spinning; a look is counted. `false`: that is over, or there is none; go on with [`Wait::next`].
     #[inline]
-    pub fn spin(&mut self) -> bool {
+    pub fn is_spinning(&mut self) -> bool {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
-        if self.phase != Phase::Spin || !self.is_spinning(now, started) {
-            return false;
-        }
-        clock::pass_ticks_from(now, self.door.gap);
-        true
+        self.phase == Phase::Spin && self.spins_at(now, started)
     }
 
-    /// Whether the wait goes on spinning; a look is counted.
+    /// Passes the time until the next look of a wait that spins.
     #[inline]
-    fn is_spinning(&mut self, now: u64, started: u64) -> bool {
+    pub fn pass_gap(&self) {
+        clock::pass_ticks(self.door.gap);
+    }
+
+    #[inline]
+    fn spins_at(&mut self, now: u64, started: u64) -> bool {
         match self.door.looks {
             None => now.wrapping_sub(started) < self.door.spin.load(Ordering::Relaxed),
             Some(looks) => {
@@ -379,7 +385,7 @@ impl Wait<'_> {
         let now = clock::ticks();
         let started = *self.started.get_or_insert(now);
         if self.phase == Phase::Spin {
-            if self.is_spinning(now, started) {
+            if self.spins_at(now, started) {
                 clock::pass_ticks_from(now, door.gap);
                 return Next::Look;
             }
@@ -566,11 +572,11 @@ mod tests {
         let hour = 3_600_000_000_000;
         let door = Door::new(segment, Policy { spin_ns: hour, ..Policy::new(false) });
         let mut wait = door.begin();
-        assert!((0..10).all(|_| wait.spin()), "it spins for an hour");
+        assert!((0..10).all(|_| wait.is_spinning()), "it spins for an hour");
         let policy =
             Policy { spin_ns: 0, yield_ns: 0, slow_yield_ns: 7_000, sleeping_waits: 3, ..Policy::new(true) };
         door.retune(&policy);
-        assert!(!wait.spin());
+        assert!(!wait.is_spinning());
         assert!(matches!(wait.next(), Next::Sleep(_)), "and sleeps at once");
         assert_eq!(door.slow_yield.load(Ordering::Relaxed), clock::ticks_of_ns(7_000));
         assert_eq!(door.strangers.most.load(Ordering::Relaxed), 3);
