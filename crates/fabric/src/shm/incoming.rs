@@ -157,7 +157,7 @@ const FETCHED_FOR_ONE: usize = 1 << 10;
 /// How often somebody who waits for a message from one process looks into the ring alone. The first looks follow closely upon each
 /// other, for what answers; the others are so many nanoseconds apart (`docs/adr/0002-longer-messages-in-shared-memory.md`, "Looks for
 /// one message").
-const LOOKS: u32 = 24;
+const LOOKS: u32 = 48;
 const CLOSE_LOOKS: u32 = 8;
 const LOOK_GAP_NS: u64 = 40;
 
