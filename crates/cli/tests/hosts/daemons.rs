@@ -43,7 +43,9 @@ fn messages_cross_hosts_while_programs_compute() {
 /// A job of four ranks, two on each host, that stay.
 fn start(bed: &Testbed) -> Begun {
     let stay = bed.compile_text("stay", STAY);
-    bed.begin(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]), 4)
+    let job = bed.begin(&lamd(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay]), 4);
+    job.all_end_with("stays");
+    job
 }
 
 #[test]
@@ -80,6 +82,7 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
     let ulfm = bed.compile_text("shrink", SHRINK);
     let words = ["--with-ft", "ulfm", "-n", "5", "-H", "nodea:2,nodeb:2,localhost:1", &ulfm];
     let job = bed.begin(&lamd(&words), 5);
+    job.all_end_with("begins");
     kill(bed.await_process(B, "oxmpi agent"));
     let (code, mut out, err) = job.end();
     assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
@@ -93,8 +96,11 @@ fn others_survive_the_loss_of_a_host_with_its_daemon() {
 fn a_link_that_is_cut_for_a_while_loses_nothing_and_one_that_stays_cut_is_reported() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("stream", STREAM);
-    let begin =
-        |limit: &[&str]| bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
+    let begin = |limit: &[&str]| {
+        let job = bed.begin(&[limit, &lamd(&["-n", "2", "-H", "nodea,nodeb", &program])].concat(), 1);
+        assert_eq!(job.first, ["begun"]);
+        job
+    };
     let job = begin(&[]);
     bed.set_link(B, false);
     std::thread::sleep(Duration::from_secs(3));

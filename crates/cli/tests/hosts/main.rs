@@ -231,6 +231,7 @@ fn ends_are_reported_with_their_host() {
     let stay = bed.compile_text("stay", STAY);
     // What follows the program is the program's.
     let job = bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay, "--timeout", "x"], 4);
+    job.all_end_with("stays");
     kill_gently(job.child.id());
     let (code, _, err) = job.end();
     assert!(code == Some(143) && err.contains("SIGTERM; ending 4 ranks"), "{code:?}: {err}");
@@ -256,7 +257,11 @@ fn kill_gently(pid: u32) {
 fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     let Some(bed) = testbed() else { return };
     let stay = bed.compile_text("stay", STAY);
-    let start = || bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay], 4);
+    let start = || {
+        let job = bed.begin(&["-n", "4", "-H", "nodea:2,nodeb:2", &stay], 4);
+        job.all_end_with("stays");
+        job
+    };
     let job = start();
     kill(bed.await_process(B, "oxmpi agent"));
     let (code, _, err) = job.end();
@@ -274,6 +279,7 @@ fn a_lost_agent_ends_the_job_or_is_survived_and_a_lost_head_ends_everything() {
     let ulfm = bed.compile_text("shrink", SHRINK);
     let words = ["--with-ft", "ulfm", "-n", "4", "-H", "nodea:2,nodeb:2"];
     let job = bed.begin(&[&words[..], &[&ulfm]].concat(), 4);
+    job.all_end_with("begins");
     kill(bed.await_process(B, "oxmpi agent"));
     let (code, mut out, err) = job.end();
     assert!(err.contains("host nodeb is lost, with 2 ranks") && err.contains("the job goes on"), "{err}");
@@ -469,6 +475,7 @@ fn nothing_is_lost_or_doubled_when_a_link_is_cut_for_a_while() {
     let Some(bed) = testbed() else { return };
     let program = bed.compile_text("stream", STREAM);
     let job = bed.begin(&["-n", "2", "-H", "nodea,nodeb", &program], 1);
+    assert_eq!(job.first, ["begun"]);
     for _ in 0..2 {
         bed.set_link(B, false);
         std::thread::sleep(Duration::from_secs(3));
@@ -486,6 +493,7 @@ fn daemons_try_as_long_as_a_host_may_be_silent() {
     let program = bed.compile_text("stream", STREAM);
     let words = ["--mca", "rpi", "lamd", "-n", "2", "-H", "nodea,nodeb", &program, "250"];
     let job = bed.begin(&words, 1);
+    assert_eq!(job.first, ["begun"]);
     // Longer than a rank over sockets tries where there is no way.
     bed.set_link(B, false);
     std::thread::sleep(Duration::from_secs(14));

@@ -275,6 +275,7 @@ fn the_end_of_a_job_does_not_wait_for_hosts_that_are_to_start_processes() {
     for timeout in ["50", "6"] {
         let words = ["--timeout", timeout, "-n", "2", "-H", "localhost,nodeb", &program, &directory, "later"];
         let job = bed.begin(&words, 1);
+        assert_eq!(job.first, ["ready"]);
         let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
         kill_process(agent, Signal::STOP).unwrap();
         let began = Instant::now();
@@ -349,6 +350,7 @@ fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
     let directory = bed.directory.to_str().unwrap().to_string();
     let words = ["-n", "2", "-H", "localhost,nodeb", &program, &directory];
     let mut job = bed.begin(&words, 1);
+    assert_eq!(job.first, ["ready"]);
     let agent = Pid::from_raw(bed.await_process(B, "oxmpi agent")).unwrap();
     kill_process(agent, Signal::STOP).unwrap();
     fs::write(bed.directory.join("die"), "").unwrap();

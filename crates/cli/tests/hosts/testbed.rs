@@ -54,6 +54,11 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
+    /// All lines that were waited for end so.
+    pub(crate) fn all_end_with(&self, text: &str) {
+        assert!(self.first.iter().all(|line| line.ends_with(text)), "{:?}", self.first);
+    }
+
     /// Waits for its end; its exit code, its other lines, and what it wrote to the standard error.
     pub(crate) fn end(self) -> (Option<i32>, Vec<String>, String) {
         // Both at the same time: whoever cannot write the one does not come to the end of the other.
