@@ -15,7 +15,7 @@ pub struct Counts {
     pub inbox_frames: u64,
     /// Pieces of messages and collectives that this process has put into a pool past the caches, because copies were slow.
     pub streamed_pieces: u64,
-    /// Messages that lay in the larger part of its pool, because copies into the first quarter were slow.
+    /// Messages that were spread over the larger part of its pool, because copies to lines written again soon were slow.
     pub spread_messages: u64,
     /// Bytes of this process's pool.
     pub pool_bytes: u64,

@@ -100,7 +100,7 @@ impl Default for Settings {
             ring_after: 2,
             pool_from: 1 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
-            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_IN_FIRST_PART,
+            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_CLOSE,
             single_copy: true,
             patience_ns: 50_000,
             past_caches_from: 8 << 20,
@@ -340,7 +340,7 @@ impl Shm {
     fn copy_choice(&self) -> CopyChoice {
         let ticks = clock::ticks_of_ns;
         let slow = SlowCopies {
-            in_first_part: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
+            close: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
             anywhere: ticks(self.settings.slow_copy_ns_per_kib),
         };
         CopyChoice::new(slow, CopyChoice::PAUSE)

@@ -124,7 +124,7 @@ impl Side {
             Way::Pool(kind) => CopyChoice::always(kind),
             Way::Chosen => {
                 let slow = SlowCopies {
-                    in_first_part: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB_IN_FIRST_PART),
+                    close: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB_CLOSE),
                     anywhere: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB),
                 };
                 CopyChoice::new(slow, CopyChoice::PAUSE)

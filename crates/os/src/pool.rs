@@ -40,9 +40,10 @@
 //!    first one, in the next lap. A message of at least a quarter of a block lies in the first part, which is a quarter of the
 //!    pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the data that it
 //!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
-//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies are slow in the first part
-//!    ([`CopyChoice::spreads`]), of which so much lies in the receiver's private cache, these messages lie in the other one if there
-//!    is room, and senders of long ones wait for room there.
+//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
+//!    soon are slow ([`CopyChoice::spreads`]), of which so many lie in the receiver's private cache, these messages lie in the other
+//!    part if there is room, senders of long ones wait for room there, and what takes at most half of a block lies further on in
+//!    it in each lap of the pool, so that all lines of the part have their turn.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -83,6 +84,10 @@ const SMALLEST: u32 = 1 << 10;
 
 /// States and data begin on pages of their own.
 const PAGE: usize = 4096;
+
+/// Messages of at most so many bytes begin where their block does even if messages are spread (rule 8): what a copy of theirs
+/// takes is hidden by the store buffer of the processor, so that it is not known where they had better lie.
+const STAYS: usize = 4 << 10;
 
 impl PoolShape {
     /// What is wrong with these sizes, if anything.
@@ -130,6 +135,17 @@ impl PoolShape {
     /// Whether a message is long, so that its sender does not run ahead of its receiver (rule 8).
     pub(crate) const fn is_long(&self, len: usize) -> bool {
         len >= 2 * self.block_bytes as usize && len >= self.bytes as usize / 16
+    }
+
+    /// How far on in its block a message lies in the next lap of the pool if it is spread (rule 8); 0: it stays.
+    const fn step(&self, len: usize) -> u32 {
+        let step = (len as u32).next_power_of_two();
+        if len <= STAYS || len > self.block_bytes as usize / 2 { 0 } else { step }
+    }
+
+    /// Whether a message is one that is spread if it had better be (rule 8).
+    const fn may_spread(&self, len: usize) -> bool {
+        self.is_first(len) || self.step(len) > 0
     }
 
     const fn blocks(&self) -> usize {
@@ -228,6 +244,14 @@ impl PoolArea {
         let offset = self.offset(position);
         len <= self.shape.block_bytes as usize - offset
             || offset == 0 && len <= self.shape.bytes as usize - self.at(position)
+    }
+
+    /// Where a message of `len` bytes lies in the block that begins at `position` if it is spread (rule 8).
+    #[inline]
+    const fn spread_offset(&self, position: u32, len: usize) -> u32 {
+        // Blocks side by side begin with different lines, which lie in different sets of the caches.
+        let turn = (position >> self.shape.bytes.trailing_zeros()).wrapping_add(self.block(position) as u32);
+        turn.wrapping_mul(self.shape.step(len)) & (self.shape.block_bytes - 1)
     }
 
     /// The position after the block in which `position` lies.
@@ -369,29 +393,31 @@ pub struct Pool {
     area: PoolArea,
 }
 
-/// How much of each block this process has used already: what lies beyond has no pages yet, and a copy there takes the
-/// time in which the kernel makes them.
+/// The pages of the pool that this process has used already, a bit for each: the others have no memory here yet, and a copy there
+/// takes the time in which the kernel makes them.
 #[derive(Clone, Debug)]
-struct Touched(Box<[u32]>);
+struct Touched(Box<[u64]>);
 
 impl Touched {
     fn new(area: &PoolArea) -> Touched {
-        Touched(vec![0; area.shape.blocks()].into_boxed_slice())
+        let pages = (area.shape.bytes as usize).div_ceil(PAGE);
+        Touched(vec![0; pages.div_ceil(64)].into_boxed_slice())
     }
 
-    /// Notes the use of the `len` bytes at a position. Whether all of them had been used before.
+    /// Notes the use of the `len` bytes at a position. Whether all of their pages had been used before.
     #[inline]
     fn note(&mut self, area: &PoolArea, position: u32, len: usize) -> bool {
-        let mut end = area.offset(position) + len;
+        let at = area.at(position);
+        let (mut page, last) = (at / PAGE, (at + len.max(1) - 1) / PAGE);
         let mut all = true;
-        for touched in self.0.iter_mut().skip(area.block(position)) {
-            let here = end.min(area.shape.block_bytes as usize) as u32;
-            all &= here <= *touched;
-            *touched = here.max(*touched);
-            end -= here as usize;
-            if end == 0 {
-                break;
-            }
+        while page <= last {
+            let word = page / 64;
+            // Those of this word: from `page` to its end, or to `last`.
+            let until = (last - word * 64).min(63);
+            let pages = (!0 << (page % 64)) & (!0 >> (63 - until));
+            all &= self.0[word] & pages == pages;
+            self.0[word] |= pages;
+            page = (word + 1) * 64;
         }
         all
     }
@@ -497,10 +523,17 @@ impl Pool {
         part.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
     }
 
-    /// Whether a message of `len` bytes that starts at `position` lies in the larger part though it may lie in the first one.
+    /// Whether a message of `len` bytes that starts at `position` lies in the larger part, where it goes if it is spread.
     #[inline]
     pub(crate) const fn is_spread(&self, position: u32, len: usize) -> bool {
-        self.area.shape.is_first(len) && !self.is_in_first(position)
+        self.area.shape.may_spread(len) && !self.is_in_first(position)
+    }
+
+    /// Whether a message of `len` bytes that starts at `position` and is not spread lies in lines that are written again soon, so
+    /// that it had better be spread if they are slow to be copied to.
+    #[inline]
+    pub(crate) const fn is_close(&self, position: u32, len: usize) -> bool {
+        self.is_in_first(position) || self.area.shape.step(len) > 0
     }
 
     /// Whether a message that may lie in the first part has room there.
@@ -570,7 +603,7 @@ impl Pool {
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room; the position of the first
-    /// (rules 2 and 8). `spreads`: those of the larger part, if it has room.
+    /// (rules 2 and 8). `spreads`: those of the larger part, if it has room, and further on in a block in each lap.
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32, spreads: bool) -> u32 {
         let blocks = self.area.blocks_of(len);
@@ -584,7 +617,7 @@ impl Pool {
             part.head = part.after(part.head, area);
             part.taken += 1;
         }
-        start
+        if spreads && !in_first { start + area.spread_offset(start, len) } else { start }
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
@@ -979,15 +1012,49 @@ mod tests {
     }
 
     #[test]
+    fn rule_8_what_is_spread_lies_further_on_in_its_block_in_each_lap() {
+        const KIB: u32 = 1 << 10;
+        /// Where messages lie in their blocks, in KiB: three laps of the larger part, which has 48.
+        fn laps(len: usize, spreads: bool) -> [Vec<u32>; 3] {
+            let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 });
+            let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 3));
+            let mut send = || {
+                assert!(pool.room_for(len));
+                let at = pool.take(len, 1, spreads);
+                assert!(pool.area.holds(at, len) && !pool.is_in_first(at), "{len} bytes at {at}");
+                assert_eq!((pool.is_spread(at, len), pool.is_close(at, len)), {
+                    let moves = (4097..=16384).contains(&len);
+                    (moves || len > 8192, moves)
+                });
+                view.free(at, len);
+                at % (32 * KIB) / KIB
+            };
+            [0; 3].map(|_| (0..48).map(|_| send()).collect())
+        }
+        // The first block is the sixteenth of the pool.
+        let [first, second, third] = laps(6 << 10, true);
+        assert_eq!((&first[..5], second[0], &third[..2]), (&[0, 8, 16, 24, 0][..], 8, &[16, 24][..]));
+        assert_eq!(laps(16 << 10, true)[1][..3], [16, 0, 16]);
+        for (len, spreads) in [(1, true), (4096, true), (4097, false), (16385, true)] {
+            assert!(laps(len, spreads).iter().flatten().all(|at| *at == 0), "{len} bytes");
+        }
+    }
+
+    #[test]
     fn only_what_was_used_before_has_pages() {
-        let (mut pool, mut view) = pool();
-        assert!(!pool.note_use(1024, 100) && pool.note_use(1024, 100) && pool.note_use(1025, 99));
-        assert!(!pool.note_use(1025, 100) && !pool.note_use(2048, 1), "more, and another block");
-        assert!(
-            !pool.note_use(4096, 2049) && pool.note_use(4096, 2049) && !pool.note_use(5120, 1026),
-            "of several"
-        );
-        assert!(!view.note_use(1024, 100) && view.note_use(1024, 100), "each process has its own");
+        let area = PoolArea::on_heap(PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 });
+        let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
+        const KIB: u32 = 1 << 10;
+        assert!(!pool.note_use(5 * KIB, 100) && pool.note_use(4 * KIB, 4096));
+        assert!(!pool.note_use(4 * KIB, 4097), "the next page");
+        assert!(pool.note_use(9 * KIB, 10) && !pool.note_use(3 * KIB, 1), "pages before and behind");
+        // Of several words of the map: from page 60 to page 200.
+        assert!(!pool.note_use(240 * KIB, 141 << 12) && pool.note_use(240 * KIB, 141 << 12));
+        assert!(!pool.note_use(236 * KIB, 4097) && !pool.note_use(803 * KIB, 1025));
+        assert!(pool.note_use(236 * KIB, 8192) && pool.note_use(804 * KIB, 0));
+        // The last one, in a later lap.
+        assert!(!pool.note_use((6 << 20) - 1, 1) && pool.note_use((2 << 20) - 4096, 4096));
+        assert!(!view.note_use(5 * KIB, 100) && view.note_use(5 * KIB, 100), "each process has its own");
     }
 
     #[test]

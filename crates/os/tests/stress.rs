@@ -263,19 +263,30 @@ fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize)
 
 #[test]
 fn a_pool_serves_two_receivers_in_all_ways() {
+    serves_two_receivers(64 << 10, 4 << 10);
+}
+
+#[test]
+fn a_pool_of_larger_blocks_in_which_messages_move_on_does_so_too() {
+    serves_two_receivers(256 << 10, 16 << 10);
+}
+
+/// A pool of so many bytes, in blocks of so many, whose owner sends messages of up to 32 KiB to two others.
+fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     let _guard = guard();
     let config = SegmentConfig {
         ring_slots: 32,
         ring_data_bytes: 16 << 10,
         ring_chunk_bytes: 1 << 10,
-        pool_bytes: 64 << 10,
-        pool_block_bytes: 4 << 10,
+        pool_bytes,
+        pool_block_bytes,
         ..Default::default()
     };
     let segments = [0, 1, 2].map(|_| segment(boot(false, false, config)));
     let kind = BarrierKind::Symmetric;
-    let longest = RingSender::new(segments[1].ring(0, kind)).max_pooled(&config.pool_shape());
-    assert_eq!(longest, 32 << 10, "half of the pool");
+    let longest = 32 << 10;
+    let most = RingSender::new(segments[1].ring(0, kind)).max_pooled(&config.pool_shape());
+    assert_eq!(most, pool_bytes as usize / 2, "half of the pool");
     let threads = [1, 2].map(|me| {
         let mut receiver = RingReceiver::new(segments[me as usize].ring(0, kind));
         receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one"), me));
@@ -291,7 +302,7 @@ fn a_pool_serves_two_receivers_in_all_ways() {
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));
     // Every plain copy is too slow: both kinds take turns.
-    let mut copies = CopyChoice::new(SlowCopies { in_first_part: 0, anywhere: 0 }, 16 << 10);
+    let mut copies = CopyChoice::new(SlowCopies { close: 0, anywhere: 0 }, 16 << 10);
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
     let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
     let [first, second] = ways;
@@ -348,6 +359,54 @@ fn a_pool_serves_two_receivers_in_all_ways() {
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     assert_eq!(pool.free_bytes(), config.pool_bytes as usize, "all blocks have come back");
     assert!(streamed > 1000 && pooled - streamed > 1000, "{streamed} of {pooled} pieces were streamed");
+}
+
+#[test]
+fn what_lies_in_place_is_not_streamed() {
+    let shape = PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 };
+    let ring = || {
+        let shape = RingShape { slots: 64, data_bytes: 1024, chunk_bytes: 64 };
+        let area = RingArea::on_heap(shape, BarrierKind::Symmetric);
+        (RingSender::new(area.clone()), RingReceiver::new(area))
+    };
+    let [own_area, its_area] = [0, 1].map(|_| PoolArea::on_heap(shape));
+    let [mut own, mut its] = [&own_area, &its_area].map(|area| Pool::new(area.clone()));
+    let ((mut there, mut its_receiver), (mut back, mut receiver)) = (ring(), ring());
+    its_receiver.set_pool(PoolView::new(own_area, 1));
+    receiver.set_own_pool(own.own_view(1));
+    receiver.set_pool(PoolView::new(its_area, 0));
+    let data: Vec<u8> = (0..64 << 10).map(|at| byte(1, at)).collect();
+    let mut message = vec![0; data.len()];
+    /// Sends, and says which pieces were copied how.
+    fn pieces(
+        sender: &mut RingSender,
+        pool: &mut Pool,
+        theirs: Option<&mut PoolView>,
+        data: &[u8],
+    ) -> Vec<(usize, CopyKind)> {
+        let (mut pieces, copies) = (Vec::new(), &mut CopyChoice::always(CopyKind::Streaming));
+        let pooling =
+            Pooling { pool, to: 1, copies, spreads: false, is_part: false, is_in_stream: false, theirs };
+        assert!(sender.try_send_pooled(1, 1, data.len(), pooling, |at, piece, kind| {
+            pieces.push((piece.len(), kind));
+            Bytes::from(&data[at..at + piece.len()]).copy_by(kind, piece);
+        }));
+        pieces
+    }
+    for (len, streamed, plain) in [(16 << 10, 4 << 10, 8 << 10), (64 << 10, 8 << 10, 16 << 10)] {
+        let all = |each, kind| vec![(each, kind); len / each];
+        let data = &data[..len];
+        assert_eq!(pieces(&mut there, &mut own, None, data), all(streamed, CopyKind::Streaming));
+        for _ in 0..3 {
+            assert!(take_message(&mut its_receiver, &mut message).1 == len && message[..len] == *data);
+            // The answer lies where the message lay, and the next message where the answer lay.
+            let theirs = its_receiver.pool_to_answer(len, true);
+            assert_eq!(pieces(&mut back, &mut its, theirs, data), all(plain, CopyKind::Plain));
+            assert!(take_message(&mut receiver, &mut message).1 == len && message[..len] == *data);
+            assert_eq!(pieces(&mut there, &mut own, None, data), all(plain, CopyKind::Plain));
+        }
+        assert_eq!(take_message(&mut its_receiver, &mut message).1, len);
+    }
 }
 
 /// A ring on which a message was sent through a pool of blocks of 8192 bytes.

@@ -261,7 +261,7 @@ const TABLE: &[Row] = &[
     Row("shm_streamed_pieces", Counter, Nothing, Tune, Category::Shm, Quantity::StreamedPieces,
         "Pieces of messages and collectives that this process has put into a pool past the caches, because copies were slow."),
     Row("shm_spread_messages", Counter, Nothing, Tune, Category::Shm, Quantity::SpreadMessages,
-        "Messages of this process that lay in the larger part of its pool, because copies into the first quarter were slow."),
+        "Messages of this process that were spread over the larger part of its pool, as copies to lines written again soon were slow."),
     Row("shm_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PoolSize,
         "Bytes of this process's pool, through which its longer messages go."),
     Row("shm_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PoolUsed,

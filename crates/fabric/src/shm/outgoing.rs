@@ -96,7 +96,7 @@ impl Out {
         self.copies.pieces_streamed()
     }
 
-    /// Messages to the peer that lay in the larger part of the pool, because copies into the first one were slow.
+    /// Messages to the peer that were spread over the larger part of the pool, because copies to lines written again soon were slow.
     pub(super) fn messages_spread(&self) -> u64 {
         self.copies.messages_spread()
     }

@@ -14,7 +14,7 @@ pub const SHORTEST_MEASURED: usize = 4 << 10;
 /// Each time that a new attempt with plain copies has failed, the next one is made after twice as many bytes, this often.
 const STREAMING_DOUBLINGS: u32 = 6;
 
-/// The same of attempts with the first part of a pool, which cost less.
+/// The same of attempts not to spread, which cost less.
 const SPREADING_DOUBLINGS: u32 = 3;
 
 /// So many bytes of the usual copies after others say nothing: what was streamed lies in memory, and has to come back to the
@@ -130,6 +130,11 @@ impl Detour {
         self.spell = Spell::default();
     }
 
+    /// Goes back to the usual way.
+    const fn end(&mut self) {
+        self.left = 0;
+    }
+
     /// A piece went by the detour.
     #[inline]
     const fn went(&mut self, bytes: usize) {
@@ -140,9 +145,9 @@ impl Detour {
 /// From which time on copies into a pool are made otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowCopies {
-    /// Ticks per KiB of a plain copy into the first part of a pool: what follows goes to the other part, which has lines that
-    /// have left the reader's cache (rule 8 of the pool).
-    pub in_first_part: u64,
+    /// Ticks per KiB of a plain copy to lines that are written again soon, such as those of the first part of a pool: what follows
+    /// is spread over the other part, to lines that have left the reader's cache (rule 8 of the pool).
+    pub close: u64,
     /// Ticks per KiB of any plain copy: what follows is streamed.
     pub anywhere: u64,
 }
@@ -156,7 +161,7 @@ pub struct CopyChoice {
     spreading: Detour,
     /// Pieces that were streamed because plain copies were slow.
     pieces_streamed: u64,
-    /// Messages that lay in the larger part of the pool for the same reason.
+    /// Messages that were spread over the larger part of the pool because copies to lines that are written again soon were slow.
     messages_spread: u64,
 }
 
@@ -170,9 +175,9 @@ impl CopyChoice {
     /// between others, and 200 to 470 where a processor fetches the lines that it overwrites.
     pub const SLOW_NS_PER_KIB: u64 = 120;
 
-    /// The same for the first part of a pool. Between cores that share a cache copies took 20 to 24 there and elsewhere, and 60
+    /// The same for lines that are written again soon, such as those of the first part of a pool. Between cores that share a cache copies took 20 to 24 there and elsewhere, and 60
     /// there and 35 elsewhere where a processor fetches the lines that it overwrites.
-    pub const SLOW_NS_PER_KIB_IN_FIRST_PART: u64 = 45;
+    pub const SLOW_NS_PER_KIB_CLOSE: u64 = 45;
 
     /// Plain copies until several in a row are slow; then others for `pause` bytes, then plain ones again.
     ///
@@ -182,7 +187,7 @@ impl CopyChoice {
         CopyChoice {
             fixed: None,
             streaming: Detour::new(slow.anywhere, pause, STREAMING_DOUBLINGS),
-            spreading: Detour::new(slow.in_first_part, pause, SPREADING_DOUBLINGS),
+            spreading: Detour::new(slow.close, pause, SPREADING_DOUBLINGS),
             pieces_streamed: 0,
             messages_spread: 0,
         }
@@ -197,7 +202,7 @@ impl CopyChoice {
 
     /// Always the same kind, and the first part of a pool.
     pub fn always(kind: CopyKind) -> CopyChoice {
-        let never = SlowCopies { in_first_part: u64::MAX, anywhere: u64::MAX };
+        let never = SlowCopies { close: u64::MAX, anywhere: u64::MAX };
         CopyChoice { fixed: Some(kind), ..CopyChoice::new(never, 1) }
     }
 
@@ -211,7 +216,8 @@ impl CopyChoice {
         }
     }
 
-    /// Whether the next message had better lie in the larger part of the pool.
+    /// Whether the next message had better be spread over the larger part of the pool: never while pieces are streamed, which go
+    /// to memory wherever they lie.
     #[inline]
     pub const fn spreads(&self) -> bool {
         self.fixed.is_none() && self.spreading.is_taken()
@@ -223,17 +229,19 @@ impl CopyChoice {
         self.fixed.is_none() && !self.streaming.is_taken() && len >= SHORTEST_MEASURED
     }
 
-    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `in_first_part`:
-    /// it went to the first part of a pool.
+    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `is_close`: it
+    /// went to lines that are written again soon.
     #[inline]
-    pub fn plain_took(&mut self, bytes: usize, ticks: u64, in_first_part: bool) {
+    pub fn plain_took(&mut self, bytes: usize, ticks: u64, is_close: bool) {
         if self.fixed.is_some() || bytes < SHORTEST_MEASURED {
             return;
         }
         // What was streamed lies in memory, from where it comes slowly to any part.
         let settles = self.streaming.settling > 0;
         self.streaming.usual_took(bytes, ticks);
-        if in_first_part && !settles && !self.spreading.is_taken() {
+        if self.streaming.is_taken() {
+            self.spreading.end();
+        } else if is_close && !settles && !self.spreading.is_taken() {
             self.spreading.usual_took(bytes, ticks);
         }
     }
@@ -243,6 +251,9 @@ impl CopyChoice {
     pub fn reader_was_slow(&mut self) {
         if self.fixed.is_none() {
             self.streaming.was_slow();
+            if self.streaming.is_taken() {
+                self.spreading.end();
+            }
         }
     }
 
@@ -255,7 +266,7 @@ impl CopyChoice {
         }
     }
 
-    /// A message of `bytes` bytes lies in the larger part of the pool for that reason.
+    /// A message of `bytes` bytes was spread.
     #[inline]
     pub const fn spread(&mut self, bytes: usize) {
         if self.spreads() {
@@ -264,7 +275,7 @@ impl CopyChoice {
         }
     }
 
-    /// How many messages lay in the larger part of the pool because copies into the first one were slow.
+    /// How many messages were spread because copies to lines that are written again soon were slow.
     pub const fn messages_spread(&self) -> u64 {
         self.messages_spread
     }
@@ -283,7 +294,7 @@ mod tests {
 
     /// 100 ticks per KiB is the limit, 10 pieces the pause.
     fn choice() -> CopyChoice {
-        let slow = SlowCopies { in_first_part: 30, anywhere: 100 };
+        let slow = SlowCopies { close: 30, anywhere: 100 };
         CopyChoice::new(slow, 10 * PIECE as u64)
     }
 
@@ -364,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_in_the_first_part_goes_to_the_other() {
+    fn what_is_slow_in_close_lines_is_spread() {
         let mut choice = choice();
         let prevails = u32::from(Spell::PREVAILS);
         (0..1000).for_each(|_| choice.plain_took(PIECE, 200, true));
@@ -381,6 +392,28 @@ mod tests {
             assert!(!choice.spreads());
             (0..SETTLING_BYTES / PIECE as u64).for_each(|_| choice.plain_took(PIECE, 300, true));
         }
+    }
+
+    #[test]
+    fn what_is_streamed_is_not_spread() {
+        let prevails = usize::from(Spell::PREVAILS);
+        for complains in [false, true] {
+            let mut choice = choice();
+            (0..prevails).for_each(|_| choice.plain_took(PIECE, 300, true));
+            assert!(choice.spreads());
+            match complains {
+                false => slow(&mut choice, prevails),
+                true => choice.reader_was_slow(),
+            }
+            assert!(choice.kind() == CopyKind::Streaming && !choice.spreads());
+            // What is tried then are plain copies to close lines.
+            stream(&mut choice);
+            assert!(!choice.spreads());
+        }
+        // Slow from the beginning, wherever they lie.
+        let mut choice = choice();
+        (0..prevails).for_each(|_| choice.plain_took(PIECE, 669, true));
+        assert!(choice.kind() == CopyKind::Streaming && !choice.spreads());
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Pooling<'a> {
     /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
     /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
     pub copies: &'a mut CopyChoice,
-    /// Whether it had better lie in the larger part of the pool ([`CopyChoice::spreads`], of what is known of the peer).
+    /// Whether it had better be spread ([`CopyChoice::spreads`], of what is known of the peer).
     pub spreads: bool,
     /// Whether it is a part of a longer message, of which other parts come before or behind it.
     pub is_part: bool,
@@ -61,6 +61,18 @@ struct Placed<'a> {
     first: u32,
     block_bytes: u32,
     copies: &'a mut CopyChoice,
+    lines: Lines,
+}
+
+/// What is known of the lines of a message before they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lines {
+    /// This process has read them last (rule 9 of the pool): they are in its cache, and nothing is faster than plain copies.
+    InPlace,
+    /// [`Pool::is_close`].
+    Close,
+    /// Neither.
+    Other,
 }
 
 impl<'a> Pooling<'a> {
@@ -74,20 +86,21 @@ impl<'a> Pooling<'a> {
             && theirs.shape() == shape
             && let Some(first) = theirs.claim(total)
         {
-            return Some(Placed { place: Place::Theirs(theirs), first, block_bytes, copies });
+            let place = Place::Theirs(theirs);
+            return Some(Placed { place, first, block_bytes, copies, lines: Lines::InPlace });
         }
-        let first = match pool.take_back(total, to) {
-            Some(back) => back,
+        let (first, lines) = match pool.take_back(total, to) {
+            Some(back) => (back, Lines::InPlace),
             None if pool.room_for(total) => {
                 let first = pool.take(total, to, spreads);
                 if spreads && pool.is_spread(first, total) {
                     copies.spread(total);
                 }
-                first
+                (first, if pool.is_close(first, total) { Lines::Close } else { Lines::Other })
             }
             None => return None,
         };
-        Some(Placed { place: Place::Own(pool), first, block_bytes, copies })
+        Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines })
     }
 }
 
@@ -105,16 +118,7 @@ impl Place<'_> {
     fn note_use(&mut self, position: u32, len: usize) -> bool {
         match self {
             Place::Own(pool) => pool.note_use(position, len),
-            Place::Theirs(view) => view.note_use(position, len),
-        }
-    }
-
-    /// Whether `position` lies in the first part of this process's own pool.
-    #[cfg(not(loom))]
-    #[inline]
-    fn is_in_first(&self, position: u32) -> bool {
-        match self {
-            Place::Own(pool) => pool.is_in_first(position),
+            // It lies in place.
             Place::Theirs(_) => false,
         }
     }
@@ -182,7 +186,7 @@ impl RingSender {
         let pieces = self.pieces(total, &pooling);
         let placed = if self.has_slots(pieces.slots) { pooling.place(total) } else { None };
         let Some(placed) = placed else { return false };
-        self.send_pieces(tag, context, total, pieces.longest, placed, &mut fill);
+        self.send_pieces(tag, context, total, pieces, placed, &mut fill);
         true
     }
 
@@ -217,7 +221,7 @@ impl RingSender {
                 let Some(placed) = placed else { return false };
                 let gone = self.send_frame(tag, frame);
                 debug_assert!(gone, "there was a slot for it");
-                self.send_pieces(0, 0, body_len, pieces.longest, placed, &mut fill);
+                self.send_pieces(0, 0, body_len, pieces, placed, &mut fill);
                 true
             }
         }
@@ -230,21 +234,22 @@ impl RingSender {
         tag: i32,
         context: u16,
         total: usize,
-        longest: u32,
+        pieces: Pieces,
         placed: Placed<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Placed { mut place, first, block_bytes, copies } = placed;
+        let Placed { mut place, first, block_bytes, copies, lines } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
         if std::mem::replace(&mut self.complaints, complaints) != complaints {
             copies.reader_was_slow();
         }
+        let longest = if lines == Lines::InPlace { pieces.longest_in_place } else { pieces.longest };
         let total = total as u32;
         let is_answer = matches!(place, Place::Theirs(_));
         let (mut position, mut offset) = (first, 0);
         loop {
             let len = longest.min(total - offset).min(place.side_by_side(position));
-            copy_piece(&mut place, position, len as usize, copies, |piece, kind| {
+            copy_piece(&mut place, position, len as usize, copies, lines, |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
             let rest = self.enter_empty_slot();
@@ -279,7 +284,14 @@ impl RingSender {
             Pooling { is_in_stream: true, .. } => Pieces::in_stream,
             _ => Pieces::of_message,
         };
-        of(total as u32, &shape, pooling.copies.kind(), self.area.shape.slots / 2)
+        let (total, most) = (total as u32, self.area.shape.slots / 2);
+        let pieces = of(total, &shape, pooling.copies.kind(), most);
+        if pooling.copies.kind() == CopyKind::Plain {
+            return pieces;
+        }
+        // Where it will lie is not known yet.
+        let in_place = of(total, &shape, CopyKind::Plain, most);
+        Pieces { longest_in_place: in_place.longest, slots: pieces.slots.max(in_place.slots), ..pieces }
     }
 }
 
@@ -288,6 +300,8 @@ impl RingSender {
 struct Pieces {
     /// The length of all but the last one, and of the last one at the end of a part of the pool.
     longest: u32,
+    /// The same if the message lies in place, where it is not streamed.
+    longest_in_place: u32,
     /// How many there are at most.
     slots: u32,
 }
@@ -308,7 +322,7 @@ impl Pieces {
         // Both are powers of two, so that pieces fill a block.
         let wanted = wanted.min(block);
         let longest = if total.div_ceil(wanted) <= most { wanted } else { block };
-        Pieces { longest, slots: total.div_ceil(longest).max(1) }
+        Pieces { longest, longest_in_place: longest, slots: total.div_ceil(longest).max(1) }
     }
 
     /// Those of a message behind others: whole blocks, as there is little to be gained by having the receiver begin earlier. Of
@@ -318,7 +332,7 @@ impl Pieces {
         if kind == CopyKind::Streaming || total > block && !shape.is_long(total as usize) {
             return Pieces::of_message(total, shape, kind, most);
         }
-        Pieces { longest: block, slots: total.div_ceil(block).max(1) }
+        Pieces { longest: block, longest_in_place: block, slots: total.div_ceil(block).max(1) }
     }
 
     /// Those of a part of a longer message.
@@ -328,7 +342,7 @@ impl Pieces {
         }
         let longest = PART_PIECE_BLOCKS * shape.block_bytes;
         // One more where the pool begins anew.
-        Pieces { longest, slots: total.div_ceil(longest) + 1 }
+        Pieces { longest, longest_in_place: longest, slots: total.div_ceil(longest) + 1 }
     }
 }
 
@@ -339,9 +353,11 @@ fn copy_piece(
     position: u32,
     len: usize,
     copies: &mut CopyChoice,
+    lines: Lines,
     fill: impl FnOnce(BytesMut<'_>, CopyKind),
 ) {
-    let kind = copies.kind();
+    let is_in_place = lines == Lines::InPlace;
+    let kind = if is_in_place { CopyKind::Plain } else { copies.kind() };
     if kind == CopyKind::Streaming {
         fill(place.piece(position, len), kind);
         // Rule 9.
@@ -350,7 +366,8 @@ fn copy_piece(
         return;
     }
     #[cfg(not(loom))]
-    let before = (place.note_use(position, len) && copies.wants_time(len)).then(crate::clock::ticks);
+    let before =
+        (!is_in_place && copies.wants_time(len) && place.note_use(position, len)).then(crate::clock::ticks);
     let mut piece = place.piece(position, len);
     if len < PREFETCHED_BELOW {
         for line in (0..len).step_by(LINE_BYTES) {
@@ -360,6 +377,6 @@ fn copy_piece(
     fill(piece, kind);
     #[cfg(not(loom))]
     if let Some(before) = before {
-        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), place.is_in_first(position));
+        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), lines == Lines::Close);
     }
 }
