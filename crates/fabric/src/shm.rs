@@ -83,7 +83,7 @@ pub struct Settings {
     pub pool_from: usize,
     /// A plain copy into the pool that takes longer, in nanoseconds per KiB, is slow: the next ones are streamed.
     pub slow_copy_ns_per_kib: u64,
-    /// The same of a copy into the first part of the pool: the next ones go to the other part.
+    /// The same of a copy to lines of the pool that are written again soon: the next messages are spread.
     pub slow_copy_in_first_part_ns_per_kib: u64,
     /// Whether to read other processes' memory.
     pub single_copy: bool,
@@ -100,7 +100,7 @@ impl Default for Settings {
             ring_after: 2,
             pool_from: 1 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
-            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_CLOSE,
+            slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_REUSED,
             single_copy: true,
             patience_ns: 50_000,
             past_caches_from: 8 << 20,
@@ -340,7 +340,7 @@ impl Shm {
     fn copy_choice(&self) -> CopyChoice {
         let ticks = clock::ticks_of_ns;
         let slow = SlowCopies {
-            close: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
+            reused: ticks(self.settings.slow_copy_in_first_part_ns_per_kib),
             anywhere: ticks(self.settings.slow_copy_ns_per_kib),
         };
         CopyChoice::new(slow, CopyChoice::PAUSE)

@@ -124,7 +124,7 @@ impl Side {
             Way::Pool(kind) => CopyChoice::always(kind),
             Way::Chosen => {
                 let slow = SlowCopies {
-                    close: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB_CLOSE),
+                    reused: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB_REUSED),
                     anywhere: clock::ticks_of_ns(CopyChoice::SLOW_NS_PER_KIB),
                 };
                 CopyChoice::new(slow, CopyChoice::PAUSE)

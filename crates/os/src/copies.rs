@@ -61,7 +61,7 @@ mod tests {
     fn copies_are_whole_and_those_that_were_streamed_are_counted() {
         let streamed = Arc::<AtomicU64>::default();
         for (anywhere, streams) in [(0, true), (u64::MAX, false)] {
-            let slow = SlowCopies { close: 0, anywhere };
+            let slow = SlowCopies { reused: 0, anywhere };
             let copies = Copies::new(CopyChoice::new(slow, 64 << 10), streamed.clone());
             let before = streamed.load(Ordering::Relaxed);
             for number in 0..100_usize {

@@ -42,8 +42,8 @@
 //!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
 //!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow ([`CopyChoice::spreads`]), of which so many lie in the receiver's private cache, these messages lie in the other
-//!    part if there is room, senders of long ones wait for room there, and what takes at most half of a block lies further on in
-//!    it in each lap of the pool, so that all lines of the part have their turn.
+//!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
+//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns.
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -52,7 +52,7 @@
 //!    the blocks for its next message to that process: their states still name it as the holder, and stay as they are. A
 //!    process whose number is too high for a holder's claims nothing. Whatever else the owner does with them, it frees them
 //!    before (rule 4): when it is short of room, and when others come back. So nobody keeps a block of another's pool in
-//!    which nothing lies.
+//!    which nothing lies. What is written where its writer has read at least as much is *in place*.
 
 mod answers;
 mod choice;
@@ -87,7 +87,15 @@ const PAGE: usize = 4096;
 
 /// Messages of at most so many bytes begin where their block does even if messages are spread (rule 8): what a copy of theirs
 /// takes is hidden by the store buffer of the processor, so that it is not known where they had better lie.
-const STAYS: usize = 4 << 10;
+const SPREAD_ABOVE: usize = 4 << 10;
+
+/// How many blocks, or pieces, of `each` bytes a number of bytes takes. `each` is a power of two that the compiler does not know: a
+/// message asks this some ten times, and would divide.
+#[inline(always)]
+pub(crate) const fn in_blocks(bytes: usize, each: u32) -> usize {
+    debug_assert!(each.is_power_of_two());
+    (bytes + (each as usize - 1)) >> each.trailing_zeros()
+}
 
 impl PoolShape {
     /// What is wrong with these sizes, if anything.
@@ -140,7 +148,7 @@ impl PoolShape {
     /// How far on in its block a message lies in the next lap of the pool if it is spread (rule 8); 0: it stays.
     const fn step(&self, len: usize) -> u32 {
         let step = (len as u32).next_power_of_two();
-        if len <= STAYS || len > self.block_bytes as usize / 2 { 0 } else { step }
+        if len <= SPREAD_ABOVE || len > self.block_bytes as usize / 2 { 0 } else { step }
     }
 
     /// Whether a message is one that is spread if it had better be (rule 8).
@@ -149,7 +157,7 @@ impl PoolShape {
     }
 
     const fn blocks(&self) -> usize {
-        if self.bytes == 0 { 0 } else { (self.bytes / self.block_bytes) as usize }
+        if self.bytes == 0 { 0 } else { in_blocks(self.bytes as usize, self.block_bytes) }
     }
 
     const fn data_offset(&self) -> usize {
@@ -263,7 +271,7 @@ impl PoolArea {
     /// How many blocks a message takes.
     #[inline]
     const fn blocks_of(&self, len: usize) -> usize {
-        if len == 0 { 1 } else { len.div_ceil(self.shape.block_bytes as usize) }
+        if len == 0 { 1 } else { in_blocks(len, self.shape.block_bytes) }
     }
 
     /// The `len` bytes at a position, to write.
@@ -297,7 +305,9 @@ impl PoolArea {
     const fn span(&self, position: u32, len: usize) -> Span {
         let block_bytes = self.shape.block_bytes;
         let first = position & !(block_bytes - 1);
-        Span { first, blocks: (self.blocks_of(self.offset(position) + len)) as u32 }
+        let end = self.offset(position) + len;
+        let blocks = self.blocks_of(end) as u32;
+        Span { first, blocks, last_bytes: end as u32 - (blocks - 1) * block_bytes, whole: blocks - 1 }
     }
 
     /// The states of the blocks of a span, each with the position after the block.
@@ -330,15 +340,22 @@ impl PoolArea {
     fn join(&self, first: Option<Span>, second: Span) -> Span {
         let block = self.block(second.first) as u32;
         match first {
-            Some(Span { first, blocks })
+            Some(Span { first, blocks, last_bytes, whole })
                 if first.wrapping_add(blocks * self.shape.block_bytes) == second.first
                     && block != 0
                     && block != self.shape.first_blocks() =>
             {
-                Span { first, blocks: blocks + second.blocks }
+                let before = if last_bytes == self.shape.block_bytes { whole + 1 } else { 0 };
+                Span { first, blocks: blocks + second.blocks, whole: second.whole + before, ..second }
             }
             _ => second,
         }
+    }
+
+    /// The blocks of a span for a message of `len` bytes, which takes all of them.
+    #[inline]
+    const fn again(&self, span: Span, len: usize) -> Again {
+        Again { first: span.first, is_in_place: span.has_read(len, self.shape.block_bytes) }
     }
 
     /// The last blocks of a span, enough for `len` bytes, and what is left before them; `None`: there are not so many.
@@ -347,7 +364,8 @@ impl PoolArea {
         let blocks = self.blocks_of(len) as u32;
         let left = span.blocks.checked_sub(blocks)?;
         let first = span.first.wrapping_add(left * self.shape.block_bytes);
-        Some((Span { first, blocks }, (left > 0).then_some(Span { blocks: left, ..span })))
+        // What is left is freed.
+        Some((Span { first, blocks, ..span }, (left > 0).then_some(Span { blocks: left, ..span })))
     }
 }
 
@@ -357,6 +375,28 @@ struct Span {
     /// The position of the first one.
     first: u32,
     blocks: u32,
+    /// How many bytes from the beginning of the last one on were read here, and how many blocks just before it were read to
+    /// their ends. Of a message that began further on, which is spread, that is too much; the next one, at the beginning, is right.
+    last_bytes: u32,
+    whole: u32,
+}
+
+impl Span {
+    /// Whether a message of `len` bytes that takes as many blocks lies where as much was read.
+    #[inline]
+    const fn has_read(&self, len: usize, block_bytes: u32) -> bool {
+        let in_last = len as u32 - (self.blocks - 1) * block_bytes;
+        in_last <= self.last_bytes && self.blocks - 1 <= self.whole
+    }
+}
+
+/// Blocks for a message where another one has lain (rule 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// The position of the first one.
+    pub(crate) first: u32,
+    /// Whether this process has read as many bytes there.
+    pub(crate) is_in_place: bool,
 }
 
 /// The holders of a block that are no process that has claimed it.
@@ -393,8 +433,8 @@ pub struct Pool {
     area: PoolArea,
 }
 
-/// The pages of the pool that this process has used already, a bit for each: the others have no memory here yet, and a copy there
-/// takes the time in which the kernel makes them.
+/// The pages of the pool to or from which this process has copied in a way that is timed, a bit for each: others may have no memory
+/// here yet, and a copy there takes the time in which the kernel makes them.
 #[derive(Clone, Debug)]
 struct Touched(Box<[u64]>);
 
@@ -523,16 +563,16 @@ impl Pool {
         part.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
     }
 
-    /// Whether a message of `len` bytes that starts at `position` lies in the larger part, where it goes if it is spread.
+    /// Whether a message of `len` bytes that starts at `position` lies in the larger part, and would if it were spread.
     #[inline]
-    pub(crate) const fn is_spread(&self, position: u32, len: usize) -> bool {
+    pub(crate) const fn lies_where_spread(&self, position: u32, len: usize) -> bool {
         self.area.shape.may_spread(len) && !self.is_in_first(position)
     }
 
     /// Whether a message of `len` bytes that starts at `position` and is not spread lies in lines that are written again soon, so
     /// that it had better be spread if they are slow to be copied to.
     #[inline]
-    pub(crate) const fn is_close(&self, position: u32, len: usize) -> bool {
+    pub(crate) const fn is_reused(&self, position: u32, len: usize) -> bool {
         self.is_in_first(position) || self.area.shape.step(len) > 0
     }
 
@@ -590,16 +630,15 @@ impl Pool {
         self.answers.has(to)
     }
 
-    /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it: the position of the first (rule
-    /// 9).
+    /// The blocks in which an answer of process `to` came, for a message of `len` bytes to it (rule 9).
     #[inline]
-    pub(crate) fn take_back(&mut self, len: usize, to: u32) -> Option<u32> {
+    pub(crate) fn take_back(&mut self, len: usize, to: u32) -> Option<Again> {
         let span = self.answers.take(len, to, &self.area)?;
         for at in 0..span.blocks {
             let position = span.first.wrapping_add(at * self.area.shape.block_bytes);
             self.destinations[self.area.block(position)] = to;
         }
-        Some(span.first)
+        Some(self.area.again(span, len))
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room; the position of the first
@@ -735,12 +774,12 @@ impl PoolView {
         self.read.is_some() && self.area.shape == shape
     }
 
-    /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free: the
-    /// position of the first. Whatever is sent next is no answer (rule 9).
+    /// Claims blocks that were freed last for an answer of `len` bytes, if there are so many and they still are free. Whatever is
+    /// sent next is no answer (rule 9).
     #[inline]
-    pub(crate) fn claim(&mut self, len: usize) -> Option<u32> {
+    pub(crate) fn claim(&mut self, len: usize) -> Option<Again> {
         let (last, _) = self.area.split_last(self.read.take()?, len)?;
-        self.area.claim(last, self.reader?).then_some(last.first)
+        self.area.claim(last, self.reader?).then(|| self.area.again(last, len))
     }
 
     /// `len` bytes at `position` to write: of blocks that were claimed and whose slot is not yet published.
@@ -756,6 +795,15 @@ mod tests {
     use super::*;
 
     const SHAPE: PoolShape = PoolShape { bytes: 8192, block_bytes: 1024 };
+
+    /// Where the blocks are that are taken back, or claimed.
+    fn take_back(pool: &mut Pool, len: usize, to: u32) -> Option<u32> {
+        pool.take_back(len, to).map(|again| again.first)
+    }
+
+    fn claim(view: &mut PoolView, len: usize) -> Option<u32> {
+        view.claim(len).map(|again| again.first)
+    }
 
     fn pool() -> (Pool, PoolView) {
         let area = PoolArea::on_heap(SHAPE);
@@ -850,7 +898,7 @@ mod tests {
         let (mut pool, mut view) = pool();
         let starts = [1, 7].map(|to| pool.take(1024, to, false));
         view.free(starts[1], 1024);
-        assert_eq!(view.claim(1024), Some(starts[1]));
+        assert_eq!(claim(&mut view, 1024), Some(starts[1]));
         pool.forget(1);
         assert_eq!(pool.free_bytes(), 7 << 10, "what 7 has claimed is 7's");
         // Also if another one has read it since 7 did.
@@ -858,7 +906,7 @@ mod tests {
         pool.own_view(7).keep(starts[1], 1024);
         pool.forget(3);
         other.free(starts[1], 1024);
-        assert_eq!((other.claim(1024), pool.free_bytes()), (Some(starts[1]), 7 << 10));
+        assert_eq!((claim(&mut other, 1024), pool.free_bytes()), (Some(starts[1]), 7 << 10));
         pool.forget(7);
         assert_eq!(pool.free_bytes(), 7 << 10, "what was taken for 7 is claimed by 3 now");
         pool.forget(3);
@@ -869,33 +917,64 @@ mod tests {
     fn rule_9_an_answer_lies_where_the_message_lay() {
         let (mut pool, mut view) = pool();
         let own = pool.own_view(7);
-        assert_eq!((pool.take_back(1, 7), view.claim(1)), (None, None), "nothing came");
+        assert_eq!((take_back(&mut pool, 1, 7), claim(&mut view, 1)), (None, None), "nothing came");
         let start = pool.take(2048, 7, false);
         view.free(start, 2048);
-        assert_eq!(view.claim(2049), None, "longer than what came");
+        assert_eq!(claim(&mut view, 2049), None, "longer than what came");
         (0..2).for_each(|block| view.free(start + block * 1024, 1));
         // As if the message were sent again and again, by turns.
         for _ in 0..3 {
-            assert_eq!((view.claim(2048), view.claim(1)), (Some(start), None));
+            assert_eq!((claim(&mut view, 2048), claim(&mut view, 1)), (Some(start), None));
             own.keep(start, 2048);
-            assert_eq!((pool.take_back(1, 6), pool.take_back(2048, 7)), (None, Some(start)));
+            assert_eq!((take_back(&mut pool, 1, 6), take_back(&mut pool, 2048, 7)), (None, Some(start)));
             view.free(start, 2048);
         }
         // Shorter ones take the last of them.
-        assert_eq!((view.claim(1024), view.claim(0)), (Some(start + 1024), None));
+        assert_eq!((claim(&mut view, 1024), claim(&mut view, 0)), (Some(start + 1024), None));
         own.keep(start + 1024, 1024);
-        assert_eq!([pool.take_back(0, 7), pool.take_back(0, 7)], [Some(start + 1024), None]);
+        assert_eq!([take_back(&mut pool, 0, 7), take_back(&mut pool, 0, 7)], [Some(start + 1024), None]);
         view.free(start + 1024, 0);
         // The owner does without if it is short of room.
-        assert_eq!(view.claim(1024), Some(start + 1024));
+        assert_eq!(claim(&mut view, 1024), Some(start + 1024));
         assert_eq!(pool.free_bytes(), 7 << 10);
         own.keep(start + 1024, 1024);
         assert_eq!(pool.free_bytes(), 8 << 10);
-        assert_eq!((pool.take_back(1, 7), view.claim(1024)), (None, None));
+        assert_eq!((take_back(&mut pool, 1, 7), claim(&mut view, 1024)), (None, None));
         // What it has reclaimed nobody claims.
         let start = pool.take(1024, 7, false);
         view.free(start, 1024);
-        assert_eq!((pool.free_bytes(), view.claim(1024)), (8 << 10, None));
+        assert_eq!((pool.free_bytes(), claim(&mut view, 1024)), (8 << 10, None));
+    }
+
+    #[test]
+    fn rule_9_in_place_is_where_as_much_was_read() {
+        // Messages, which are read one after the other, the length of an answer, and whether it is in place.
+        for (messages, len, in_place) in [
+            (&[3000][..], 3000, true),
+            (&[3000], 3001, false),
+            (&[100], 1, true),
+            (&[100], 101, false),
+            (&[1024, 1024, 10], 2058, true),
+            (&[1024, 500, 1024, 10], 1034, true),
+            (&[1024, 500, 1024, 10], 2000, false),
+            (&[1024, 500, 1024, 10], 2059, false),
+            (&[1024, 500], 1524, true),
+        ] {
+            let (mut pool, mut view) = pool();
+            let starts: Vec<u32> = messages.iter().map(|len| pool.take(*len, 7, false)).collect();
+            starts.iter().zip(messages).for_each(|(at, len)| view.free(*at, *len));
+            let answer = view.claim(len).map(|again| again.is_in_place);
+            assert_eq!(answer, Some(in_place), "{len} bytes where {messages:?} were read");
+        }
+        // A message where an answer lay.
+        for (len, in_place) in [(1024 + 40, true), (1024 + 41, false), (40, true), (41, false)] {
+            let (mut pool, mut view) = pool();
+            let start = pool.take(2048, 7, false);
+            view.free(start, 2048);
+            assert_eq!(claim(&mut view, 1064), Some(start));
+            pool.own_view(7).keep(start, 1064);
+            assert_eq!(pool.take_back(len, 7).map(|again| again.is_in_place), Some(in_place), "{len} bytes");
+        }
     }
 
     #[test]
@@ -905,7 +984,7 @@ mod tests {
             let mut view = PoolView::new(pool.area.clone(), number);
             let start = pool.take(1024, number, false);
             view.free(start, 1024);
-            assert_eq!(view.claim(1024).is_some(), claims, "{number}");
+            assert_eq!(claim(&mut view, 1024).is_some(), claims, "{number}");
             pool.forget(number);
             assert_eq!(pool.free_bytes(), 8 << 10);
         }
@@ -916,7 +995,7 @@ mod tests {
         let (mut pool, mut view) = pool();
         let starts = [0; 8].map(|_| pool.take(1024, 7, false));
         starts.iter().for_each(|start| view.free(*start, 1024));
-        assert_eq!(view.claim(8192), Some(starts[0]), "side by side");
+        assert_eq!(claim(&mut view, 8192), Some(starts[0]), "side by side");
         for (from, start) in starts.into_iter().enumerate() {
             pool.own_view(from as u32).keep(start, 1024);
         }
@@ -926,7 +1005,7 @@ mod tests {
         // What came before makes room for what does not lie behind it; what is too short is freed.
         let own = pool.own_view(4);
         [4, 6, 7].into_iter().for_each(|at| own.keep(starts[at], 1024));
-        assert_eq!(pool.take_back(2049, 4), None);
+        assert_eq!(take_back(&mut pool, 2049, 4), None);
         own.keep(starts[5], 1024);
         assert_eq!(pool.free_bytes(), 8192);
     }
@@ -980,7 +1059,7 @@ mod tests {
         let mut send = |pool: &mut Pool, len: usize, to: u32, spreads: bool| {
             let first = pool.take(len, to, spreads);
             taken.push((first, len));
-            (first / 1024, pool.is_in_first(first), pool.is_spread(first, len))
+            (first / 1024, pool.is_in_first(first), pool.lies_where_spread(first, len))
         };
         assert_eq!(send(&mut pool, 4096, 1, true), (8, false, true));
         assert_eq!(send(&mut pool, 4096, 1, false), (0, true, false));
@@ -1022,7 +1101,7 @@ mod tests {
                 assert!(pool.room_for(len));
                 let at = pool.take(len, 1, spreads);
                 assert!(pool.area.holds(at, len) && !pool.is_in_first(at), "{len} bytes at {at}");
-                assert_eq!((pool.is_spread(at, len), pool.is_close(at, len)), {
+                assert_eq!((pool.lies_where_spread(at, len), pool.is_reused(at, len)), {
                     let moves = (4097..=16384).contains(&len);
                     (moves || len > 8192, moves)
                 });

@@ -302,7 +302,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));
     // Every plain copy is too slow: both kinds take turns.
-    let mut copies = CopyChoice::new(SlowCopies { close: 0, anywhere: 0 }, 16 << 10);
+    let mut copies = CopyChoice::new(SlowCopies { reused: 0, anywhere: 0 }, 16 << 10);
     let mut senders = [1, 2].map(|to| RingSender::new(segments[to].ring(0, kind)));
     let ways = [1, 2].map(|to| lengths_and_ways(to, longest));
     let [first, second] = ways;
@@ -362,7 +362,7 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
 }
 
 #[test]
-fn what_lies_in_place_is_not_streamed() {
+fn what_lies_in_place_is_neither_streamed_nor_timed() {
     let shape = PoolShape { bytes: 2 << 20, block_bytes: 32 << 10 };
     let ring = || {
         let shape = RingShape { slots: 64, data_bytes: 1024, chunk_bytes: 64 };
@@ -380,11 +380,11 @@ fn what_lies_in_place_is_not_streamed() {
     /// Sends, and says which pieces were copied how.
     fn pieces(
         sender: &mut RingSender,
-        pool: &mut Pool,
-        theirs: Option<&mut PoolView>,
+        (pool, theirs): (&mut Pool, Option<&mut PoolView>),
+        copies: &mut CopyChoice,
         data: &[u8],
     ) -> Vec<(usize, CopyKind)> {
-        let (mut pieces, copies) = (Vec::new(), &mut CopyChoice::always(CopyKind::Streaming));
+        let mut pieces = Vec::new();
         let pooling =
             Pooling { pool, to: 1, copies, spreads: false, is_part: false, is_in_stream: false, theirs };
         assert!(sender.try_send_pooled(1, 1, data.len(), pooling, |at, piece, kind| {
@@ -393,20 +393,50 @@ fn what_lies_in_place_is_not_streamed() {
         }));
         pieces
     }
+    let mut take = |receiver: &mut RingReceiver, len: usize| {
+        assert!(take_message(receiver, &mut message).1 == len && message[..len] == data[..len]);
+    };
+    let streaming = &mut CopyChoice::always(CopyKind::Streaming);
     for (len, streamed, plain) in [(16 << 10, 4 << 10, 8 << 10), (64 << 10, 8 << 10, 16 << 10)] {
         let all = |each, kind| vec![(each, kind); len / each];
         let data = &data[..len];
-        assert_eq!(pieces(&mut there, &mut own, None, data), all(streamed, CopyKind::Streaming));
+        assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(streamed, CopyKind::Streaming));
         for _ in 0..3 {
-            assert!(take_message(&mut its_receiver, &mut message).1 == len && message[..len] == *data);
+            take(&mut its_receiver, len);
             // The answer lies where the message lay, and the next message where the answer lay.
             let theirs = its_receiver.pool_to_answer(len, true);
-            assert_eq!(pieces(&mut back, &mut its, theirs, data), all(plain, CopyKind::Plain));
-            assert!(take_message(&mut receiver, &mut message).1 == len && message[..len] == *data);
-            assert_eq!(pieces(&mut there, &mut own, None, data), all(plain, CopyKind::Plain));
+            assert_eq!(pieces(&mut back, (&mut its, theirs), streaming, data), all(plain, CopyKind::Plain));
+            take(&mut receiver, len);
+            assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(plain, CopyKind::Plain));
         }
-        assert_eq!(take_message(&mut its_receiver, &mut message).1, len);
+        take(&mut its_receiver, len);
+        // One that is shorter does so, too; what is longer than that does not.
+        let theirs = its_receiver.pool_to_answer(len, true);
+        assert_eq!(
+            pieces(&mut back, (&mut its, theirs), streaming, &data[..4096]),
+            [(4096, CopyKind::Plain)]
+        );
+        take(&mut receiver, 4096);
+        assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(streamed, CopyKind::Streaming));
+        take(&mut its_receiver, len);
     }
+    // Every copy that is timed is slow, and a few of them are enough.
+    let mut copies = CopyChoice::new(SlowCopies { reused: 0, anywhere: 0 }, 1 << 20);
+    assert_eq!(pieces(&mut there, (&mut own, None), &mut copies, &data[..8192]), [(8192, CopyKind::Plain)]);
+    for _ in 0..100 {
+        take(&mut its_receiver, 8192);
+        let theirs = its_receiver.pool_to_answer(8192, true);
+        assert_eq!(
+            pieces(&mut back, (&mut its, theirs), &mut copies, &data[..8192]),
+            [(8192, CopyKind::Plain)]
+        );
+        take(&mut receiver, 8192);
+        assert_eq!(
+            pieces(&mut there, (&mut own, None), &mut copies, &data[..8192]),
+            [(8192, CopyKind::Plain)]
+        );
+    }
+    assert!(copies.kind() == CopyKind::Plain && !copies.spreads());
 }
 
 /// A ring on which a message was sent through a pool of blocks of 8192 bytes.

@@ -338,14 +338,15 @@ parameters! {
         unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
-               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches.",
+               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
+               for answers that lie where a message lay.",
     }
     shm_slow_copy_in_first_part_ns_per_kib: u64 {
         unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
-        help: "A copy into lines of a rank's pool that are written again soon, those of its first quarter and of messages of up to \
-               half a block, that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: they lie in the \
-               receiver's private cache. The next messages of more than 4 KiB are then spread over the other three quarters.",
+        help: "A copy into lines of a rank's pool that are written again soon, those of its first quarter and of messages of 4 to 16 \
+               KiB, that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: they lie in the receiver's private \
+               cache. The next messages of more than 4 KiB are then spread over the other three quarters.",
     }
     shm_past_caches_from_bytes: u64 {
         unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,

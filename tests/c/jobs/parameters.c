@@ -226,12 +226,18 @@ static void slow_copies(int streams)
     free(in);
 }
 
-/* SPREAD: whether messages lie in the larger part of the pool because copies into the first quarter are slow (1), or do not (0). */
+/* SPREAD: whether messages are spread over the larger part of the pool because copies to lines written again soon are slow (1),
+ * or are not (0): those of its first quarter, and of shorter messages in the other ones. */
 static void spread(int lie)
 {
     MPI_T_pvar_handle messages = started(session, "shm_spread_messages", NULL);
-    send_some(100, 60000);
-    CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
+    number before = 0;
+    for (int i = 0; i < 2; i++) {
+        send_some(i == 0 ? 100 : 400, i == 0 ? 60000 : 6000);
+        number now = value(session, messages);
+        CHECK_EQ(now > before, lie && rank == 0);
+        before = now;
+    }
 }
 
 /* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */

@@ -130,9 +130,10 @@ impl Detour {
         self.spell = Spell::default();
     }
 
-    /// Goes back to the usual way.
-    const fn end(&mut self) {
-        self.left = 0;
+    /// Goes back to the usual way, which has not failed thereby.
+    fn end(&mut self) {
+        (self.left, self.settling, self.usual) = (0, 0, ATTEMPT);
+        self.spell = Spell::default();
     }
 
     /// A piece went by the detour.
@@ -147,12 +148,12 @@ impl Detour {
 pub struct SlowCopies {
     /// Ticks per KiB of a plain copy to lines that are written again soon, such as those of the first part of a pool: what follows
     /// is spread over the other part, to lines that have left the reader's cache (rule 8 of the pool).
-    pub close: u64,
+    pub reused: u64,
     /// Ticks per KiB of any plain copy: what follows is streamed.
     pub anywhere: u64,
 }
 
-/// Says how the next piece is to be copied, and into which part of a pool, from how long earlier ones took.
+/// Says how the next piece is to be copied, and whether it is to be spread (rule 8 of the pool), from how long earlier ones took.
 #[derive(Clone, Debug)]
 pub struct CopyChoice {
     /// It never changes.
@@ -175,9 +176,10 @@ impl CopyChoice {
     /// between others, and 200 to 470 where a processor fetches the lines that it overwrites.
     pub const SLOW_NS_PER_KIB: u64 = 120;
 
-    /// The same for lines that are written again soon, such as those of the first part of a pool. Between cores that share a cache copies took 20 to 24 there and elsewhere, and 60
-    /// there and 35 elsewhere where a processor fetches the lines that it overwrites.
-    pub const SLOW_NS_PER_KIB_CLOSE: u64 = 45;
+    /// The same for lines that are written again soon, such as those of the first part of a pool. Between cores that share a cache
+    /// copies took 20 to 24 there and elsewhere, and 60 there and 35 elsewhere where a processor fetches the lines that it
+    /// overwrites.
+    pub const SLOW_NS_PER_KIB_REUSED: u64 = 45;
 
     /// Plain copies until several in a row are slow; then others for `pause` bytes, then plain ones again.
     ///
@@ -187,7 +189,7 @@ impl CopyChoice {
         CopyChoice {
             fixed: None,
             streaming: Detour::new(slow.anywhere, pause, STREAMING_DOUBLINGS),
-            spreading: Detour::new(slow.close, pause, SPREADING_DOUBLINGS),
+            spreading: Detour::new(slow.reused, pause, SPREADING_DOUBLINGS),
             pieces_streamed: 0,
             messages_spread: 0,
         }
@@ -200,9 +202,9 @@ impl CopyChoice {
         self
     }
 
-    /// Always the same kind, and the first part of a pool.
+    /// Always the same kind, but for what lies in place, and the first part of a pool.
     pub fn always(kind: CopyKind) -> CopyChoice {
-        let never = SlowCopies { close: u64::MAX, anywhere: u64::MAX };
+        let never = SlowCopies { reused: u64::MAX, anywhere: u64::MAX };
         CopyChoice { fixed: Some(kind), ..CopyChoice::new(never, 1) }
     }
 
@@ -229,10 +231,10 @@ impl CopyChoice {
         self.fixed.is_none() && !self.streaming.is_taken() && len >= SHORTEST_MEASURED
     }
 
-    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `is_close`: it
+    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `is_reused`: it
     /// went to lines that are written again soon.
     #[inline]
-    pub fn plain_took(&mut self, bytes: usize, ticks: u64, is_close: bool) {
+    pub fn plain_took(&mut self, bytes: usize, ticks: u64, is_reused: bool) {
         if self.fixed.is_some() || bytes < SHORTEST_MEASURED {
             return;
         }
@@ -241,7 +243,7 @@ impl CopyChoice {
         self.streaming.usual_took(bytes, ticks);
         if self.streaming.is_taken() {
             self.spreading.end();
-        } else if is_close && !settles && !self.spreading.is_taken() {
+        } else if is_reused && !settles && !self.spreading.is_taken() {
             self.spreading.usual_took(bytes, ticks);
         }
     }
@@ -294,7 +296,7 @@ mod tests {
 
     /// 100 ticks per KiB is the limit, 10 pieces the pause.
     fn choice() -> CopyChoice {
-        let slow = SlowCopies { close: 30, anywhere: 100 };
+        let slow = SlowCopies { reused: 30, anywhere: 100 };
         CopyChoice::new(slow, 10 * PIECE as u64)
     }
 
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_in_close_lines_is_spread() {
+    fn what_is_slow_in_reused_lines_is_spread() {
         let mut choice = choice();
         let prevails = u32::from(Spell::PREVAILS);
         (0..1000).for_each(|_| choice.plain_took(PIECE, 200, true));
@@ -406,7 +408,7 @@ mod tests {
                 true => choice.reader_was_slow(),
             }
             assert!(choice.kind() == CopyKind::Streaming && !choice.spreads());
-            // What is tried then are plain copies to close lines.
+            // What is tried then are plain copies to lines that are written again soon.
             stream(&mut choice);
             assert!(!choice.spreads());
         }

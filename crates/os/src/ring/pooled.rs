@@ -5,7 +5,7 @@ use crate::{
     bytes::{Bytes, BytesMut, CopyKind},
     hint::{prefetch_to_write, store_fence},
     line::LINE_BYTES,
-    pool::{CopyChoice, Pool, PoolShape, PoolView},
+    pool::{Again, CopyChoice, Pool, PoolShape, PoolView, in_blocks},
     sync::Ordering,
 };
 
@@ -19,8 +19,9 @@ const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10
 const PART_BLOCKS: u32 = 4;
 const PART_PIECE_BLOCKS: u32 = 2;
 
-/// Streaming copies are slower, so that shorter pieces pay: of 4 KiB in messages of at most so many bytes, of a quarter of a
+/// Streaming copies are slower, so that shorter pieces pay: of so many bytes in messages of at most that many, of a quarter of a
 /// block up to the next limit, and beyond of half of that.
+const STREAMED_WHOLE: u32 = 4 << 10;
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
 const STREAMED_IN_QUARTERS: u32 = 128 << 10;
 
@@ -35,8 +36,8 @@ pub struct Pooling<'a> {
     pub pool: &'a mut Pool,
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
-    /// How the message's pieces are copied. It learns from the time that plain ones take; so a caller whose copies are slow
-    /// by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
+    /// How the message's pieces are copied that do not lie in place. It learns from the time that plain ones take; so a caller
+    /// whose copies are slow by themselves (it packs a derived datatype, say) passes [`CopyChoice::always`].
     pub copies: &'a mut CopyChoice,
     /// Whether it had better be spread ([`CopyChoice::spreads`], of what is known of the peer).
     pub spreads: bool,
@@ -67,10 +68,11 @@ struct Placed<'a> {
 /// What is known of the lines of a message before they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lines {
-    /// This process has read them last (rule 9 of the pool): they are in its cache, and nothing is faster than plain copies.
+    /// This process has read them last (rule 9 of the pool): they are in its cache, nothing is faster than plain copies, and what
+    /// these take says nothing about others.
     InPlace,
-    /// [`Pool::is_close`].
-    Close,
+    /// [`Pool::is_reused`].
+    Reused,
     /// Neither.
     Other,
 }
@@ -84,21 +86,26 @@ impl<'a> Pooling<'a> {
         let block_bytes = shape.block_bytes;
         if let Some(theirs) = theirs
             && theirs.shape() == shape
-            && let Some(first) = theirs.claim(total)
+            && let Some(Again { first, is_in_place }) = theirs.claim(total)
         {
-            let place = Place::Theirs(theirs);
-            return Some(Placed { place, first, block_bytes, copies, lines: Lines::InPlace });
+            let lines = if is_in_place { Lines::InPlace } else { Lines::Other };
+            return Some(Placed { place: Place::Theirs(theirs), first, block_bytes, copies, lines });
         }
-        let (first, lines) = match pool.take_back(total, to) {
-            Some(back) => (back, Lines::InPlace),
+        let (first, is_in_place) = match pool.take_back(total, to) {
+            Some(Again { first, is_in_place }) => (first, is_in_place),
             None if pool.room_for(total) => {
                 let first = pool.take(total, to, spreads);
-                if spreads && pool.is_spread(first, total) {
+                if spreads && pool.lies_where_spread(first, total) {
                     copies.spread(total);
                 }
-                (first, if pool.is_close(first, total) { Lines::Close } else { Lines::Other })
+                (first, false)
             }
             None => return None,
+        };
+        let lines = match is_in_place {
+            true => Lines::InPlace,
+            false if pool.is_reused(first, total) => Lines::Reused,
+            false => Lines::Other,
         };
         Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines })
     }
@@ -118,8 +125,7 @@ impl Place<'_> {
     fn note_use(&mut self, position: u32, len: usize) -> bool {
         match self {
             Place::Own(pool) => pool.note_use(position, len),
-            // It lies in place.
-            Place::Theirs(_) => false,
+            Place::Theirs(view) => view.note_use(position, len),
         }
     }
 
@@ -240,7 +246,9 @@ impl RingSender {
     ) {
         let Placed { mut place, first, block_bytes, copies, lines } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
-        if std::mem::replace(&mut self.complaints, complaints) != complaints {
+        // What lies in place is not copied otherwise, however slow its reader is.
+        let was_in_place = std::mem::replace(&mut self.was_in_place, lines == Lines::InPlace);
+        if std::mem::replace(&mut self.complaints, complaints) != complaints && !was_in_place {
             copies.reader_was_slow();
         }
         let longest = if lines == Lines::InPlace { pieces.longest_in_place } else { pieces.longest };
@@ -286,7 +294,7 @@ impl RingSender {
         };
         let (total, most) = (total as u32, self.area.shape.slots / 2);
         let pieces = of(total, &shape, pooling.copies.kind(), most);
-        if pooling.copies.kind() == CopyKind::Plain {
+        if pooling.copies.kind() == CopyKind::Plain || total <= STREAMED_WHOLE {
             return pieces;
         }
         // Where it will lie is not known yet.
@@ -307,6 +315,12 @@ struct Pieces {
 }
 
 impl Pieces {
+    /// Pieces of so many bytes, at least one.
+    const fn of(total: u32, longest: u32) -> Pieces {
+        let slots = in_blocks(total as usize, longest) as u32;
+        Pieces { longest, longest_in_place: longest, slots: if slots == 0 { 1 } else { slots } }
+    }
+
     /// Those of a message that is told by its first piece: at most `most`; if each is a block that must be possible.
     fn of_message(total: u32, shape: &PoolShape, kind: CopyKind, most: u32) -> Pieces {
         let block = shape.block_bytes;
@@ -315,14 +329,14 @@ impl Pieces {
                 let piece = PLAIN_PIECES.into_iter().find(|(up_to, _)| total <= *up_to);
                 piece.map_or(block, |(_, bytes)| bytes)
             }
-            CopyKind::Streaming if total <= STREAMED_IN_4_KIB => 4 << 10,
+            CopyKind::Streaming if total <= STREAMED_IN_4_KIB => STREAMED_WHOLE,
             CopyKind::Streaming if total <= STREAMED_IN_QUARTERS => block / 4,
             CopyKind::Streaming => block / 2,
         };
         // Both are powers of two, so that pieces fill a block.
         let wanted = wanted.min(block);
-        let longest = if total.div_ceil(wanted) <= most { wanted } else { block };
-        Pieces { longest, longest_in_place: longest, slots: total.div_ceil(longest).max(1) }
+        let longest = if in_blocks(total as usize, wanted) <= most as usize { wanted } else { block };
+        Pieces::of(total, longest)
     }
 
     /// Those of a message behind others: whole blocks, as there is little to be gained by having the receiver begin earlier. Of
@@ -332,7 +346,7 @@ impl Pieces {
         if kind == CopyKind::Streaming || total > block && !shape.is_long(total as usize) {
             return Pieces::of_message(total, shape, kind, most);
         }
-        Pieces { longest: block, longest_in_place: block, slots: total.div_ceil(block).max(1) }
+        Pieces::of(total, block)
     }
 
     /// Those of a part of a longer message.
@@ -342,11 +356,13 @@ impl Pieces {
         }
         let longest = PART_PIECE_BLOCKS * shape.block_bytes;
         // One more where the pool begins anew.
-        Pieces { longest, longest_in_place: longest, slots: total.div_ceil(longest) + 1 }
+        let pieces = Pieces::of(total, longest);
+        Pieces { slots: pieces.slots + 1, ..pieces }
     }
 }
 
-/// Has a piece copied into the pool, by the kind that `copies` says, and tells it how long that took.
+/// Has a piece copied into the pool, plainly if it lies in place and else by the kind that `copies` says, which learns how long
+/// that took.
 #[inline]
 fn copy_piece(
     place: &mut Place<'_>,
@@ -377,6 +393,6 @@ fn copy_piece(
     fill(piece, kind);
     #[cfg(not(loom))]
     if let Some(before) = before {
-        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), lines == Lines::Close);
+        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), lines == Lines::Reused);
     }
 }

@@ -36,6 +36,8 @@ pub struct RingSender {
     data_tail: u32,
     /// The receiver's complaints last seen (rule 11).
     pub(super) complaints: u64,
+    /// Whether the last message through a pool lay in place (rule 9 of the pool).
+    pub(super) was_in_place: bool,
     pub(super) area: RingArea,
 }
 
@@ -59,6 +61,7 @@ impl RingSender {
             data_taken: 0,
             data_tail: 0,
             complaints: 0,
+            was_in_place: false,
             area,
         }
     }
