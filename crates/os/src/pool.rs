@@ -376,7 +376,7 @@ struct Span {
     first: u32,
     blocks: u32,
     /// How many bytes from the beginning of the last one on were read here, and how many blocks just before it were read to
-    /// their ends. Of a message that began further on, which is spread, that is too much; the next one, at the beginning, is right.
+    /// their ends. Of a message that began further on, which is spread, that is too much: its answer is taken for in place.
     last_bytes: u32,
     whole: u32,
 }
@@ -444,7 +444,7 @@ impl Touched {
         Touched(vec![0; pages.div_ceil(64)].into_boxed_slice())
     }
 
-    /// Notes the use of the `len` bytes at a position. Whether all of their pages had been used before.
+    /// Notes a copy that is timed, of the `len` bytes at a position. Whether there was one of all of their pages before.
     #[inline]
     fn note(&mut self, area: &PoolArea, position: u32, len: usize) -> bool {
         let at = area.at(position);
@@ -716,8 +716,8 @@ impl Pool {
         unsafe { self.area.piece(position, len) }
     }
 
-    /// Notes that the `len` bytes at `position` are used. Whether the time of that says something about the caches: not
-    /// while pages are made.
+    /// Notes that the `len` bytes at `position` are copied, and timed. Whether the time of that says something about the caches:
+    /// not while pages are made.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn note_use(&mut self, position: u32, len: usize) -> bool {
@@ -957,7 +957,7 @@ mod tests {
             (&[1024, 1024, 10], 2058, true),
             (&[1024, 500, 1024, 10], 1034, true),
             (&[1024, 500, 1024, 10], 2000, false),
-            (&[1024, 500, 1024, 10], 2059, false),
+            (&[1024, 500, 1024, 10], 2058, false),
             (&[1024, 500], 1524, true),
         ] {
             let (mut pool, mut view) = pool();

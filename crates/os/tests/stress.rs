@@ -419,6 +419,20 @@ fn what_lies_in_place_is_neither_streamed_nor_timed() {
         take(&mut receiver, 4096);
         assert_eq!(pieces(&mut there, (&mut own, None), streaming, data), all(streamed, CopyKind::Streaming));
         take(&mut its_receiver, len);
+        // A longer answer does not, and the message behind it does.
+        assert_eq!(
+            pieces(&mut there, (&mut own, None), streaming, &data[..4096]),
+            [(4096, CopyKind::Streaming)]
+        );
+        take(&mut its_receiver, 4096);
+        let (theirs, longer) = (its_receiver.pool_to_answer(16384, true), &data[..16384]);
+        assert_eq!(
+            pieces(&mut back, (&mut its, theirs), streaming, longer),
+            [(4096, CopyKind::Streaming); 4]
+        );
+        take(&mut receiver, 16384);
+        assert_eq!(pieces(&mut there, (&mut own, None), streaming, longer), [(8192, CopyKind::Plain); 2]);
+        take(&mut its_receiver, 16384);
     }
     // Every copy that is timed is slow, and a few of them are enough.
     let mut copies = CopyChoice::new(SlowCopies { reused: 0, anywhere: 0 }, 1 << 20);

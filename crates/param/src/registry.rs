@@ -339,7 +339,7 @@ parameters! {
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
                KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
-               for answers that lie where a message lay.",
+               for those that lie where as much was read.",
     }
     shm_slow_copy_in_first_part_ns_per_kib: u64 {
         unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,

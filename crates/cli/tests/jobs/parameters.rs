@@ -121,7 +121,9 @@ fn copies_go_past_the_caches_from_where_they_are_told() {
         // However slow a copy is, it is not streamed.
         let said =
             [("shm_slow_copy_in_first_part_ns_per_kib", value), ("shm_slow_copy_ns_per_kib", "1000000")];
-        check(&p, 2, &said, &["spread", spread]);
+        for bytes in ["60000", "6000"] {
+            check(&p, 2, &said, &["spread", spread, bytes]);
+        }
     }
 }
 

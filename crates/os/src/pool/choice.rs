@@ -202,7 +202,7 @@ impl CopyChoice {
         self
     }
 
-    /// Always the same kind, but for what lies in place, and the first part of a pool.
+    /// Always the first part of a pool, and always the same kind, but for what lies in place.
     pub fn always(kind: CopyKind) -> CopyChoice {
         let never = SlowCopies { reused: u64::MAX, anywhere: u64::MAX };
         CopyChoice { fixed: Some(kind), ..CopyChoice::new(never, 1) }
@@ -412,6 +412,16 @@ mod tests {
             stream(&mut choice);
             assert!(!choice.spreads());
         }
+        // What was counted before that says nothing later.
+        let mut counted = choice();
+        (1..prevails).for_each(|_| counted.plain_took(PIECE, 300, true));
+        counted.reader_was_slow();
+        stream(&mut counted);
+        settle(&mut counted);
+        (1..prevails).for_each(|_| counted.plain_took(PIECE, 300, true));
+        assert!(!counted.spreads());
+        counted.plain_took(PIECE, 300, true);
+        assert!(counted.spreads());
         // Slow from the beginning, wherever they lie.
         let mut choice = choice();
         (0..prevails).for_each(|_| choice.plain_took(PIECE, 669, true));

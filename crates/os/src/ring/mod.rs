@@ -48,7 +48,7 @@
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 //! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it long to copy most of the last pool
 //!     chunks out. The sender looks at it (relaxed) before each message that goes through the pool, and then copies otherwise
-//!     for a while. Nothing else depends on it.
+//!     for a while, unless the message before lay in place (rule 9 of the pool). Nothing else depends on it.
 //! 12. *Shared slots.* Behind a message of form 1, which has at most 8 bytes, the next header lies in the same slot, two
 //!     words on, and has the same lap. Before the sender publishes the message it stores another lap there (relaxed), so that
 //!     nothing of a user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender

@@ -19,8 +19,8 @@ const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10
 const PART_BLOCKS: u32 = 4;
 const PART_PIECE_BLOCKS: u32 = 2;
 
-/// Streaming copies are slower, so that shorter pieces pay: of so many bytes in messages of at most that many, of a quarter of a
-/// block up to the next limit, and beyond of half of that.
+/// Streaming copies are slower, so that shorter pieces pay: of the first of these lengths in messages of up to the second one, of a
+/// quarter of a block up to the third one, and beyond of half of a block.
 const STREAMED_WHOLE: u32 = 4 << 10;
 const STREAMED_IN_4_KIB: u32 = 16 << 10;
 const STREAMED_IN_QUARTERS: u32 = 128 << 10;
