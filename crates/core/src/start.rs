@@ -449,6 +449,7 @@ fn settings(params: &Params) -> Settings {
         pool_from: params.shm_pool_from_bytes(),
         slow_copy_ns_per_kib: params.shm_slow_copy_ns_per_kib(),
         slow_copy_in_first_part_ns_per_kib: params.shm_slow_copy_in_first_part_ns_per_kib(),
+        trial_laps: params.shm_trial_laps() as u32,
         single_copy: params.single_copy() != SingleCopy::Off,
         patience_ns: params.single_copy_patience_us().saturating_mul(1000),
         past_caches_from: params.shm_past_caches_from_bytes(),

@@ -85,6 +85,8 @@ pub struct Settings {
     pub slow_copy_ns_per_kib: u64,
     /// The same of a copy to lines of the pool that are written again soon: the next messages are spread.
     pub slow_copy_in_first_part_ns_per_kib: u64,
+    /// The laps of the pool after which it is tried again at most how streams of short messages had better be laid there; 0: never.
+    pub trial_laps: u32,
     /// Whether to read other processes' memory.
     pub single_copy: bool,
     /// How long a receiver waits for a part of a long message before it reads one itself, nanoseconds.
@@ -101,6 +103,7 @@ impl Default for Settings {
             pool_from: 1 << 10,
             slow_copy_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB,
             slow_copy_in_first_part_ns_per_kib: CopyChoice::SLOW_NS_PER_KIB_REUSED,
+            trial_laps: 2048,
             single_copy: true,
             patience_ns: 50_000,
             past_caches_from: 8 << 20,
@@ -239,10 +242,15 @@ impl Shm {
     /// The way of the process that owns `own`. `open` opens others' segments.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
         let boot = *own.boot();
+        let mut pool = own.pool().map(Pool::new);
+        // Where processes take turns on a processor, laps take as long as these.
+        if settings.trial_laps > 0 && !boot.oversubscribed {
+            pool = pool.map(|pool| pool.with_trials(settings.trial_laps));
+        }
         Shm {
             me: boot.rank,
             inbox: InboxReceiver::new(own.inbox()),
-            pool: own.pool().map(Pool::new),
+            pool,
             own,
             kind,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
@@ -282,12 +290,14 @@ impl Shm {
         }))
     }
 
-    /// Changes how this process uses shared memory from now on. What slow copies are stays as it was.
+    /// Changes how this process uses shared memory from now on. What slow copies are stays as it was, and when ways are tried.
     pub fn retune(&mut self, settings: Settings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
         self.patience = clock::ticks_of_ns(settings.patience_ns);
-        let Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, .. } = self.settings;
-        self.settings = Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, ..settings };
+        let Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, trial_laps, .. } =
+            self.settings;
+        self.settings =
+            Settings { slow_copy_ns_per_kib, slow_copy_in_first_part_ns_per_kib, trial_laps, ..settings };
     }
 
     #[inline]

@@ -43,7 +43,9 @@
 //!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow ([`CopyChoice::spreads`]), of which so many lie in the receiver's private cache, these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
-//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns.
+//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Of
+//!    messages of up to 4 KiB that lie in the other part copies do not say where they had better lie. It is tried:
+//!    [`Pool::with_trials`].
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -56,12 +58,15 @@
 
 mod answers;
 mod choice;
+mod trials;
 
 pub use answers::OwnView;
 pub use choice::{CopyChoice, SHORTEST_MEASURED, SlowCopies};
 pub(crate) use choice::{Spell, is_slow};
+pub(crate) use trials::Way;
 
 use answers::Answers;
+use trials::{LONGEST_SHORT, SHORTER, Trials};
 
 use crate::{
     bytes::{Bytes, BytesMut},
@@ -84,10 +89,6 @@ const SMALLEST: u32 = 1 << 10;
 
 /// States and data begin on pages of their own.
 const PAGE: usize = 4096;
-
-/// Messages of at most so many bytes begin where their block does even if messages are spread (rule 8): what a copy of theirs
-/// takes is hidden by the store buffer of the processor, so that it is not known where they had better lie.
-const SPREAD_ABOVE: usize = 4 << 10;
 
 /// How many blocks, or pieces, of `each` bytes a number of bytes takes. `each` is a power of two that the compiler does not know: a
 /// message asks this some ten times, and would divide.
@@ -147,13 +148,18 @@ impl PoolShape {
 
     /// How far on in its block a message lies in the next lap of the pool if it is spread (rule 8); 0: it stays.
     const fn step(&self, len: usize) -> u32 {
-        let step = (len as u32).next_power_of_two();
-        if len <= SPREAD_ABOVE || len > self.block_bytes as usize / 2 { 0 } else { step }
+        if len > self.block_bytes as usize / 2 { 0 } else { (len as u32).next_power_of_two() }
     }
 
-    /// Whether a message is one that is spread if it had better be (rule 8).
-    const fn may_spread(&self, len: usize) -> bool {
-        self.is_first(len) || self.step(len) > 0
+    /// Whether a message lies further on in its block in each lap as long as copies to lines that are written again soon are slow
+    /// (rule 8).
+    const fn is_spread_if_slow(&self, len: usize) -> bool {
+        len > LONGEST_SHORT && self.step(len) > 0
+    }
+
+    /// Whether ways to lay a message are tried (rule 8).
+    const fn is_short(&self, len: usize) -> bool {
+        len > SHORTER && len <= LONGEST_SHORT && !self.is_first(len)
     }
 
     const fn blocks(&self) -> usize {
@@ -430,6 +436,8 @@ pub struct Pool {
     destinations: Box<[u32]>,
     answers: Arc<Answers>,
     touched: Touched,
+    /// How short messages had better be laid (rule 8); `None`: that is not tried.
+    trials: Option<Trials>,
     area: PoolArea,
 }
 
@@ -520,6 +528,14 @@ impl Part {
     }
 }
 
+/// The time, for trials; a model has none.
+fn now() -> u64 {
+    #[cfg(not(loom))]
+    return crate::clock::ticks();
+    #[cfg(loom)]
+    0
+}
+
 impl Pool {
     /// The sending side of a pool from which nobody has taken anything yet.
     pub fn new(area: PoolArea) -> Pool {
@@ -528,7 +544,21 @@ impl Pool {
         let blocks = shape.first_blocks();
         let (first, rest) =
             (Part::new(0, blocks, &shape), Part::new(blocks, shape.blocks() as u32 - blocks, &shape));
-        Pool { first, rest, destinations, answers: Arc::default(), touched: Touched::new(&area), area }
+        let touched = Touched::new(&area);
+        Pool { first, rest, destinations, answers: Arc::default(), touched, trials: None, area }
+    }
+
+    /// The same where it is tried how streams of short messages had better be laid (rule 8), again after so many laps at most.
+    ///
+    /// # Panics
+    /// If that is 0.
+    #[must_use]
+    pub fn with_trials(mut self, after_laps: u32) -> Pool {
+        assert!(after_laps > 0, "trials after 0 laps");
+        let PoolShape { bytes, block_bytes } = self.area.shape;
+        let largest_lap = u32::MAX >> bytes.trailing_zeros();
+        self.trials = Some(Trials::new(self.rest.blocks, block_bytes, largest_lap, after_laps));
+        self
     }
 
     /// The pool's sizes.
@@ -566,14 +596,15 @@ impl Pool {
     /// Whether a message of `len` bytes that starts at `position` lies in the larger part, and would if it were spread.
     #[inline]
     pub(crate) const fn lies_where_spread(&self, position: u32, len: usize) -> bool {
-        self.area.shape.may_spread(len) && !self.is_in_first(position)
+        let shape = self.area.shape;
+        (shape.is_first(len) || shape.is_spread_if_slow(len)) && !self.is_in_first(position)
     }
 
     /// Whether a message of `len` bytes that starts at `position` and is not spread lies in lines that are written again soon, so
     /// that it had better be spread if they are slow to be copied to.
     #[inline]
     pub(crate) const fn is_reused(&self, position: u32, len: usize) -> bool {
-        self.is_in_first(position) || self.area.shape.step(len) > 0
+        self.is_in_first(position) || self.area.shape.is_spread_if_slow(len)
     }
 
     /// Whether a message that may lie in the first part has room there.
@@ -656,7 +687,37 @@ impl Pool {
             part.head = part.after(part.head, area);
             part.taken += 1;
         }
-        if spreads && !in_first { start + area.spread_offset(start, len) } else { start }
+        let moves = spreads && !in_first && area.shape.is_spread_if_slow(len);
+        if moves { start + area.spread_offset(start, len) } else { start }
+    }
+
+    /// Whether ways to lay a message are tried (rule 8).
+    #[inline]
+    pub(crate) const fn is_short(&self, len: usize) -> bool {
+        self.area.shape.is_short(len)
+    }
+
+    /// Takes the block of a short message for process `to`, for which there must be room. Where the message lies, and how it had better
+    /// be laid, if that is known, or tried (rule 8).
+    #[inline]
+    pub(crate) fn take_short(&mut self, len: usize, to: u32) -> (u32, Option<Way>) {
+        let start = self.take(len, to, false);
+        let lap = start >> self.area.shape.bytes.trailing_zeros();
+        let way = self.trials.as_mut().and_then(|trials| trials.lay(len, lap, now));
+        match way {
+            Some(Way::Spread) => (start + self.area.spread_offset(start, len), way),
+            _ => (start, way),
+        }
+    }
+
+    /// A message of `len` bytes, for which there was no room here, went another way.
+    #[inline]
+    pub fn went_elsewhere(&mut self, len: usize) {
+        if let Some(trials) = &mut self.trials
+            && self.area.shape.is_short(len)
+        {
+            trials.went_elsewhere(len);
+        }
     }
 
     /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
@@ -1116,6 +1177,46 @@ mod tests {
         assert_eq!(laps(16 << 10, true)[1][..3], [16, 0, 16]);
         for (len, spreads) in [(1, true), (4096, true), (4097, false), (16385, true)] {
             assert!(laps(len, spreads).iter().flatten().all(|at| *at == 0), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn rule_8_short_messages_are_laid_in_all_ways_by_turns() {
+        let data: Vec<u8> = (0..4096u32).map(|at| (at * 7) as u8).collect();
+        for (bytes, block_bytes) in [(2 << 20, 32 << 10), (1 << 16, 16 << 10), (32768, 8192)] {
+            let shape = PoolShape { bytes, block_bytes };
+            for len in [0, 1, 512, 513, 1000, 1024, 1025, 3000, 4096] {
+                let area = PoolArea::on_heap(shape);
+                let mut pool = Pool::new(area.clone()).with_trials(1);
+                let mut view = PoolView::new(area, 3);
+                let is_short = len > 512 && len < (block_bytes as usize / 4).min(4097);
+                assert_eq!(pool.is_short(len), is_short, "{len} bytes, {shape:?}");
+                if !pool.is_short(len) {
+                    continue;
+                }
+                let mut seen = [0; 3];
+                let places = pool.rest.blocks * 200;
+                for _ in 0..places {
+                    assert!(pool.room_for(len));
+                    let (at, way) = pool.take_short(len, 3);
+                    assert!(
+                        pool.area.holds(at, len) && !pool.is_in_first(at),
+                        "{len} bytes at {at}, {shape:?}"
+                    );
+                    assert!(
+                        way == Some(Way::Spread) || at % block_bytes == 0,
+                        "{len} bytes at {at}: {way:?}"
+                    );
+                    seen[way.map_or(0, |way| way as usize)] += 1;
+                    Bytes::from(&data[..len]).copy_to(pool.piece(at, len));
+                    let mut read = Vec::new();
+                    view.bytes(at, len).unwrap().append_to(&mut read);
+                    assert!(read == data[..len], "{len} bytes at {at}");
+                    view.free(at, len);
+                    assert_eq!(pool.free_bytes(), bytes as usize);
+                }
+                assert!(seen.iter().all(|count| *count > 0), "{len} bytes, {shape:?}: {seen:?}");
+            }
         }
     }
 

@@ -339,7 +339,7 @@ parameters! {
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
                KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
-               for those that lie where as much was read.",
+               for those that lie where as much was read, and short messages (shm_trial_laps).",
     }
     shm_slow_copy_in_first_part_ns_per_kib: u64 {
         unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,
@@ -347,6 +347,13 @@ parameters! {
         help: "A copy into lines of a rank's pool that are written again soon, those of its first quarter and of messages of 4 to 16 \
                KiB, that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: they lie in the receiver's private \
                cache. The next messages of more than 4 KiB are then spread over the other three quarters.",
+    }
+    shm_trial_laps: u64 {
+        unit: Unit::Count, default: 2048, limits: 0..=1000000, power_of_two: false,
+        aliases: [], level: Tune, change: BeforeInit,
+        help: "How streams of messages of up to 4 KiB had better lie in a rank's pool is tried by turns: as usual, spread, or past \
+               the caches; the way in which a lap of the pool takes the shortest is kept. This is the number of laps after which it is \
+               tried again at most; 0: never, they are laid as longer ones. A job of more ranks than processors never tries.",
     }
     shm_past_caches_from_bytes: u64 {
         unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,

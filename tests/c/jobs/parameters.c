@@ -235,6 +235,16 @@ static void spread(int lie, int bytes)
     CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
 }
 
+/* TRIES: whether ways to lay a stream of short messages in the pool are tried by turns (1), or not (0). */
+static void trials(int tries)
+{
+    const char *ways[] = {"shm_spread_messages", "shm_streamed_pieces"};
+    MPI_T_pvar_handle counts[2];
+    for (int i = 0; i < 2; i++) counts[i] = started(session, ways[i], NULL);
+    send_some(10000, 3000);
+    for (int i = 0; i < 2; i++) CHECK_EQ(value(session, counts[i]) > 0, tries && rank == 0);
+}
+
 /* Rank 1 waits for a message that comes after some time, as all others do; what it has counted meanwhile. */
 static number counted(int ms, number (*count)(void))
 {
@@ -404,6 +414,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "past caches")) past_caches(first);
     else if (!strcmp(what, "slow copies")) slow_copies(first);
     else if (!strcmp(what, "spread")) spread(first, second);
+    else if (!strcmp(what, "trials")) trials(first);
     else if (!strcmp(what, "asleep")) asleep(first);
     else if (!strcmp(what, "gives")) gives(first, second);
     else if (!strcmp(what, "pauses")) pauses(first);

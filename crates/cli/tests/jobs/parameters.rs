@@ -128,6 +128,21 @@ fn copies_go_past_the_caches_from_where_they_are_told() {
 }
 
 #[test]
+fn ways_to_lay_short_messages_are_tried_as_often_as_told() {
+    let p = compile(&["jobs/parameters"]);
+    for (laps, tries) in [("0", "0"), ("1", "1"), ("1000000", "1")] {
+        let tries = if cores() < 2 { "0" } else { tries };
+        // However slow a copy is, it is neither streamed nor spread for that.
+        let said = [
+            ("shm_trial_laps", laps),
+            ("shm_slow_copy_in_first_part_ns_per_kib", "1000000"),
+            ("shm_slow_copy_ns_per_kib", "1000000"),
+        ];
+        check(&p, 2, &said, &["trials", tries]);
+    }
+}
+
+#[test]
 fn a_receiver_is_as_patient_as_it_is_told() {
     let p = compile(&["jobs/parameters"]);
     for (value, copies) in [("0", "1"), ("1000000000", "0")] {

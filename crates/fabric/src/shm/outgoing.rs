@@ -91,12 +91,13 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// Pieces of messages to the peer that were stored past the caches, because plain copies were slow.
+    /// Pieces of messages to the peer that were stored past the caches, as plain copies were slow or to try it.
     pub(super) fn pieces_streamed(&self) -> u64 {
         self.copies.pieces_streamed()
     }
 
-    /// Messages to the peer that were spread over the larger part of the pool, because copies to lines written again soon were slow.
+    /// Messages to the peer that were spread over the larger part of the pool, as copies to lines written again soon were slow or to
+    /// try it.
     pub(super) fn messages_spread(&self) -> u64 {
         self.copies.messages_spread()
     }
@@ -252,11 +253,22 @@ fn send_eager(
         let Copying { copies, is_in_stream } = copying;
         let spreads = copies.spreads();
         let copies = if matches!(body, Body::Bytes(_)) { copies } else { &mut packing };
-        let pooling = Pooling { pool, to, copies, spreads, is_part: false, is_in_stream, theirs };
+        let pooling = Pooling { pool: &mut *pool, to, copies, spreads, is_part: false, is_in_stream, theirs };
         if ring.try_send_pooled(tag, context, len, pooling, |at, piece, kind| fill(body, at, piece, kind)) {
             return true;
         }
+        let gone = send_data(ring, tag, context, body);
+        if gone {
+            pool.went_elsewhere(len);
+        }
+        return gone;
     }
+    send_data(ring, tag, context, body)
+}
+
+/// An eager message in the data ring.
+fn send_data(ring: &mut RingSender, tag: i32, context: u16, body: &Body<'_>) -> bool {
+    let len = body.len();
     len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
 }
 
@@ -289,13 +301,24 @@ fn send_framed(
         let is_part = matches!(message.frame, Frame::Data { .. });
         // Parts follow one another faster than they are answered.
         let theirs = theirs.filter(|_| !is_part);
-        let pooling = Pooling { pool, to, copies, spreads, is_part, is_in_stream, theirs };
+        let pooling = Pooling { pool: &mut *pool, to, copies, spreads, is_part, is_in_stream, theirs };
         if ring.try_send_frame_with_body(frame, len, Some(pooling), |at, piece, kind| {
             fill(body, at, piece, kind)
         }) {
             return true;
         }
+        let gone = send_framed_data(ring, frame, body);
+        if gone {
+            pool.went_elsewhere(len);
+        }
+        return gone;
     }
+    send_framed_data(ring, frame, body)
+}
+
+/// A frame, and its body in the data ring.
+fn send_framed_data(ring: &mut RingSender, frame: Bytes<'_>, body: &Body<'_>) -> bool {
+    let len = body.len();
     len <= ring.max_data()
         && ring.try_send_frame_with_body(frame, len, None, |at, piece, kind| fill(body, at, piece, kind))
 }

@@ -3,8 +3,10 @@
 //! A plain copy into shared memory is the fastest one if the lines it writes have reached a cache that both cores
 //! share. If reader and writer share none, or the lines are still in the reader's private cache, each line costs a
 //! transfer, and stores that go past the caches are several times as fast. Which it is depends on where the system has put the
-//! two processes, and changes while they run: so it is measured, on the copies made anyway.
+//! two processes, and changes while they run: so it is measured, on the copies made anyway. Those of short messages say too little;
+//! how these had better be laid is tried (`trials.rs`).
 
+use super::Way;
 use crate::bytes::CopyKind;
 
 /// The shortest plain copy whose time says anything, in bytes: of a shorter one the processor's store buffer hides too
@@ -160,9 +162,10 @@ pub struct CopyChoice {
     fixed: Option<CopyKind>,
     streaming: Detour,
     spreading: Detour,
-    /// Pieces that were streamed because plain copies were slow.
+    /// Pieces that were streamed because plain copies were slow, or to try it.
     pieces_streamed: u64,
-    /// Messages that were spread over the larger part of the pool because copies to lines that are written again soon were slow.
+    /// Messages that were spread over the larger part of the pool because copies to lines that are written again soon were slow, or
+    /// to try it.
     messages_spread: u64,
 }
 
@@ -268,6 +271,22 @@ impl CopyChoice {
         }
     }
 
+    /// Whether it never changes.
+    #[inline]
+    pub(crate) const fn is_fixed(&self) -> bool {
+        self.fixed.is_some()
+    }
+
+    /// Counts a message that was laid as trials say (rule 8 of the pool).
+    #[inline]
+    pub(crate) const fn tried(&mut self, way: Option<Way>) {
+        match way {
+            Some(Way::Streamed) => self.pieces_streamed += 1,
+            Some(Way::Spread) => self.messages_spread += 1,
+            Some(Way::Usual) | None => {}
+        }
+    }
+
     /// A message of `bytes` bytes was spread.
     #[inline]
     pub const fn spread(&mut self, bytes: usize) {
@@ -277,12 +296,12 @@ impl CopyChoice {
         }
     }
 
-    /// How many messages were spread because copies to lines that are written again soon were slow.
+    /// How many messages were spread because copies to lines that are written again soon were slow, or to try it.
     pub const fn messages_spread(&self) -> u64 {
         self.messages_spread
     }
 
-    /// How many pieces were streamed because plain copies were slow.
+    /// How many pieces were streamed because plain copies were slow, or to try it.
     pub const fn pieces_streamed(&self) -> u64 {
         self.pieces_streamed
     }

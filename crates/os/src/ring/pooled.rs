@@ -5,7 +5,7 @@ use crate::{
     bytes::{Bytes, BytesMut, CopyKind},
     hint::{prefetch_to_write, store_fence},
     line::LINE_BYTES,
-    pool::{Again, CopyChoice, Pool, PoolShape, PoolView, in_blocks},
+    pool::{Again, CopyChoice, Pool, PoolShape, PoolView, Way, in_blocks},
     sync::Ordering,
 };
 
@@ -63,6 +63,8 @@ struct Placed<'a> {
     block_bytes: u32,
     copies: &'a mut CopyChoice,
     lines: Lines,
+    /// What is known of how it had better be laid without `copies`.
+    way: Option<Way>,
 }
 
 /// What is known of the lines of a message before they are written.
@@ -89,16 +91,29 @@ impl<'a> Pooling<'a> {
             && let Some(Again { first, is_in_place }) = theirs.claim(total)
         {
             let lines = if is_in_place { Lines::InPlace } else { Lines::Other };
-            return Some(Placed { place: Place::Theirs(theirs), first, block_bytes, copies, lines });
+            return Some(Placed {
+                place: Place::Theirs(theirs),
+                first,
+                block_bytes,
+                copies,
+                lines,
+                way: None,
+            });
         }
-        let (first, is_in_place) = match pool.take_back(total, to) {
-            Some(Again { first, is_in_place }) => (first, is_in_place),
+        let (first, is_in_place, way) = match pool.take_back(total, to) {
+            Some(Again { first, is_in_place }) => (first, is_in_place, None),
             None if pool.room_for(total) => {
-                let first = pool.take(total, to, spreads);
-                if spreads && pool.lies_where_spread(first, total) {
-                    copies.spread(total);
+                if pool.is_short(total) && !copies.is_fixed() {
+                    let (first, way) = pool.take_short(total, to);
+                    copies.tried(way);
+                    (first, false, way)
+                } else {
+                    let first = pool.take(total, to, spreads);
+                    if spreads && pool.lies_where_spread(first, total) {
+                        copies.spread(total);
+                    }
+                    (first, false, None)
                 }
-                (first, false)
             }
             None => return None,
         };
@@ -107,7 +122,7 @@ impl<'a> Pooling<'a> {
             false if pool.is_reused(first, total) => Lines::Reused,
             false => Lines::Other,
         };
-        Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines })
+        Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines, way })
     }
 }
 
@@ -244,11 +259,12 @@ impl RingSender {
         placed: Placed<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Placed { mut place, first, block_bytes, copies, lines } = placed;
+        let Placed { mut place, first, block_bytes, copies, lines, way } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
-        // What lies in place is not copied otherwise, however slow its reader is.
-        let was_in_place = std::mem::replace(&mut self.was_in_place, lines == Lines::InPlace);
-        if std::mem::replace(&mut self.complaints, complaints) != complaints && !was_in_place {
+        // What lies in place is not copied otherwise, however slow its reader is, and what trials stream is not a plain copy.
+        let says_nothing = lines == Lines::InPlace || way == Some(Way::Streamed);
+        let ignores = std::mem::replace(&mut self.ignores_complaint, says_nothing);
+        if std::mem::replace(&mut self.complaints, complaints) != complaints && !ignores {
             copies.reader_was_slow();
         }
         let longest = if lines == Lines::InPlace { pieces.longest_in_place } else { pieces.longest };
@@ -257,7 +273,7 @@ impl RingSender {
         let (mut position, mut offset) = (first, 0);
         loop {
             let len = longest.min(total - offset).min(place.side_by_side(position));
-            copy_piece(&mut place, position, len as usize, copies, lines, |piece, kind| {
+            copy_piece(&mut place, position, len as usize, copies, (lines, way), |piece, kind| {
                 fill(offset as usize, piece, kind)
             });
             let rest = self.enter_empty_slot();
@@ -361,29 +377,35 @@ impl Pieces {
     }
 }
 
-/// Has a piece copied into the pool, plainly if it lies in place and else by the kind that `copies` says, which learns how long
-/// that took.
+/// Has a piece copied into the pool, plainly if it lies in place, else as its way says if that is known, else by the kind that
+/// `copies` says, which learns how long that took.
 #[inline]
 fn copy_piece(
     place: &mut Place<'_>,
     position: u32,
     len: usize,
     copies: &mut CopyChoice,
-    lines: Lines,
+    (lines, way): (Lines, Option<Way>),
     fill: impl FnOnce(BytesMut<'_>, CopyKind),
 ) {
-    let is_in_place = lines == Lines::InPlace;
-    let kind = if is_in_place { CopyKind::Plain } else { copies.kind() };
+    let (kind, teaches) = match way {
+        _ if lines == Lines::InPlace => (CopyKind::Plain, false),
+        Some(Way::Streamed) => (CopyKind::Streaming, false),
+        Some(Way::Usual | Way::Spread) => (CopyKind::Plain, false),
+        None => (copies.kind(), true),
+    };
     if kind == CopyKind::Streaming {
         fill(place.piece(position, len), kind);
         // Rule 9.
         store_fence();
-        copies.streamed(len);
+        if teaches {
+            copies.streamed(len);
+        }
         return;
     }
     #[cfg(not(loom))]
     let before =
-        (!is_in_place && copies.wants_time(len) && place.note_use(position, len)).then(crate::clock::ticks);
+        (teaches && copies.wants_time(len) && place.note_use(position, len)).then(crate::clock::ticks);
     let mut piece = place.piece(position, len);
     if len < PREFETCHED_BELOW {
         for line in (0..len).step_by(LINE_BYTES) {

@@ -36,8 +36,9 @@ pub struct RingSender {
     data_tail: u32,
     /// The receiver's complaints last seen (rule 11).
     pub(super) complaints: u64,
-    /// Whether the last message through a pool lay in place (rule 9 of the pool).
-    pub(super) was_in_place: bool,
+    /// Whether a complaint about the last message through a pool says nothing about others: it lay in place (rule 9 of the pool), or
+    /// was streamed to try it (rule 8).
+    pub(super) ignores_complaint: bool,
     pub(super) area: RingArea,
 }
 
@@ -61,7 +62,7 @@ impl RingSender {
             data_taken: 0,
             data_tail: 0,
             complaints: 0,
-            was_in_place: false,
+            ignores_complaint: false,
             area,
         }
     }
