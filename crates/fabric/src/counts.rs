@@ -13,9 +13,9 @@ pub struct Counts {
     pub rings: u64,
     /// Frames that have come through this process's inbox.
     pub inbox_frames: u64,
-    /// Pieces of messages and collectives that this process has put into a pool past the caches, as copies were slow or to try it.
+    /// Pieces of messages and collectives that this process has put into a pool past the caches, as copies were slow or as trials say.
     pub streamed_pieces: u64,
-    /// Messages that were spread over the larger part of its pool, as copies to lines written again soon were slow or to try it.
+    /// Messages that were spread over the larger part of its pool, as copies to lines written again soon were slow or as trials say.
     pub spread_messages: u64,
     /// Bytes of this process's pool.
     pub pool_bytes: u64,

@@ -243,7 +243,7 @@ impl Shm {
     pub fn new(own: Arc<Segment>, kind: BarrierKind, settings: Settings, open: Open) -> Shm {
         let boot = *own.boot();
         let mut pool = own.pool().map(Pool::new);
-        // Where processes take turns on a processor, laps take as long as these.
+        // Where processes take turns on a processor, laps take as long as the turns do.
         if settings.trial_laps > 0 && !boot.oversubscribed {
             pool = pool.map(|pool| pool.with_trials(settings.trial_laps));
         }

@@ -43,9 +43,9 @@
 //!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow ([`CopyChoice::spreads`]), of which so many lie in the receiver's private cache, these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
-//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Of
-//!    messages of up to 4 KiB that lie in the other part copies do not say where they had better lie. It is tried:
-//!    [`Pool::with_trials`].
+//!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Copies of
+//!    messages of 513 bytes to 4 KiB in the other part say too little: whether they are laid as usual, spread, or streamed is tried
+//!    ([`Pool::with_trials`]).
 //! 9. *Answers.* The lines of a message are in the cache of the one who has read it last; wherever else that one writes,
 //!    lines have to come from another core first. So it writes a message to the owner of the pool into the blocks of the one
 //!    that it has freed last, if these are still free and it has claimed nothing there since (of many messages under way at
@@ -593,7 +593,8 @@ impl Pool {
         part.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
     }
 
-    /// Whether a message of `len` bytes that starts at `position` lies in the larger part, and would if it were spread.
+    /// Whether a message of `len` bytes that starts at `position` lies in the larger part, and would if it were spread as copies are
+    /// slow.
     #[inline]
     pub(crate) const fn lies_where_spread(&self, position: u32, len: usize) -> bool {
         let shape = self.area.shape;

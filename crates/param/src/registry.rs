@@ -339,7 +339,7 @@ parameters! {
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
                KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
-               for those that lie where as much was read, and short messages (shm_trial_laps).",
+               for those that lie where as much was read, and messages of up to 4 KiB of which trials say how they lie.",
     }
     shm_slow_copy_in_first_part_ns_per_kib: u64 {
         unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,
@@ -352,8 +352,9 @@ parameters! {
         unit: Unit::Count, default: 2048, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
         help: "How streams of messages of up to 4 KiB had better lie in a rank's pool is tried by turns: as usual, spread, or past \
-               the caches; the way in which a lap of the pool takes the shortest is kept. This is the number of laps after which it is \
-               tried again at most; 0: never, they are laid as longer ones. A job of more ranks than processors never tries.",
+               the caches; the way in which a lap of the pool takes the shortest is kept. Trials come ever more seldom, at last after so \
+               many laps; 0: there are none, and these messages only go past the caches when longer ones do, as always in a job of more \
+               ranks than processors.",
     }
     shm_past_caches_from_bytes: u64 {
         unit: Unit::Bytes, default: 8388608, limits: 0..=1099511627776, power_of_two: false,

@@ -91,13 +91,13 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// Pieces of messages to the peer that were stored past the caches, as plain copies were slow or to try it.
+    /// Pieces of messages to the peer that were stored past the caches, as plain copies were slow or as trials say.
     pub(super) fn pieces_streamed(&self) -> u64 {
         self.copies.pieces_streamed()
     }
 
-    /// Messages to the peer that were spread over the larger part of the pool, as copies to lines written again soon were slow or to
-    /// try it.
+    /// Messages to the peer that were spread over the larger part of the pool, as copies to lines written again soon were slow or as
+    /// trials say.
     pub(super) fn messages_spread(&self) -> u64 {
         self.copies.messages_spread()
     }

@@ -162,10 +162,10 @@ pub struct CopyChoice {
     fixed: Option<CopyKind>,
     streaming: Detour,
     spreading: Detour,
-    /// Pieces that were streamed because plain copies were slow, or to try it.
+    /// Pieces that were streamed because plain copies were slow, or as trials say.
     pieces_streamed: u64,
     /// Messages that were spread over the larger part of the pool because copies to lines that are written again soon were slow, or
-    /// to try it.
+    /// as trials say.
     messages_spread: u64,
 }
 
@@ -296,12 +296,12 @@ impl CopyChoice {
         }
     }
 
-    /// How many messages were spread because copies to lines that are written again soon were slow, or to try it.
+    /// How many messages were spread because copies to lines that are written again soon were slow, or as trials say.
     pub const fn messages_spread(&self) -> u64 {
         self.messages_spread
     }
 
-    /// How many pieces were streamed because plain copies were slow, or to try it.
+    /// How many pieces were streamed because plain copies were slow, or as trials say.
     pub const fn pieces_streamed(&self) -> u64 {
         self.pieces_streamed
     }

@@ -261,10 +261,9 @@ impl RingSender {
     ) {
         let Placed { mut place, first, block_bytes, copies, lines, way } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
-        // What lies in place is not copied otherwise, however slow its reader is, and what trials stream is not a plain copy.
-        let says_nothing = lines == Lines::InPlace || way == Some(Way::Streamed);
-        let ignores = std::mem::replace(&mut self.ignores_complaint, says_nothing);
-        if std::mem::replace(&mut self.complaints, complaints) != complaints && !ignores {
+        // What lies in place is not copied otherwise, however slow its reader is.
+        let was_in_place = std::mem::replace(&mut self.was_in_place, lines == Lines::InPlace);
+        if std::mem::replace(&mut self.complaints, complaints) != complaints && !was_in_place {
             copies.reader_was_slow();
         }
         let longest = if lines == Lines::InPlace { pieces.longest_in_place } else { pieces.longest };

@@ -332,9 +332,10 @@ impl RingReceiver {
         if pooled.is_last {
             pool.free(pooled.position, pooled.len as usize);
         }
+        // How messages of up to 4 KiB had better lie is tried (rule 8 of the pool): their pieces may be streamed already.
         #[cfg(not(loom))]
         if let Some(limit) = self.slow_ticks_per_kib
-            && pooled.len as usize >= SHORTEST_MEASURED
+            && pooled.len as usize > SHORTEST_MEASURED
             && pool.note_use(pooled.position, pooled.len as usize)
         {
             let took = crate::clock::ticks().wrapping_sub(pooled.since);

@@ -36,9 +36,8 @@ pub struct RingSender {
     data_tail: u32,
     /// The receiver's complaints last seen (rule 11).
     pub(super) complaints: u64,
-    /// Whether a complaint about the last message through a pool says nothing about others: it lay in place (rule 9 of the pool), or
-    /// was streamed to try it (rule 8).
-    pub(super) ignores_complaint: bool,
+    /// Whether the last message through a pool lay in place (rule 9 of the pool).
+    pub(super) was_in_place: bool,
     pub(super) area: RingArea,
 }
 
@@ -62,7 +61,7 @@ impl RingSender {
             data_taken: 0,
             data_tail: 0,
             complaints: 0,
-            ignores_complaint: false,
+            was_in_place: false,
             area,
         }
     }
