@@ -21,6 +21,7 @@
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
 
+mod calls;
 mod incoming;
 mod outgoing;
 mod parting;
@@ -30,30 +31,26 @@ mod shares;
 mod tests;
 
 use self::incoming::{RingIn, decode};
-use self::outgoing::{Out, Path, Pools};
+use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
 use crate::postboxes::Neighbour;
-use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable, dispatch};
-use oxmpi_mem::buffer::UserBuf;
+use crate::{Body, Fabric, Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::bytes::Bytes;
 use oxmpi_os::clock;
-use oxmpi_os::control_section::ControlSection;
-use oxmpi_os::copies::Copies;
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxReceiver};
-use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::raise_alarm;
 use oxmpi_os::pool::{CopyChoice, Pool, PoolView, SlowCopies};
 use oxmpi_os::ring::{INLINE_MAX, RingReceiver, RingSender};
-use oxmpi_os::segment::{RankState, Segment};
+use oxmpi_os::segment::Segment;
 use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received, Tags};
+use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
@@ -605,353 +602,5 @@ impl Shm {
     pub(crate) fn has_section_for(&self, ranks: u32) -> bool {
         let config = &self.own.boot().config;
         config.control_sections > 0 && ranks <= config.control_section_ranks
-    }
-}
-
-impl Fabric for Shm {
-    #[inline]
-    fn eager_limit(&mut self, to: u32) -> usize {
-        let limit = self.settings.eager_limit;
-        limit.min(self.longest_body(to, limit))
-    }
-
-    /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too
-    /// few of them and no room elsewhere it is no answer any more, and is announced.
-    fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
-        let (len, boot) = (buffer.packed_len(), self.own.boot());
-        let Settings { eager_limit, pool_from, .. } = self.settings;
-        // What lies in the heap is copied once if it is announced.
-        let is_in_heap =
-            || buffer.as_contiguous().is_some_and(|b| self.own.is_in_heap(b.as_ptr() as u64, len));
-        let lengths = eager_limit + 1..=ANSWER_FACTOR * eager_limit;
-        if !lengths.contains(&len) || pool_from > len || boot.oversubscribed || is_in_heap() {
-            return false;
-        }
-        let Some(pool) = &self.pool else { return false };
-        let Some((out, theirs)) = out_and_pool_of(&mut self.links, to, len) else { return false };
-        let Path::Ring(ring) = &out.path else { return false };
-        let shape = pool.shape();
-        len <= ring.max_pooled(&shape)
-            && (theirs.is_some_and(|theirs| theirs.may_answer(shape)) || pool.has_answer_of(to))
-    }
-
-    fn piece_limit(&mut self, to: u32) -> usize {
-        self.longest_body(to, PIECE)
-    }
-
-    fn has_room(&mut self, to: u32, len: usize) -> bool {
-        match (out_of(&mut self.links, to), &mut self.pool) {
-            (Some(Out { path: Path::Ring(ring), lacks_pool, copies, .. }), Some(pool)) => {
-                let spreads = copies.spreads();
-                let has_room = ring.has_room_pooled(len, pool, to, spreads);
-                *lacks_pool = !has_room && !pool.room_beside(len, to, spreads);
-                has_room
-            }
-            _ => false,
-        }
-    }
-
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        if self.out(to).is_none() {
-            self.connect(to)?;
-        }
-        let from = self.settings.pool_from;
-        let Some((out, theirs)) = sending_to(&mut self.links, to, message.body.len()) else {
-            return Err(Unreachable { peer: to, why: "no contact was made".into() });
-        };
-        let is_cold = matches!(out.path, Path::Inbox(_));
-        let pool = self.pool.as_mut().filter(|_| is_cold || message.body.len() >= from);
-        if out.send(to, message, pool.map(|own| Pools { own, theirs })) {
-            return Ok(Sent::Done);
-        }
-        // To a program that is over goes nothing but late notices, for which there will be no room.
-        let is_over = out.segment.status().state() == RankState::Finalized;
-        Ok(if is_over { Sent::Done } else { Sent::Full })
-    }
-
-    #[inline(always)]
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        let limit = self.inline_limit;
-        let Some(Some(link)) = self.links.get_mut(to as usize) else { return false };
-        let Link { out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }), matched_in, .. } =
-            &mut **link
-        else {
-            return false;
-        };
-        if context > u32::from(u16::MAX) || bytes.len() > limit {
-            return false;
-        }
-        let follows = std::mem::replace(came_before, *matched_in) == *matched_in;
-        let gone = ring.try_send_inline(tag, context as u16, bytes, follows);
-        if gone {
-            bell.ring();
-        }
-        gone
-    }
-
-    fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
-        if bytes.len() <= INLINE_MAX {
-            return self.send_short_now(to, context, tag, bytes);
-        }
-        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };
-        let Ok(index) = u16::try_from(context) else { return false };
-        let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
-        bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))
-    }
-
-    #[inline(always)]
-    fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let link = &mut **link;
-        let Some(RingIn { receiver, .. }) = &mut link.ring_in else { return Taken::Other };
-        if context > u32::from(u16::MAX) {
-            return Taken::Other;
-        }
-        let Some((tag, bytes)) = receiver.peek_expected(tags.tag, tags.mask, context as u16) else {
-            return Taken::Other;
-        };
-        let len = bytes.len();
-        if !bytes.copy_if_it_fits(into) {
-            return Taken::Other;
-        }
-        link.matched_in = link.matched_in.wrapping_add(1);
-        if receiver.release_expected() {
-            self.wake(from);
-        }
-        Taken::Message { tag, len }
-    }
-
-    fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let (taken, credits_wanted) = link.take(context, tags, into);
-        if credits_wanted {
-            self.wake(from);
-        }
-        taken
-    }
-
-    #[inline]
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
-        self.poll_rings_and_inbox(None, sink)
-    }
-
-    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        self.poll_rings_and_inbox(Some(peer), sink)
-    }
-
-    #[inline(always)]
-    fn is_calm(&self) -> bool {
-        for from in &self.granted {
-            if let Some(Some(link)) = self.links.get(*from as usize)
-                && let Some(ring) = &link.ring_in
-                && !ring.receiver.is_empty()
-            {
-                return false;
-            }
-        }
-        self.inbox.is_empty() && self.grants.is_empty()
-    }
-
-    #[inline(always)]
-    fn comes_soon(&self, from: u32) -> Option<bool> {
-        let link = self.links.get(from as usize)?.as_ref()?;
-        link.ring_in.as_ref().map(RingIn::comes_soon)
-    }
-
-    fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {
-        if address == 0 {
-            return Fetching::Ask;
-        }
-        if self.is_in_heap(from, address, len) {
-            return Fetching::Read;
-        }
-        if !self.can_read(from) {
-            return Fetching::Ask;
-        }
-        if self.own.boot().oversubscribed || !self.may_give(from, len) {
-            // The sender would have to run, and perhaps it is this one's processor that it needs; or it gives nothing.
-            return Fetching::Read;
-        }
-        match self.shares.open(&self.own, clock::ticks()) {
-            Some(share) => Fetching::Share { share },
-            None => Fetching::Later,
-        }
-    }
-
-    fn past_caches_from(&self) -> u64 {
-        self.settings.past_caches_from
-    }
-
-    fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
-        let segment = if owner == self.me { &self.own } else { &self.out(owner)?.segment };
-        shares::claim(segment, share, pieces)
-    }
-
-    fn is_stalled(&mut self, share: u64, came: bool) -> bool {
-        self.shares.is_stalled(share, came, clock::ticks(), self.patience)
-    }
-
-    fn end_share(&mut self, share: u64) {
-        self.shares.close(&self.own, share);
-    }
-
-    fn read(&mut self, peer: u32, address: u64, into: BytesMut<'_>) -> Result<(), Unreachable> {
-        let Some(out) = out_of(&mut self.links, peer) else {
-            return Err(Unreachable { peer, why: "no contact was made yet".into() });
-        };
-        if let Some(bytes) = out.segment.heap_bytes(address, into.len()) {
-            self.heap_bytes += bytes.len() as u64;
-            bytes.copy_to(into);
-            return Ok(());
-        }
-        if out.pid == 0 {
-            return Err(Unreachable { peer, why: "its memory may not be read".into() });
-        }
-        RemoteProcess { pid: out.pid }
-            .read(address, into)
-            .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
-    }
-
-    fn can_access(&mut self, peer: u32) -> bool {
-        self.can_read(peer)
-    }
-
-    fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
-        match self.out(peer) {
-            Some(out) if out.pid != 0 => RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| {
-                Unreachable { peer, why: format!("writing its memory at {address:#x} failed: {e}") }
-            }),
-            _ => Err(Unreachable { peer, why: "its memory may not be written".into() }),
-        }
-    }
-
-    fn may_write_here(&mut self, peer: u32) -> bool {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return false;
-        }
-        self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
-    }
-
-    fn has_left(&mut self, peer: u32) -> bool {
-        self.out(peer).is_some_and(|out| out.segment.status().has_left())
-    }
-
-    fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
-        if peer == self.me {
-            return self.own.heap_memory();
-        }
-        if self.out(peer).is_none() {
-            self.connect(peer).ok()?;
-        }
-        let link = self.links.get_mut(peer as usize)?.as_mut()?;
-        let segment = &link.out.as_ref()?.segment;
-        if link.is_heap_refused {
-            return None;
-        }
-        if !segment.has_heap() {
-            let mapped = (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok());
-            link.is_heap_refused = !mapped;
-        }
-        segment.heap_memory()
-    }
-
-    #[inline]
-    fn is_away(&self, peer: u32) -> bool {
-        self.out(peer).is_none_or(|out| out.segment.is_away())
-    }
-
-    fn bell(&mut self, peer: u32) -> Option<Bell> {
-        if peer == self.me {
-            return Some(self.bell_of(peer, &self.own));
-        }
-        if self.out(peer).is_none() {
-            self.connect(peer).ok()?;
-        }
-        self.out(peer).map(|out| out.bell.clone())
-    }
-
-    fn control_section(
-        &mut self,
-        leader: u32,
-        index: u32,
-        ranks: u32,
-    ) -> Result<Option<ControlSection>, Unreachable> {
-        let kind = self.kind;
-        let segment = if leader == self.me {
-            &self.own
-        } else {
-            if self.out(leader).is_none() {
-                self.connect(leader)?;
-            }
-            match self.out(leader) {
-                Some(out) => &out.segment,
-                None => return Ok(None),
-            }
-        };
-        let config = &segment.boot().config;
-        let there = index < config.control_sections && ranks <= config.control_section_ranks;
-        Ok(there.then(|| {
-            let section = segment.control_section(index, ranks, kind);
-            let choice = self.copy_choice().unused(section.bytes_of_rank());
-            section.with_copies(Copies::new(choice, self.streamed.clone()))
-        }))
-    }
-
-    fn may_share_section(&mut self, ranks: u32, _peers: impl Iterator<Item = u32>) -> bool {
-        self.has_section_for(ranks)
-    }
-
-    fn reserve_control_section(&mut self) -> Option<(u32, u64)> {
-        self.sections.reserve(&self.own, self.kind)
-    }
-
-    fn release_control_section(&mut self, index: u32, team: Option<u32>) {
-        self.sections.release(index, team);
-    }
-
-    fn counts(&mut self) -> Counts {
-        let (pool_bytes, pool_used) = match &mut self.pool {
-            Some(pool) => (pool.shape().bytes as usize, pool.shape().bytes as usize - pool.free_bytes()),
-            None => (0, 0),
-        };
-        let outs = || self.links.iter().flatten().filter_map(|link| link.out.as_ref());
-        Counts {
-            rings: self.granted.len() as u64,
-            inbox_frames: self.links.iter().flatten().map(|link| link.cells_in).sum(),
-            streamed_pieces: self.streamed.load(Ordering::Relaxed)
-                + outs().map(Out::pieces_streamed).sum::<u64>(),
-            spread_messages: outs().map(Out::messages_spread).sum(),
-            pool_bytes: pool_bytes as u64,
-            pool_used: pool_used as u64,
-            heap_bytes: self.heap_bytes,
-            ..Counts::default()
-        }
-    }
-
-    fn attach(&mut self, peer: u32) {
-        self.meet(peer);
-    }
-
-    fn detach(&mut self, peer: u32) {
-        self.part(peer);
-    }
-
-    fn wake(&mut self, peer: u32) {
-        if self.out(peer).is_none() && self.connect(peer).is_err() {
-            return;
-        }
-        if let Some(out) = self.out(peer) {
-            out.bell.ring();
-        }
-    }
-
-    fn announce_waiting(&mut self, peer: u32) -> bool {
-        match self.out_mut(peer) {
-            // Credits of the ring wake this process, room in the pool does not.
-            Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,
-            // Many may wait for one inbox; it does not know whom to wake.
-            _ => false,
-        }
     }
 }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::Envelope;
+use crate::Taken;
+use oxmpi_os::bytes::BytesMut;
 use oxmpi_os::segment::{Boot, SegmentConfig};
+use oxmpi_wire::Tags;
 use oxmpi_wire::{Context, ContextId};
 
 /// Counts the bytes that come, all of which have this value.

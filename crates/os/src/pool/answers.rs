@@ -1,6 +1,6 @@
 //! What comes back to the owner of a pool: answers in its own blocks (rule 9).
 
-use super::{PoolArea, Span};
+use super::area::{PoolArea, Span};
 use crate::{
     bytes::Bytes,
     sync::{AtomicU32, Mutex, MutexGuard, Ordering},
