@@ -344,11 +344,13 @@ fn token() -> usize {
         thread_local!(static BLOCK: u64 = const { 0 });
         token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
     }
-    // Loom's threads share a control block.
+    // Loom's threads share a control block, and what they have of their own begins with its first use. So its address might be that of
+    // a thread that has ended meanwhile, of which the new one has heard nothing (rule 3); these numbers are used once.
     #[cfg(loom)]
     {
-        loom::thread_local!(static BLOCK: u64 = 0);
-        token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(SHUT + 1);
+        loom::thread_local!(static NUMBER: usize = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        token = NUMBER.with(|number| *number);
     }
     token
 }
