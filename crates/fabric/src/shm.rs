@@ -20,6 +20,8 @@
 //! 6. After each publication the sender rings the peer's bell.
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
+//! 8. Of two processes that have rings for each other, the one that comes first in the order of jobs and their processes opens the
+//!    exchange line between them (rule 14 of the ring).
 
 mod calls;
 mod incoming;
@@ -328,7 +330,8 @@ impl Shm {
             )));
         }
         let bell = self.bell_of(peer, &segment);
-        let out = Out::new(segment, bell, known_as, self.copy_choice());
+        let opens_exchange = (own.job_id, own.rank) < (its.job_id, its.rank);
+        let out = Out::new(segment, bell, known_as, opens_exchange, self.copy_choice());
         Ok(self.link(peer).out.insert(out))
     }
 
@@ -489,10 +492,8 @@ impl Shm {
             let Some(Some(link)) = self.links.get_mut(from as usize) else { continue };
             let seen = link.poll(from, fetched, sink);
             any |= seen.any;
-            if seen.credits_wanted
-                && let Some(out) = self.out(from)
-            {
-                out.bell.ring();
+            if seen.has_news {
+                link.see_release();
             }
             if let Some(granted) = seen.granted {
                 self.use_ring(from, granted);

@@ -96,7 +96,7 @@ impl Side {
                     bytes.copy_to(BytesMut::from(&mut to[offset..offset + bytes.len()]));
                     (offset + bytes.len() == total).then_some(total)
                 }
-                Some(Slot::Frame { .. }) => unreachable!("nobody sends frames"),
+                Some(Slot::Frame { .. } | Slot::Notice(_)) => unreachable!("nobody sends frames or notices"),
             };
             self.receiver.release();
             if let Some(len) = done {

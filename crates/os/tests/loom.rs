@@ -39,6 +39,7 @@ fn take(receiver: &mut RingReceiver) -> Option<(i32, Vec<u8>)> {
     let message = match receiver.peek()? {
         Slot::Inline { tag, bytes, .. } => (tag, bytes.to_vec()),
         Slot::Frame { bytes, .. } => (-1, bytes.to_vec()),
+        Slot::Notice(notice) => panic!("{notice:?} of an exchange line that nobody opened"),
         Slot::Chunk { tag, bytes, .. } => {
             // Time for a sender that wrongly thinks that it has been read.
             thread::yield_now();
@@ -123,6 +124,168 @@ fn ring_rules_5_and_6_data_wraps() {
     });
 }
 
+/// One of two processes with rings for each other.
+struct Side {
+    out: RingSender,
+    back: RingReceiver,
+    opens: bool,
+    /// Messages that went by the exchange line.
+    exchanged: usize,
+}
+
+/// Two of them: the first one opens the exchange line, when a message that it has sent is answered.
+fn sides() -> [Side; 2] {
+    let shape = RingShape { slots: 4, data_bytes: 1024, chunk_bytes: 64 };
+    let [there, back] = [0; 2].map(|_| RingArea::on_heap(shape, Symmetric));
+    let side = |out: &RingArea, back: &RingArea, opens| Side {
+        out: RingSender::new(out.clone()),
+        back: RingReceiver::new(back.clone()),
+        opens,
+        exchanged: 0,
+    };
+    [side(&there, &back, true), side(&back, &there, false)]
+}
+
+impl Side {
+    /// Sends a message of nine bytes that are all its tag.
+    fn send(&mut self, tag: i32) {
+        let bytes = [tag as u8; 9];
+        let bytes = Bytes::from(&bytes);
+        while !self.out.try_send_inline(tag, 1, bytes, true) {
+            if self.out.try_send_in_turn(&mut self.back, tag, 1, bytes) {
+                self.exchanged += 1;
+                return;
+            }
+            if self.out.try_send_in_slot(tag, 1, bytes, true) {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Takes what comes next: the tag if it is a message.
+    fn take(&mut self) -> Option<i32> {
+        let (notice, tag) = match self.back.peek()? {
+            Slot::Notice(notice) => (Some(notice), None),
+            Slot::Inline { tag, bytes, .. } => {
+                assert_eq!(bytes.to_vec(), [tag as u8; 9]);
+                (None, Some(tag))
+            }
+            other => panic!("{other:?}"),
+        };
+        if self.back.release() {
+            self.out.see_release(&mut self.back, self.opens);
+        }
+        if let Some(notice) = notice {
+            self.out.hear(&mut self.back, notice);
+        }
+        tag
+    }
+
+    fn receive(&mut self) -> i32 {
+        loop {
+            if let Some(tag) = self.take() {
+                return tag;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// The two after the exchange line was opened; the first one has the turn, unless it has no say in it yet.
+fn sides_in_turn() -> [Side; 2] {
+    let [mut a, mut b] = sides();
+    b.send(1);
+    assert_eq!(a.receive(), 1);
+    a.send(2);
+    assert_eq!(b.receive(), 2);
+    b.send(3);
+    assert_eq!((a.receive(), b.exchanged), (3, 1));
+    [a, b]
+}
+
+#[test]
+fn ring_rules_13_to_15_messages_that_answer_one_another() {
+    check(3, || {
+        let [mut a, mut b] = sides();
+        b.send(1);
+        let thread = thread::spawn(move || {
+            assert_eq!(b.receive(), 10);
+            b.send(2);
+            assert_eq!(b.receive(), 11);
+            b.send(3);
+            b
+        });
+        assert_eq!(a.receive(), 1);
+        a.send(10);
+        assert_eq!(a.receive(), 2);
+        a.send(11);
+        assert_eq!(a.receive(), 3);
+        let b = thread.join().unwrap();
+        assert_eq!((a.exchanged, b.exchanged), (1, 2));
+    });
+}
+
+#[test]
+fn ring_rule_14_the_line_is_opened_while_the_other_one_sends() {
+    check(2, || {
+        let [mut a, mut b] = sides();
+        let thread = thread::spawn(move || {
+            b.send(1);
+            b.send(2);
+            assert_eq!(b.receive(), 10);
+            b.send(3);
+            b
+        });
+        assert_eq!(a.receive(), 1);
+        a.send(10);
+        assert_eq!((a.receive(), a.receive()), (2, 3));
+        let mut b = thread.join().unwrap();
+        a.send(11);
+        assert_eq!(b.receive(), 11);
+    });
+}
+
+#[test]
+fn ring_rules_15_and_16_the_line_is_closed_while_the_other_one_answers() {
+    check(2, || {
+        let [mut a, mut b] = sides_in_turn();
+        let thread = thread::spawn(move || {
+            assert_eq!(b.receive(), 10);
+            b.send(4);
+            assert_eq!(b.receive(), 11);
+            b
+        });
+        a.send(10);
+        // It follows the other one, which is perhaps not taken yet.
+        a.send(11);
+        assert_eq!((a.receive(), a.exchanged), (4, 1));
+        let mut b = thread.join().unwrap();
+        b.send(5);
+        assert_eq!(a.receive(), 5);
+        a.send(12);
+        assert_eq!(b.receive(), 12);
+    });
+}
+
+#[test]
+fn ring_rule_16_both_close_the_line() {
+    check(2, || {
+        let [mut a, mut b] = sides_in_turn();
+        a.send(10);
+        let thread = thread::spawn(move || {
+            assert_eq!(b.receive(), 10);
+            b.send(4);
+            b.send(5);
+            assert_eq!(b.receive(), 11);
+        });
+        assert_eq!(a.receive(), 4);
+        a.send(11);
+        assert_eq!(a.receive(), 5);
+        thread.join().unwrap();
+    });
+}
+
 #[test]
 fn ring_rule_7_waiting_for_credits() {
     check(3, || {
@@ -143,7 +306,7 @@ fn ring_rule_7_waiting_for_credits() {
         });
         // One slot, a quarter, and no more: the sender hears of it or never.
         assert!(receiver.peek().is_some());
-        if receiver.release() {
+        if receiver.release() && receiver.wakes_sender() {
             bell.ring(Symmetric);
         }
         thread.join().unwrap();

@@ -82,8 +82,12 @@ impl Fabric for Shm {
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let limit = self.inline_limit;
         let Some(Some(link)) = self.links.get_mut(to as usize) else { return false };
-        let Link { out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }), matched_in, .. } =
-            &mut **link
+        let Link {
+            out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }),
+            matched_in,
+            ring_in,
+            ..
+        } = &mut **link
         else {
             return false;
         };
@@ -91,7 +95,11 @@ impl Fabric for Shm {
             return false;
         }
         let follows = std::mem::replace(came_before, *matched_in) == *matched_in;
-        let gone = ring.try_send_inline(tag, context as u16, bytes, follows);
+        let context = context as u16;
+        let gone = ring.try_send_inline(tag, context, bytes, follows)
+            || ring_in
+                .as_mut()
+                .is_some_and(|ring_in| ring.try_send_in_turn(&mut ring_in.receiver, tag, context, bytes));
         if gone {
             bell.ring();
         }
@@ -126,16 +134,16 @@ impl Fabric for Shm {
         }
         link.matched_in = link.matched_in.wrapping_add(1);
         if receiver.release_expected() {
-            self.wake(from);
+            link.see_release();
         }
         Taken::Message { tag, len }
     }
 
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let (taken, credits_wanted) = link.take(context, tags, into);
-        if credits_wanted {
-            self.wake(from);
+        let (taken, has_news) = link.take(context, tags, into);
+        if has_news {
+            link.see_release();
         }
         taken
     }

@@ -1,11 +1,12 @@
 //! What comes from one peer by its ring.
 
-use super::{BURST, Link};
+use super::{BURST, Link, Out, Path};
 use crate::{Sink, Taken, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::clock::{pass_moment, pass_ticks, ticks_of_ns};
+use oxmpi_os::clock::{pass_moment, pass_ticks, pass_ticks_from, ticks, ticks_of_ns};
 use oxmpi_os::ring::{RingReceiver, Slot};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
+use std::cell::Cell;
 
 /// A ring in our segment, from one peer.
 #[derive(Debug)]
@@ -13,29 +14,69 @@ pub(super) struct RingIn {
     pub(super) receiver: RingReceiver,
     /// A frame whose body comes in the next slots.
     framed: Option<Received>,
+    /// How long after a message in the exchange line its answer is looked for first, in sixteenths of a tick.
+    first_look: Cell<u64>,
 }
 
 impl RingIn {
     pub(super) fn new(receiver: RingReceiver) -> RingIn {
-        RingIn { receiver, framed: None }
+        RingIn { receiver, framed: None, first_look: Cell::new(0) }
     }
 
     /// Looks whether something lies there, again and again for a moment.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
-        let gap = ticks_of_ns(LOOK_GAP_NS);
-        let mut looks = 0;
-        loop {
-            self.receiver.fetch_data(FETCHED_FOR_ONE);
-            if !self.receiver.is_empty() {
-                return true;
-            }
-            looks += 1;
-            match looks {
-                LOOKS => return false,
-                ..=CLOSE_LOOKS => pass_moment(),
-                _ => pass_ticks(gap),
-            }
+        let receiver = &self.receiver;
+        if !receiver.looks_at_two() {
+            return look_again(|_| {
+                receiver.fetch_data(FETCHED_FOR_ONE);
+                !receiver.is_empty_here()
+            });
+        }
+        let is_answered =
+            receiver.awaits_answer_since().is_some_and(|written| self.is_answered_in_time(written));
+        is_answered
+            || look_again(|looks| match looks % EVERYWHERE {
+                0 => !receiver.is_empty(),
+                _ => !receiver.is_empty_here(),
+            })
+    }
+
+    /// Looks for the answer to what was `written` to the exchange line when it is likely to be there. A look that comes too early
+    /// takes the line from the one who is about to write, who then has to fetch it again; so the first look comes later next time
+    /// if it finds nothing, and a little earlier if it does.
+    #[inline(always)]
+    fn is_answered_in_time(&self, written: u64) -> bool {
+        let (step, most) = (ticks_of_ns(LOOK_STEP_NS * 16), ticks_of_ns(LATEST_LOOK_NS * 16));
+        let (wait, passed) = (self.first_look.get(), ticks().wrapping_sub(written));
+        if passed * 16 > most {
+            return false;
+        }
+        pass_ticks_from(written, wait / 16);
+        let is_there = !self.receiver.is_empty_here();
+        if !is_there {
+            self.first_look.set((wait + step).min(most));
+        } else if passed < wait / 16 {
+            self.first_look.set(wait.saturating_sub(step / 4));
+        }
+        is_there
+    }
+}
+
+/// Whether one of some looks finds something; each is told how many there are with it.
+#[inline(always)]
+fn look_again(finds: impl Fn(u32) -> bool) -> bool {
+    let gap = ticks_of_ns(LOOK_GAP_NS);
+    let mut looks = 0;
+    loop {
+        if finds(looks + 1) {
+            return true;
+        }
+        looks += 1;
+        match looks {
+            LOOKS => return false,
+            ..=CLOSE_LOOKS => pass_moment(),
+            _ => pass_ticks(gap),
         }
     }
 }
@@ -46,7 +87,8 @@ impl Link {
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, from: u32, fetched: usize, sink: &mut S) -> Seen {
         let mut seen = Seen::default();
-        let Link { ring_in: Some(RingIn { receiver, framed }), matched_in, cells_in, .. } = self else {
+        let Link { ring_in: Some(RingIn { receiver, framed, .. }), out, matched_in, cells_in, .. } = self
+        else {
             return seen;
         };
         receiver.fetch_data(fetched);
@@ -60,7 +102,7 @@ impl Link {
                     let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
                     sink.eager(from, count(matched_in), envelope, bytes.len(), bytes);
                     seen.any = true;
-                    seen.credits_wanted |= receiver.release_expected();
+                    seen.has_news |= receiver.release_expected();
                     continue;
                 }
                 Slot::Chunk { offset: offset @ 1.., bytes, .. } => sink.more(from, offset, bytes),
@@ -71,6 +113,13 @@ impl Link {
                         sink.eager(from, count(matched_in), envelope, total, bytes);
                     }
                 },
+                Slot::Notice(notice) => {
+                    seen.has_news |= receiver.release();
+                    if let Some(Out { path: Path::Ring(ring), .. }) = out {
+                        ring.hear(receiver, notice);
+                    }
+                    continue;
+                }
                 Slot::Frame { bytes, body_len } => {
                     if let Some(got) = decode(bytes) {
                         if let Frame::RingOpen { cells } = got.frame
@@ -91,22 +140,37 @@ impl Link {
                 }
             }
             seen.any = true;
-            seen.credits_wanted |= receiver.release();
+            seen.has_news |= receiver.release();
         }
         seen
+    }
+
+    /// Does what is to be done when a release has said so: tells a sender that waits for credits that it has got some, and the
+    /// ring of the other direction about the exchange line.
+    #[inline(never)]
+    pub(super) fn see_release(&mut self) {
+        let Link { ring_in: Some(RingIn { receiver, .. }), out: Some(out), .. } = self else { return };
+        if let Path::Ring(ring) = &mut out.path {
+            ring.see_release(receiver, out.opens_exchange);
+        }
+        if receiver.wakes_sender() {
+            out.bell.ring();
+        }
     }
 
     /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
     /// and tag and fits.
     pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
-        let Some(RingIn { receiver, framed: None }) = &mut self.ring_in else {
+        let Some(RingIn { receiver, framed: None, .. }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };
         receiver.fetch_data(FETCHED_FOR_ONE);
         let (its_tag, total, mut stored) = match receiver.peek() {
             None => return (Taken::Nothing, false),
-            // A frame, or a chunk of a message that has begun to come to somebody else.
-            Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => return (Taken::Other, false),
+            // A frame or a notice, or a chunk of a message that has begun to come to somebody else.
+            Some(Slot::Frame { .. } | Slot::Notice(_) | Slot::Chunk { offset: 1.., .. }) => {
+                return (Taken::Other, false);
+            }
             Some(
                 Slot::Inline { tag: its_tag, context: its_context, .. }
                 | Slot::Chunk { tag: its_tag, context: its_context, .. },
@@ -128,14 +192,14 @@ impl Link {
             }
         };
         self.matched_in = self.matched_in.wrapping_add(1);
-        let mut credits_wanted = receiver.release();
+        let mut has_news = receiver.release();
         // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
         // lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
             let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
                 if patience == 0 {
-                    return (Taken::Begun { tag: its_tag, total, stored }, credits_wanted);
+                    return (Taken::Begun { tag: its_tag, total, stored }, has_news);
                 }
                 patience -= 1;
                 std::hint::spin_loop();
@@ -143,10 +207,10 @@ impl Link {
             };
             bytes.copy_to(into.slice(offset, bytes.len()));
             stored += bytes.len();
-            credits_wanted |= receiver.release();
+            has_news |= receiver.release();
             patience = PATIENCE;
         }
-        (Taken::Message { tag: its_tag, len: total }, credits_wanted)
+        (Taken::Message { tag: its_tag, len: total }, has_news)
     }
 }
 
@@ -160,6 +224,13 @@ const FETCHED_FOR_ONE: usize = 1 << 10;
 const LOOKS: u32 = 48;
 const CLOSE_LOOKS: u32 = 8;
 const LOOK_GAP_NS: u64 = 40;
+/// While the exchange line is open each look of so many is for the ring and for that line, and the others are for the one where
+/// something came last.
+const EVERYWHERE: u32 = 4;
+
+/// By how many nanoseconds the first look for an answer in the exchange line is put off if it was in vain, and how long at most.
+const LOOK_STEP_NS: u64 = 2;
+const LATEST_LOOK_NS: u64 = 200;
 
 /// How many looks for the next chunk of a message that has begun before others get their turn.
 const PATIENCE: u32 = 200;
@@ -181,8 +252,8 @@ fn numbered(matched_in: &mut u8, got: Received) -> Received {
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) any: bool,
-    /// The sender waits for credits and has got some.
-    pub(super) credits_wanted: bool,
+    /// See [`Link::see_release`].
+    pub(super) has_news: bool,
     /// The sender grants us a ring.
     pub(super) granted: Option<u32>,
 }

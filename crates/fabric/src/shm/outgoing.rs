@@ -31,6 +31,8 @@ pub(super) struct Out {
     pub(super) pid: u32,
     /// This process's number where the peer is: another than here if that is under another launcher.
     pub(super) known_as: u32,
+    /// This process opens the exchange line with the peer, and not the peer (rule 8).
+    pub(super) opens_exchange: bool,
     /// How contiguous data are copied into the pool for it.
     pub(super) copies: CopyChoice,
     /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
@@ -103,7 +105,13 @@ impl Out {
     }
 
     /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
-    pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, copies: CopyChoice) -> Out {
+    pub(super) fn new(
+        segment: Arc<Segment>,
+        bell: Bell,
+        known_as: u32,
+        opens_exchange: bool,
+        copies: CopyChoice,
+    ) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         Out {
             bell,
@@ -111,6 +119,7 @@ impl Out {
             cells: 0,
             pid: 0,
             known_as,
+            opens_exchange,
             segment,
             copies,
             lacks_pool: false,
@@ -244,7 +253,7 @@ fn send_eager(
                 Bytes::from(&packed[..len])
             }
         };
-        return ring.try_send_inline(tag, context, bytes, copying.is_in_stream);
+        return ring.try_send_in_slot(tag, context, bytes, copying.is_in_stream);
     }
     if let Some(Pools { own: pool, theirs }) = pools
         && len <= ring.max_pooled(&pool.shape())

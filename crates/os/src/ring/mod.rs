@@ -12,9 +12,11 @@
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
 //!         form 0: a whole message    form 1: one with another header behind it, in word 2, 4 or 6 (rule 12)
 //!         form 2: a frame of another protocol
-//!         form 3: a chunk; the length says where it lies (rule 9), or that there is none but the rest is skipped (rule 12)
+//!         form 3: a chunk; the length says where it lies (rule 9), or that there is none: the rest is skipped (rule 12), or
+//!         there is a notice (rule 14)
 //! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
 //! frame   the tag is the length of the body that follows it in chunks
+//! notice  word 1: what is taken of the opposite ring, laps 48 | slots 16, and the exchange line is open; or zero, it is closed
 //! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits       word 2: complaints
 //! ```
 //!
@@ -54,11 +56,26 @@
 //!     nothing of a user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender
 //!     publishes it in the next slot, and then writes where its header would lie that the rest of the slot is skipped
 //!     (release): a receiver that finds that finds something in the next slot. It takes a slot when it goes to the next one.
+//! 13. *Exchange line.* While messages of up to 56 bytes answer one another, two processes with rings for each other write
+//!     them in turns to one line: so it comes to its reader together with the right to write the answer, which takes half the
+//!     time. A message lies there as in a slot, its lap being the number of all those in this line, whoever wrote them. Who has
+//!     taken one has the turn.
+//! 14. *Opening.* Most of the time nobody looks there. One of the two, always the same, opens the line of the ring that leads
+//!     to it, by a notice in the other one that says how far it has taken the first; and looks there from now on. Who reads that
+//!     has the turn, and uses it if all its slots are taken by that word. Its first message there has at most 48 bytes, and word 7
+//!     says how far it has taken the ring of the notice; so the other one knows whether it may use its turn, which it has now.
+//! 15. *Order.* Who uses the line fills no slots. So whatever lies there is older than all that lies in the ring, but a notice.
+//! 16. *Closing.* Who has used the line and is to send otherwise, as the message is longer or follows another one, or who must
+//!     not use its first turn, closes it: by a notice in the ring, before anything else there. Who finds that takes what is in the
+//!     line first, looks there no more, and closes it as well, before whatever it sends next. The one who opened it may do so
+//!     again when both have closed it.
 
+mod exchange;
 mod pooled;
 mod receiver;
 mod sender;
 
+pub use exchange::Notice;
 pub use pooled::Pooling;
 pub use receiver::{RingReceiver, Slot};
 pub use sender::RingSender;
@@ -73,11 +90,12 @@ use std::{ptr::NonNull, sync::Arc};
 /// The longest message that travels in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
 
-/// What the length in the header of a chunk says (rules 9 and 12).
+/// What the length in the header of a chunk says (rules 9, 12 and 14).
 const ENDS_BLOCK: usize = 1;
 const ANSWER: usize = 2;
 const IN_POOL: usize = 4;
-const IS_SKIPPED: usize = 8;
+const HOLDS_NOTHING: usize = 8;
+const IS_NOTICE: usize = 16;
 
 /// The longest message that may share its slot, in bytes, and how many words it takes (rule 12).
 const SHARED_MAX_BYTES: usize = 8;
@@ -134,9 +152,13 @@ impl RingShape {
         self.slots as usize
     }
 
-    /// The data begin one line after the credit line, so that fetching pairs of lines does not couple them.
+    /// A line lies between the credit line, the exchange line and the data, so that fetching pairs of lines does not couple them.
+    const fn exchange_line(&self) -> usize {
+        self.credit_line() + 2
+    }
+
     const fn data_offset(&self) -> usize {
-        (self.slots as usize + 2) * LINE_BYTES
+        (self.exchange_line() + 2) * LINE_BYTES
     }
 }
 
@@ -145,15 +167,16 @@ impl RingShape {
 pub struct RingArea {
     slots: NonNull<Line>,
     credit: NonNull<Line>,
+    exchange: NonNull<Line>,
     data: NonNull<u8>,
     shape: RingShape,
     barrier: BarrierKind,
     watched: Watched,
-    _keep: Keep,
+    keep: Keep,
 }
 
 // SAFETY: the memory behind the pointers is atomics, and bytes that the protocol hands from one side to the other
-// (rules 2, 4, 5); `_keep` keeps it mapped.
+// (rules 2, 4, 5); `keep` keeps it mapped.
 unsafe impl Send for RingArea {}
 // SAFETY: as above; nothing can be done through a shared `RingArea` but to clone it.
 unsafe impl Sync for RingArea {}
@@ -167,17 +190,18 @@ impl RingArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
         }
-        let lines = heap_lines(shape.slots as usize + 1);
+        let lines = heap_lines(shape.exchange_line() + 1);
         let data = heap_data(shape.data_bytes as usize);
         let first = NonNull::from(&lines[0]);
         RingArea {
             slots: first,
             credit: NonNull::from(&lines[shape.credit_line()]),
+            exchange: NonNull::from(&lines[shape.exchange_line()]),
             data: NonNull::from(&data[0]).cast(),
             shape,
             barrier,
             watched: Watched::new(shape.data_bytes as usize),
-            _keep: Arc::new((lines, data)),
+            keep: Arc::new((lines, data)),
         }
     }
 
@@ -194,11 +218,20 @@ impl RingArea {
         keep: Keep,
     ) -> Self {
         debug_assert!(shape.check().is_ok());
-        // SAFETY: both offsets lie inside the `shape.bytes()` bytes which the caller vouches for.
-        let (credit, data) =
-            unsafe { (at.add(shape.credit_line() * LINE_BYTES), at.add(shape.data_offset())) };
-        let watched = Watched::new(shape.data_bytes as usize);
-        RingArea { slots: at.cast(), credit: credit.cast(), data, shape, barrier, watched, _keep: keep }
+        let behind = |bytes| {
+            // SAFETY: all offsets below lie inside the `shape.bytes()` bytes which the caller vouches for.
+            unsafe { at.add(bytes) }
+        };
+        RingArea {
+            slots: at.cast(),
+            credit: behind(shape.credit_line() * LINE_BYTES).cast(),
+            exchange: behind(shape.exchange_line() * LINE_BYTES).cast(),
+            data: behind(shape.data_offset()),
+            shape,
+            barrier,
+            watched: Watched::new(shape.data_bytes as usize),
+            keep,
+        }
     }
 
     /// The ring's sizes.
@@ -209,9 +242,11 @@ impl RingArea {
     /// Makes the ring new, for another sender. Only while neither side uses it.
     pub fn reset(&self) {
         for slot in 0..self.shape.slots as usize {
-            // SAFETY: the area has `slots` lines from `self.slots` on, mapped while `self._keep` lives.
+            // SAFETY: the area has `slots` lines from `self.slots` on, mapped while `self.keep` lives.
             unsafe { self.slots.add(slot).as_ref() }.words[0].store(0, crate::sync::Ordering::Relaxed);
         }
+        // SAFETY: the exchange line is inside the area, mapped while `self.keep` lives.
+        unsafe { self.exchange.as_ref() }.words[0].store(0, crate::sync::Ordering::Relaxed);
         self.credit_word().store(0, crate::sync::Ordering::Relaxed);
         self.complaints_word().store(0, crate::sync::Ordering::Relaxed);
         self.waiting_word().store(0, crate::sync::Ordering::Release);
@@ -219,7 +254,7 @@ impl RingArea {
 
     /// Slots and data taken, in 32 bits each.
     fn credit_word(&self) -> &AtomicU64 {
-        // SAFETY: the credit line is inside the area, mapped while `self._keep` lives.
+        // SAFETY: the credit line is inside the area, mapped while `self.keep` lives.
         unsafe { &self.credit.as_ref().words[0] }
     }
 
@@ -259,13 +294,16 @@ const FORM_SHIFT: u32 = 14;
 
 /// The first word of a slot.
 #[inline(always)]
-const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u8) -> u64 {
+const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
     (tag as u32 as u64) << 32
         | (context as u64) << 16
         | (form as u64) << FORM_SHIFT
         | (len as u64) << 8
-        | lap as u64
+        | (lap as u8) as u64
 }
+
+/// A place in a ring as one number: laps from this bit on, and the slot below.
+const POSITION_SHIFT: u32 = 16;
 
 /// `len` rounded up to whole lines.
 #[inline(always)]

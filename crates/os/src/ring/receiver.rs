@@ -1,8 +1,8 @@
 //! The receiving side of a pair ring.
 
 use super::{
-    ANSWER, ENDS_BLOCK, FOLLOWED, FORM_SHIFT, IN_POOL, IS_SKIPPED, RingArea, SHARED_WORDS, form,
-    header as header_of, whole_lines,
+    ANSWER, ENDS_BLOCK, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE, Notice, POSITION_SHIFT,
+    RingArea, SHARED_WORDS, exchange::Exchange, form, header as header_of, whole_lines,
 };
 #[cfg(loom)]
 use crate::line::LINE_WORDS;
@@ -51,6 +51,8 @@ pub enum Slot<'a> {
         /// The length of its body in bytes. If it has one, the next slots hold it, as chunks with tag 0 and context 0.
         body_len: usize,
     },
+    /// Word about the exchange line. When it is released, hand it to [`RingSender::hear`](super::RingSender::hear).
+    Notice(Notice),
 }
 
 /// The receiving side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
@@ -61,9 +63,18 @@ pub struct RingReceiver {
     /// The slot in which that is.
     slot: *const Line,
     /// The lap that it will have (rule 3).
-    lap: u8,
+    lap: u64,
     /// Slots until the credits are returned.
     until_return: u32,
+    /// The other place where it may be, while the exchange line is looked at: the ring, or that line.
+    other: Option<Place>,
+    /// Whether it is this process's turn to use the exchange line.
+    pub(super) has_turn: bool,
+    pub(super) exchange: Option<Exchange>,
+    /// How many parts of longer messages and frames have been looked at.
+    pub(super) others_seen: u32,
+    /// The sender waited for credits when it got some.
+    wakes_sender: bool,
     first: *const Line,
     end: *const Line,
     /// Slots taken up to the last return, and what the next one differs from a quarter.
@@ -84,12 +95,13 @@ pub struct RingReceiver {
     /// Whether slow ones prevail.
     spell: Spell,
     complaints: u64,
-    area: RingArea,
+    pub(super) area: RingArea,
     #[cfg(loom)]
     payload: [u64; 7],
 }
 
-// SAFETY: `next`, `slot`, `first` and `end` point into the area, which may move between threads.
+// SAFETY: `next`, `other`, `slot`, `first` and `end` point into the area, or the exchange line, which `exchange` keeps mapped; they
+// may move between threads.
 unsafe impl Send for RingReceiver {}
 
 impl RingReceiver {
@@ -102,6 +114,11 @@ impl RingReceiver {
             slot: first,
             lap: 1,
             until_return: quarter,
+            other: None,
+            has_turn: false,
+            exchange: None,
+            others_seen: 0,
+            wakes_sender: false,
             first,
             end,
             slots_returned: 0,
@@ -138,7 +155,7 @@ impl RingReceiver {
     #[inline]
     pub fn pool_to_answer(&mut self, len: usize, in_turn: bool) -> Option<&mut PoolView> {
         let is_long = in_turn || len >= SHORTEST_ANSWER;
-        if is_long && self.is_empty() { self.pool.as_mut() } else { None }
+        if is_long && self.is_empty_here() { self.pool.as_mut() } else { None }
     }
 
     /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
@@ -153,18 +170,24 @@ impl RingReceiver {
     /// [`RingReceiver::set_pool`] or [`RingReceiver::set_own_pool`] has not told.
     #[inline]
     pub fn peek(&mut self) -> Option<Slot<'_>> {
-        let mut header = self.next_header()?;
-        if header & NOT_WHOLE != 0 {
-            if !is_skipped(header) {
-                return Some(self.peek_other(header));
-            }
-            header = self.after_rest()?;
-            if header & NOT_WHOLE != 0 {
-                return Some(self.peek_other(header));
-            }
+        let header = match self.next_header() {
+            Some(header) => header,
+            None => self.look_elsewhere()?,
+        };
+        if header & NOT_WHOLE == 0 {
+            Some(self.whole(header))
+        } else if holds_nothing(header) {
+            self.peek_behind(header)
+        } else {
+            Some(self.peek_other(header))
         }
+    }
+
+    /// A whole message.
+    #[inline(always)]
+    fn whole(&mut self, header: u64) -> Slot<'_> {
         let bytes = self.payload(header_len(header));
-        Some(Slot::Inline { tag: header_tag(header), context: header_context(header), bytes })
+        Slot::Inline { tag: header_tag(header), context: header_context(header), bytes }
     }
 
     /// The tag and bytes of what came next, if it is a whole message of at most 56 bytes, of this context, whose tag is
@@ -214,15 +237,91 @@ impl RingReceiver {
     /// Whether nothing came next yet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
+        self.is_empty_here() && self.other.is_none_or(|other| other.header().is_none())
+    }
+
+    /// As [`RingReceiver::is_empty`], but of two places only the one where it is more likely to come.
+    #[inline(always)]
+    pub fn is_empty_here(&self) -> bool {
         self.next_header().is_none()
+    }
+
+    /// Whether there are two such places: the exchange line is open, and the turn not this side's.
+    #[inline(always)]
+    pub const fn looks_at_two(&self) -> bool {
+        self.other.is_some()
+    }
+
+    /// What lies in the other place of two, if something does. Then the next look is there first.
+    #[inline(always)]
+    fn look_elsewhere(&mut self) -> Option<u64> {
+        let other = self.other?;
+        let header = other.header()?;
+        self.other = Some(self.here());
+        self.look_at(other);
+        Some(header)
+    }
+
+    /// Where the next header will be.
+    #[inline(always)]
+    const fn here(&self) -> Place {
+        Place { next: self.next, lap: self.lap, until_return: self.until_return }
+    }
+
+    #[inline(always)]
+    const fn look_at(&mut self, place: Place) {
+        (self.next, self.lap, self.until_return) = (place.next, place.lap, place.until_return);
+    }
+
+    /// The other side has the turn: what it sends next lies in the exchange line, or in the ring.
+    #[inline(always)]
+    pub(super) fn look_at_exchange(&mut self) {
+        let Some((next, lap)) = self.exchange.as_ref().map(Exchange::next) else { return };
+        self.has_turn = false;
+        self.other = Some(self.here());
+        // One, so that the usual release does not ask where it is.
+        self.look_at(Place { next, lap, until_return: 1 });
+    }
+
+    /// The exchange line is closed (rule 16): only the ring is looked at.
+    pub(super) fn look_at_ring(&mut self) {
+        self.has_turn = false;
+        if let Some(other) = self.other.take()
+            && self.is_at_exchange()
+        {
+            self.look_at(other);
+        }
+    }
+
+    /// Whether the exchange line is looked at first.
+    #[inline(always)]
+    pub(super) fn is_at_exchange(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.is_at(self.next))
+    }
+
+    /// Rule 13: what lay in the exchange line is taken, and with it the turn. Whether it is the first of this side.
+    #[inline(always)]
+    fn take_turn(&mut self) -> bool {
+        self.has_turn = true;
+        if let Some(ring) = self.other.take() {
+            self.look_at(ring);
+        }
+        self.exchange.as_mut().is_some_and(Exchange::take)
+    }
+
+    /// How far slots are taken; what no sender has sent if one is in part, or is not looked at.
+    #[inline(always)]
+    pub(super) fn position(&self) -> u64 {
+        // SAFETY: both point into the slots.
+        let index = unsafe { self.slot.offset_from_unsigned(self.first) };
+        if self.is_at_slot() { self.lap << POSITION_SHIFT | index as u64 } else { u64::MAX }
     }
 
     /// Rule 2: the header of the next slot, if it is published.
     #[inline(always)]
     fn next_header(&self) -> Option<u64> {
-        // SAFETY: `next` is always inside the area.
-        let header = unsafe { &*self.next }.load(Ordering::Acquire);
-        (header as u8 == self.lap).then_some(header)
+        // SAFETY: `next` is always inside the area, or the exchange line.
+        unsafe { published(self.next, self.lap) }
     }
 
     /// Rule 12: goes to the next slot, as the sender has done. The header there.
@@ -238,9 +337,26 @@ impl RingReceiver {
         self.next_header()
     }
 
-    /// A header of no whole message.
+    /// A header behind which nothing lies: the rest of its slot is skipped, or it is a notice.
+    #[inline(never)]
+    fn peek_behind(&mut self, mut header: u64) -> Option<Slot<'_>> {
+        if header_len(header) & IS_NOTICE == 0 {
+            header = self.after_rest()?;
+        }
+        if holds_nothing(header) {
+            match self.look_elsewhere() {
+                // Rule 16.
+                Some(older) => header = older,
+                None => return Some(Slot::Notice(self.notice())),
+            }
+        }
+        Some(if header & NOT_WHOLE == 0 { self.whole(header) } else { self.peek_other(header) })
+    }
+
+    /// A header of a frame, or of a part of a longer message.
     #[inline(never)]
     fn peek_other(&mut self, header: u64) -> Slot<'_> {
+        self.others_seen = self.others_seen.wrapping_add(1);
         let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
             form::CHUNK if header_len(header) & IN_POOL != 0 => {
@@ -252,7 +368,8 @@ impl RingReceiver {
     }
 
     /// Is done with what [`RingReceiver::peek`] showed, and gives its slot back to the sender if nothing lies behind it.
-    /// `true`: the sender waits for credits and has got some: ring its door (rule 7).
+    /// `true`: the sender has got credits, or the turn to use the exchange line has come: ask [`RingReceiver::wakes_sender`], and
+    /// tell the sender of the other direction ([`RingSender::see_release`](super::RingSender::see_release)).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {
@@ -302,9 +419,28 @@ impl RingReceiver {
 
     #[inline(always)]
     fn release_slot(&mut self) -> bool {
-        self.enter_next_slot();
         self.until_return -= 1;
-        if self.until_return == 0 { self.return_credits() } else { false }
+        if self.until_return == 0 {
+            return self.release_last();
+        }
+        self.enter_next_slot();
+        false
+    }
+
+    /// As [`RingReceiver::release_slot`], for what lies in the exchange line, or in the last slot before credits are returned.
+    #[inline(never)]
+    fn release_last(&mut self) -> bool {
+        if self.is_at_exchange() {
+            return self.take_turn();
+        }
+        self.enter_next_slot();
+        self.return_credits();
+        true
+    }
+
+    /// Whether the sender waits for credits and has got some since this was asked last: ring its door (rule 7).
+    pub const fn wakes_sender(&mut self) -> bool {
+        std::mem::replace(&mut self.wakes_sender, false)
     }
 
     #[inline(always)]
@@ -347,19 +483,17 @@ impl RingReceiver {
     }
 
     /// Rule 4, then rule 7.
-    #[inline(never)]
-    fn return_credits(&mut self) -> bool {
+    fn return_credits(&mut self) {
         self.slots_returned = self.slots_returned.wrapping_add(self.quarter);
         self.until_return = self.quarter;
         self.data_returned = self.data_seen;
         let credit = u64::from(self.slots_returned) | u64::from(self.data_returned) << 32;
         self.area.credit_word().store(credit, Ordering::Release);
         self.area.barrier.light();
-        if self.area.waiting_word().load(Ordering::Relaxed) == 0 {
-            return false;
+        if self.area.waiting_word().load(Ordering::Relaxed) != 0 {
+            self.area.waiting_word().store(0, Ordering::Relaxed);
+            self.wakes_sender = true;
         }
-        self.area.waiting_word().store(0, Ordering::Relaxed);
-        true
     }
 
     /// The first `len` payload bytes of the slot.
@@ -373,11 +507,9 @@ impl RingReceiver {
         }
         #[cfg(loom)]
         {
-            // SAFETY: `slot` and `next` are inside the area, and `next` is one of the words of `slot`.
-            let (words, at) =
-                unsafe { (&(*self.slot).words, self.next.offset_from_unsigned((*self.slot).words.as_ptr())) };
-            for (word, from) in self.payload.iter_mut().zip(&words[at + 1..]) {
-                *word = from.load(Ordering::Relaxed);
+            for (at, word) in self.payload.iter_mut().enumerate().take(len.div_ceil(8)) {
+                // SAFETY: the model's messages are whole, and so their words are in the line of `next`.
+                *word = unsafe { &*self.next.add(1 + at) }.load(Ordering::Relaxed);
             }
             // SAFETY: the copy has 56 bytes and lives as long as the borrow of `self`.
             unsafe { Bytes::from_raw(self.payload.as_ptr().cast(), len.min(56)) }
@@ -432,6 +564,12 @@ impl RingReceiver {
         Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
+    /// What the slot says of the exchange line.
+    fn notice(&self) -> Notice {
+        // SAFETY: as in `words`.
+        Notice(unsafe { &(*self.slot).words[1] }.load(Ordering::Relaxed))
+    }
+
     /// What the slot says of a chunk.
     #[inline(always)]
     fn words(&self) -> Chunk {
@@ -445,6 +583,35 @@ impl RingReceiver {
             offset: (second >> 32) as u32,
         }
     }
+}
+
+/// Where the next header may be.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    next: *const AtomicU64,
+    lap: u64,
+    /// As in [`RingReceiver`].
+    until_return: u32,
+}
+
+impl Place {
+    /// The header there, if it is published.
+    #[inline(always)]
+    fn header(&self) -> Option<u64> {
+        // SAFETY: the places of a receiver are inside its area, or in its exchange line.
+        unsafe { published(self.next, self.lap) }
+    }
+}
+
+/// Rule 2: the header at `next`, if it is published.
+///
+/// # Safety
+/// It must point to a word that is mapped.
+#[inline(always)]
+unsafe fn published(next: *const AtomicU64, lap: u64) -> Option<u64> {
+    // SAFETY: the caller vouches for it.
+    let header = unsafe { &*next }.load(Ordering::Acquire);
+    (header as u8 == lap as u8).then_some(header)
 }
 
 /// A chunk in a pool.
@@ -492,10 +659,10 @@ const fn header_len(header: u64) -> usize {
     (header >> 8) as usize & 0x3f
 }
 
-/// Whether a header says that the rest of its slot is skipped (rule 12).
+/// Whether a header says that nothing lies behind it (rules 12 and 14).
 #[inline(always)]
-const fn is_skipped(header: u64) -> bool {
-    const BITS: u64 = FORM_MASK | (IS_SKIPPED as u64) << 8;
+const fn holds_nothing(header: u64) -> bool {
+    const BITS: u64 = FORM_MASK | (HOLDS_NOTHING as u64) << 8;
     header & BITS == BITS
 }
 

@@ -1,7 +1,8 @@
 //! The sending side of a pair ring.
 
 use super::{
-    FOLLOWED, INLINE_MAX, IS_SKIPPED, RingArea, SHARED_MAX_BYTES, SHARED_WORDS, form, header, whole_lines,
+    FOLLOWED, HOLDS_NOTHING, INLINE_MAX, IS_NOTICE, Notice, POSITION_SHIFT, RingArea, SHARED_MAX_BYTES,
+    SHARED_WORDS, exchange::Watch, form, header, whole_lines,
 };
 use crate::{
     bytes::{Bytes, BytesMut},
@@ -22,11 +23,19 @@ pub struct RingSender {
     /// The slot in which that is.
     slot: *const Line,
     /// Its lap (rule 3).
-    pub(super) lap: u8,
+    pub(super) lap: u64,
     /// The message before had at most eight bytes, so that the next one may have as many.
     was_short: bool,
     /// Slots that may be filled, by the credit word last seen, that one included.
     free: u32,
+    /// Slots are held back, all of them: what can goes by the exchange line (rule 15).
+    pub(super) holds: bool,
+    /// How many.
+    held: u32,
+    /// A notice that the exchange line is closed goes as soon as there is room. No slot is free before.
+    owes_notice: bool,
+    /// What this side knows of the exchange line.
+    pub(super) watch: Watch,
     first: *const Line,
     end: *const Line,
     /// The credit word last seen.
@@ -55,6 +64,10 @@ impl RingSender {
             lap: 1,
             was_short: false,
             free: area.shape.slots,
+            holds: false,
+            held: 0,
+            owes_notice: false,
+            watch: Watch::default(),
             first,
             end,
             slots_taken: 0,
@@ -83,7 +96,8 @@ impl RingSender {
     }
 
     /// Sends a message of at most 56 bytes in a slot, which others share with it if it is short, as the one before, and
-    /// `is_in_stream`: if others went before it and none came since. `false`: no room now.
+    /// `is_in_stream`: if others went before it and none came since. `false`: no room now, or slots are held back; then
+    /// [`RingSender::try_send_in_turn`] may send it, or [`RingSender::try_send_in_slot`].
     ///
     /// # Panics
     /// If `bytes` is longer.
@@ -117,13 +131,13 @@ impl RingSender {
     /// 12).
     #[inline(always)]
     fn send_short(&mut self, header: u64, word: u64, is_in_stream: bool) -> bool {
-        if !self.has_place() {
+        if !self.has_place_now() {
             return false;
         }
         // SAFETY: a quarter of a slot is there, which is free, or which the receiver does not leave before it has seen the next
         // message.
         unsafe { &*self.next.add(1) }.store(word, Ordering::Relaxed);
-        let header = header | u64::from(self.lap);
+        let header = header | u64::from(self.lap as u8);
         let is_followed = is_in_stream && self.was_short && self.words_left > SHARED_WORDS;
         self.was_short = true;
         if !is_followed {
@@ -133,12 +147,20 @@ impl RingSender {
         // SAFETY: there are more words behind the message in its slot.
         let behind = unsafe { self.next.add(SHARED_WORDS) };
         // SAFETY: as above. The receiver looks there when it has seen the header.
-        unsafe { &*behind }.store(u64::from(self.lap.wrapping_sub(1)), Ordering::Relaxed);
+        unsafe { &*behind }.store(u64::from(self.lap.wrapping_sub(1) as u8), Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { &*self.next }.store(header | FOLLOWED, Ordering::Release);
         self.next = behind;
         self.words_left -= SHARED_WORDS;
         true
+    }
+
+    /// As [`RingSender::try_send_inline`], and if slots were held back the exchange line is closed before (rule 16).
+    pub fn try_send_in_slot(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+        if self.holds {
+            self.look_for_credits();
+        }
+        self.try_send_inline(tag, context, bytes, is_in_stream)
     }
 
     /// Sends a frame of another protocol, at most 56 bytes, in order with the messages. `false`: no room now.
@@ -250,12 +272,12 @@ impl RingSender {
     #[inline(always)]
     fn send_alone(&mut self, header: u64, bytes: Bytes<'_>) -> bool {
         self.was_short = false;
-        if !self.has_place() {
+        if !self.has_place_now() {
             return false;
         }
         // SAFETY: `next` begins a slot inside the area, which is free.
         unsafe { fill_words(&(*self.slot).words, bytes) };
-        self.publish(header | u64::from(self.lap));
+        self.publish(header | u64::from(self.lap as u8));
         true
     }
 
@@ -311,7 +333,7 @@ impl RingSender {
     pub(super) fn skip(&self, rest: Option<Rest>) {
         if let Some(Rest { header: place, lap }) = rest {
             // SAFETY: it lies in a slot that the receiver has not left, and `self.area` keeps it mapped.
-            unsafe { &*place }.store(header(0, 0, form::CHUNK, IS_SKIPPED, lap), Ordering::Release);
+            unsafe { &*place }.store(header(0, 0, form::CHUNK, HOLDS_NOTHING, lap), Ordering::Release);
         }
     }
 
@@ -319,6 +341,12 @@ impl RingSender {
     #[inline(always)]
     fn has_place(&mut self) -> bool {
         self.free > 0 || self.look_for_credits() > 0
+    }
+
+    /// As [`RingSender::has_place`], and slots are not held back.
+    #[inline(always)]
+    fn has_place_now(&mut self) -> bool {
+        self.free > 0 || (!self.holds && self.look_for_credits() > 0)
     }
 
     /// Whether so many empty slots may be filled.
@@ -332,7 +360,7 @@ impl RingSender {
 
     /// Slots that may be filled and in which nothing lies, by the credit word last seen.
     #[inline(always)]
-    const fn empty_slots(&self) -> u32 {
+    pub(super) const fn empty_slots(&self) -> u32 {
         self.free - (self.words_left < LINE_WORDS) as u32
     }
 
@@ -360,15 +388,62 @@ impl RingSender {
         }
     }
 
-    /// Loads the credit word (rule 4), and says how many slots are free.
+    /// Loads the credit word (rule 4), and says how many slots are free. If they were held back the exchange line is closed
+    /// before (rule 16).
     #[cold]
     pub(super) fn look_for_credits(&mut self) -> u32 {
+        if self.holds {
+            self.leave_exchange();
+        }
         let credit = self.area.credit_word().load(Ordering::Acquire);
         let slots_taken = credit as u32;
         self.free += slots_taken.wrapping_sub(self.slots_taken);
         self.slots_taken = slots_taken;
         self.data_taken = (credit >> 32) as u32;
+        if self.owes_notice {
+            self.owes_notice = !self.try_send_notice(Notice::CLOSED);
+        }
         self.free
+    }
+
+    /// Fills no slots from now on, as all that were filled are taken.
+    pub(super) fn hold_slots(&mut self) {
+        self.held = std::mem::take(&mut self.free);
+        self.holds = true;
+    }
+
+    /// Ends the use of the exchange line by this side, of which word goes as soon as there is room (rule 16).
+    pub(super) fn leave_exchange(&mut self) {
+        self.free += std::mem::take(&mut self.held);
+        self.holds = false;
+        self.watch.is_open = false;
+        self.owes_notice = !self.try_send_notice(Notice::CLOSED);
+    }
+
+    /// Sends word about the exchange line, if there is a slot for it by the credit word last seen.
+    pub(super) fn try_send_notice(&mut self, notice: Notice) -> bool {
+        if self.empty_slots() == 0 {
+            return false;
+        }
+        let rest = self.enter_empty_slot();
+        // SAFETY: `slot` is inside the area, and free.
+        unsafe { &(*self.slot).words[1] }.store(notice.0, Ordering::Relaxed);
+        self.publish(header(0, 0, form::CHUNK, HOLDS_NOTHING | IS_NOTICE, self.lap));
+        self.skip(rest);
+        true
+    }
+
+    /// Whether a notice is still to go.
+    pub(super) const fn owes_notice(&self) -> bool {
+        self.owes_notice
+    }
+
+    /// How far slots are filled; `None` if one is in part.
+    #[inline(always)]
+    pub(super) fn position(&self) -> Option<u64> {
+        // SAFETY: both point into the slots.
+        let index = unsafe { self.slot.offset_from_unsigned(self.first) };
+        (self.words_left == LINE_WORDS).then_some(self.lap << POSITION_SHIFT | index as u64)
     }
 }
 
@@ -377,12 +452,12 @@ impl RingSender {
 pub(super) struct Rest {
     /// Where the next header would lie.
     header: *const AtomicU64,
-    lap: u8,
+    lap: u64,
 }
 
 /// Writes `bytes` to words 1-7 of a slot, whole words, never reading past their end.
 #[inline(never)]
-fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
+pub(super) fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     let whole = bytes.len() / 8;
     for (index, word) in words[1..].iter().enumerate().take(whole) {
         // SAFETY: `index < whole`.
@@ -398,7 +473,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
 /// # Safety
 /// There must be so many.
 #[inline(always)]
-unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
+pub(super) unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());
     // SAFETY: the caller vouches for eight bytes, and they are mapped for the lifetime of `bytes`.
     unsafe { bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }

@@ -1,0 +1,469 @@
+//! The exchange line: short messages that answer one another (rules 13 to 16).
+
+use super::{
+    INLINE_MAX, POSITION_SHIFT, RingArea, RingReceiver, RingSender, form, header,
+    sender::{fill_words, word_at},
+};
+use crate::{
+    bytes::Bytes,
+    line::{Keep, Line},
+    sync::{AtomicU64, Ordering},
+};
+
+/// The word of the line that says in one message how far a ring is taken (rule 14), and the longest such message in bytes.
+const TAKEN: usize = 7;
+const LONGEST_BEFORE_TAKEN: usize = 8 * (TAKEN - 1);
+
+/// An opening was worth its notices if so many messages went by the line.
+const WORTH: u64 = 64;
+/// At most so many chances to open the line are left alone, after openings that were not.
+const MOST_PAUSE: u8 = 63;
+
+/// Word about the exchange line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice(
+    /// How far its sender has taken the ring of who reads it; zero: the line is closed.
+    pub(super) u64,
+);
+
+impl Notice {
+    pub(super) const CLOSED: Notice = Notice(0);
+}
+
+/// The exchange line, as the receiving side of a ring knows it.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    line: *const Line,
+    /// The number of the next message there.
+    number: u64,
+    /// How many bytes this side's next one may have.
+    longest: usize,
+    /// The first message since the line was opened is still to come.
+    is_new: bool,
+    /// How far the other side has taken this one's ring, if it has said so in such a message, and nobody has used that yet.
+    taken: Option<u64>,
+    /// When this side wrote last, in ticks.
+    #[cfg(not(loom))]
+    written: u64,
+    /// Keeps the line mapped.
+    _keep: Keep,
+}
+
+impl Exchange {
+    /// The line of this ring, which nobody has used yet.
+    fn of(area: &RingArea) -> Exchange {
+        Exchange {
+            line: area.exchange.as_ptr(),
+            number: 1,
+            longest: INLINE_MAX,
+            is_new: false,
+            taken: None,
+            #[cfg(not(loom))]
+            written: 0,
+            _keep: area.keep.clone(),
+        }
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64; 8] {
+        // SAFETY: `_keep` keeps the line mapped.
+        unsafe { &(*self.line).words }
+    }
+
+    /// Where the next message begins, and its lap.
+    #[inline(always)]
+    pub(super) fn next(&self) -> (*const AtomicU64, u64) {
+        (self.words().as_ptr(), self.number)
+    }
+
+    /// Whether messages there begin here.
+    #[inline(always)]
+    pub(super) fn is_at(&self, word: *const AtomicU64) -> bool {
+        std::ptr::eq(self.words().as_ptr(), word)
+    }
+
+    /// What the other side has written is taken. Whether it was the first since the line was opened.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> bool {
+        self.number += 1;
+        let is_first = std::mem::replace(&mut self.is_new, false);
+        if is_first {
+            self.taken = Some(self.words()[TAKEN].load(Ordering::Relaxed));
+        }
+        is_first
+    }
+
+    /// Publishes what is in the line, by a header that lacks its lap.
+    #[inline(always)]
+    fn publish(&mut self, header: u64) {
+        self.words()[0].store(header | u64::from(self.number as u8), Ordering::Release);
+        self.number += 1;
+        // Behind the message: it takes time that the message takes as well.
+        #[cfg(not(loom))]
+        {
+            self.written = crate::clock::ticks();
+        }
+    }
+}
+
+/// What the sending side of a ring knows of the exchange line.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// It is open, and this side has not closed it.
+    pub(super) is_open: bool,
+    /// The other side has not closed it.
+    is_open_there: bool,
+    /// What had gone and come when credits were returned last.
+    seen: Traffic,
+    /// The number of the next message in the line when it was opened last, until that is judged.
+    opened_at: Option<u64>,
+    /// So many chances to open it are left alone,
+    pause: u8,
+    /// and so many of these are left.
+    pause_left: u8,
+}
+
+/// What has gone to a process and come from there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    slots_out: u64,
+    slots_in: u64,
+    /// Slots that held no whole message.
+    others_in: u32,
+}
+
+impl Traffic {
+    /// Whether from then to now short messages came, and for each slot of them one went.
+    fn answers(&self, now: &Traffic) -> bool {
+        let (out, came) = (now.slots_out - self.slots_out, now.slots_in - self.slots_in);
+        self.others_in == now.others_in && out.abs_diff(came) <= 1
+    }
+}
+
+impl RingReceiver {
+    /// When this side wrote to the exchange line, in ticks, if what comes next is awaited there.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn awaits_answer_since(&self) -> Option<u64> {
+        self.exchange.as_ref().filter(|_| self.is_at_exchange()).map(|exchange| exchange.written)
+    }
+}
+
+impl RingSender {
+    /// Sends a message of at most 56 bytes by the exchange line, if that is open and it is this side's turn. `back` is the ring of
+    /// the other direction. It is for a message that found no place as slots are held back ([`RingSender::try_send_inline`]).
+    /// `false`: nothing happened.
+    #[inline(always)]
+    pub fn try_send_in_turn(
+        &mut self,
+        back: &mut RingReceiver,
+        tag: i32,
+        context: u16,
+        bytes: Bytes<'_>,
+    ) -> bool {
+        let is_usable = self.holds && back.has_turn;
+        let taken = back.position();
+        let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
+        if bytes.len() > exchange.longest {
+            return false;
+        }
+        if bytes.len() == 8 {
+            // SAFETY: there are eight.
+            exchange.words()[1].store(unsafe { word_at(bytes, 0) }, Ordering::Relaxed);
+        } else {
+            fill_words(exchange.words(), bytes);
+        }
+        if exchange.longest == LONGEST_BEFORE_TAKEN {
+            exchange.words()[TAKEN].store(taken, Ordering::Relaxed);
+            exchange.longest = INLINE_MAX;
+        }
+        exchange.publish(header(tag, context, form::WHOLE, bytes.len(), 0));
+        back.look_at_exchange();
+        true
+    }
+
+    /// Does what is to be done when [`RingReceiver::release`] of `back`, the ring of the other direction, has said `true`: uses
+    /// the first turn, or, on the side that `opens` the exchange line, opens it when that seems worth while.
+    pub fn see_release(&mut self, back: &mut RingReceiver, opens: bool) {
+        if let Some(taken) = back.exchange.as_mut().and_then(|exchange| exchange.taken.take()) {
+            self.use_first_turn(taken);
+        } else if opens {
+            self.consider_exchange(back);
+        }
+    }
+
+    /// Hears what `back`, the ring of the other direction, has brought.
+    pub fn hear(&mut self, back: &mut RingReceiver, notice: Notice) {
+        if notice == Notice::CLOSED {
+            back.look_at_ring();
+            self.watch.is_open_there = false;
+            if self.watch.is_open {
+                self.leave_exchange();
+            }
+            return;
+        }
+        // Twice is once: what a broken sender says harms nobody but its own messages.
+        if self.watch.is_open || self.watch.is_open_there {
+            return;
+        }
+        let exchange = back.exchange.get_or_insert_with(|| Exchange::of(&self.area));
+        exchange.longest = LONGEST_BEFORE_TAKEN;
+        back.has_turn = true;
+        (self.watch.is_open, self.watch.is_open_there) = (true, true);
+        self.use_first_turn(notice.0);
+    }
+
+    /// Rule 14: the turn has come for the first time since the line was opened. The other side has taken so much.
+    fn use_first_turn(&mut self, taken: u64) {
+        if !self.watch.is_open {
+        } else if self.position() == Some(taken) {
+            self.hold_slots();
+        } else {
+            self.leave_exchange();
+        }
+    }
+
+    /// Opens the exchange line if, since credits were returned last, each slot that came held short messages and was answered by
+    /// one. If that was in vain it is tried half as often, and so on (rules 14 and 16).
+    fn consider_exchange(&mut self, back: &mut RingReceiver) {
+        let slots = u64::from(self.area.shape.slots);
+        let count = |position: u64| (position >> POSITION_SHIFT) * slots + position % (1 << POSITION_SHIFT);
+        let Some(position) = self.position() else { return };
+        let (taken, others_in) = (back.position(), back.others_seen);
+        let now = Traffic { slots_out: count(position), slots_in: count(taken), others_in };
+        let before = std::mem::replace(&mut self.watch.seen, now);
+        if self.watch.is_open || self.watch.is_open_there || self.owes_notice() {
+            return;
+        }
+        let number = back.exchange.as_ref().map_or(1, |exchange| exchange.number);
+        if let Some(opened_at) = self.watch.opened_at.take() {
+            let pause = self.watch.pause;
+            self.watch.pause =
+                if number - opened_at < WORTH { MOST_PAUSE.min(2 * pause + 1) } else { pause / 2 };
+            self.watch.pause_left = self.watch.pause;
+        }
+        if !before.answers(&now) {
+            return;
+        }
+        if self.watch.pause_left > 0 {
+            self.watch.pause_left -= 1;
+            return;
+        }
+        if !self.try_send_notice(super::Notice(taken)) {
+            return;
+        }
+        self.watch.opened_at = Some(number);
+        (self.watch.is_open, self.watch.is_open_there) = (true, true);
+        back.exchange.get_or_insert_with(|| Exchange::of(&back.area)).is_new = true;
+        back.look_at_exchange();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        barrier::BarrierKind,
+        ring::{RingShape, Slot},
+    };
+
+    /// One of two processes with rings for each other.
+    struct Side {
+        out: RingSender,
+        back: RingReceiver,
+        /// It opens the exchange line.
+        opens: bool,
+        /// The tags of the next message to send and to receive.
+        next: [i32; 2],
+        /// Messages that went by the exchange line.
+        exchanged: usize,
+        /// Whether one has gone since the last came.
+        follows: bool,
+    }
+
+    fn sides(slots: u32) -> [Side; 2] {
+        let shape = RingShape { slots, data_bytes: 1024, chunk_bytes: 64 };
+        let [there, back] = [0; 2].map(|_| RingArea::on_heap(shape, BarrierKind::Symmetric));
+        let side = |out: &RingArea, back: &RingArea, opens| Side {
+            out: RingSender::new(out.clone()),
+            back: RingReceiver::new(back.clone()),
+            opens,
+            next: [0; 2],
+            exchanged: 0,
+            follows: false,
+        };
+        [side(&there, &back, true), side(&back, &there, false)]
+    }
+
+    impl Side {
+        /// Sends a message of `len` bytes that tells its tag, if there is room.
+        fn send(&mut self, len: usize) -> bool {
+            let Side { out, back, next: [tag, _], exchanged, follows, .. } = self;
+            let bytes = vec![*tag as u8; len];
+            let bytes = Bytes::from(&bytes[..]);
+            let gone = if len > INLINE_MAX {
+                out.try_send_data(*tag, 3, len, |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))
+            } else if out.try_send_inline(*tag, 3, bytes, *follows) {
+                true
+            } else if out.try_send_in_turn(back, *tag, 3, bytes) {
+                *exchanged += 1;
+                true
+            } else {
+                out.try_send_in_slot(*tag, 3, bytes, *follows)
+            };
+            *tag += i32::from(gone);
+            *follows |= gone;
+            gone
+        }
+
+        fn release(&mut self) {
+            if self.back.release() {
+                self.out.see_release(&mut self.back, self.opens);
+            }
+        }
+
+        /// Takes what comes next; whether that was a whole message or the end of one, which is in order and as it was sent.
+        fn take(&mut self) -> bool {
+            let expected = self.next[1];
+            let was_empty = self.back.is_empty();
+            let (tag, bytes, is_last) = match self.back.peek() {
+                None => return false,
+                Some(Slot::Notice(notice)) => {
+                    self.release();
+                    self.out.hear(&mut self.back, notice);
+                    return false;
+                }
+                Some(Slot::Inline { tag, context: 3, bytes }) => (tag, bytes.to_vec(), true),
+                Some(Slot::Chunk { tag, context: 3, total, offset, bytes }) => {
+                    (tag, bytes.to_vec(), offset + bytes.len() == total)
+                }
+                Some(other) => panic!("{other:?}"),
+            };
+            assert!(!was_empty);
+            assert_eq!(tag, expected);
+            assert!(bytes.iter().all(|byte| *byte == expected as u8), "{bytes:?} of message {expected}");
+            self.release();
+            if is_last {
+                self.next[1] += 1;
+                self.follows = false;
+            }
+            is_last
+        }
+
+        /// Takes one message, and looks once more, as who waits does.
+        fn receive(&mut self) {
+            while !self.take() {}
+            assert!(!self.take());
+        }
+
+        fn looks_at_one_place(&self) -> bool {
+            !self.out.watch.is_open && !self.out.watch.is_open_there && !self.back.is_at_exchange()
+        }
+    }
+
+    /// So many times one sends `len` bytes and the other answers.
+    fn converse([a, b]: &mut [Side; 2], turns: usize, len: usize) {
+        for _ in 0..turns {
+            assert!(a.send(len));
+            b.receive();
+            assert!(b.send(len));
+            a.receive();
+        }
+    }
+
+    #[test]
+    fn messages_that_answer_one_another_go_by_the_exchange_line() {
+        for starter in 0..2 {
+            let mut sides = sides(16);
+            sides.rotate_left(starter);
+            // What went before leaves the rings at other places than at the start.
+            for len in [9, 9, 9, 100] {
+                assert!(sides[0].send(len));
+                sides[1].receive();
+            }
+            converse(&mut sides, 12, 8);
+            assert!(sides.iter().all(|side| side.exchanged > 0), "a quarter of a ring is enough");
+            for len in 0..=56 {
+                converse(&mut sides, 20, len);
+            }
+            for side in &sides {
+                assert!(side.exchanged >= 20 * 57, "{}", side.exchanged);
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_is_closed_by_what_goes_otherwise_and_opened_again() {
+        for (closer, len) in [(0, 57), (1, 57), (0, 8), (1, 8)] {
+            let mut sides = sides(16);
+            converse(&mut sides, 200, 8);
+            let exchanged = sides[0].exchanged;
+            assert!(exchanged > 150);
+            // Two of which the second follows the first, or a longer one.
+            for _ in 0..=usize::from(len == 8) {
+                assert!(sides[closer].send(len));
+            }
+            while sides[1 - closer].take() || sides[1 - closer].take() {}
+            assert!(!sides[closer].take());
+            assert!(sides.iter().all(Side::looks_at_one_place), "by {closer}, {len} bytes");
+            converse(&mut sides, 200, 8);
+            assert!(sides[0].exchanged > exchanged + 150);
+        }
+    }
+
+    #[test]
+    fn messages_that_follow_one_another_leave_the_line_alone() {
+        let mut sides = sides(16);
+        let before = sides[1].next;
+        for _ in 0..10_000 {
+            for at in 0..2 {
+                assert!(sides[at].send(9) && sides[at].send(9));
+                while sides[1 - at].take() || sides[1 - at].take() {}
+            }
+        }
+        assert_eq!(sides[1].next, [before[0] + 20_000, before[1] + 20_000]);
+        let [a, b] = sides;
+        assert!(a.exchanged + b.exchanged < 200, "{} and {}", a.exchanged, b.exchanged);
+    }
+
+    #[test]
+    fn messages_come_in_order_whichever_way_they_go() {
+        let mut exchanged = 0;
+        for seed in 1..300u32 {
+            let mut sides = sides(if seed % 2 == 0 { 4 } else { 8 });
+            let mut state = seed;
+            let mut random = |below: u32| {
+                // Marsaglia, Xorshift RNGs (2003).
+                state ^= state << 13;
+                state ^= state >> 17;
+                state ^= state << 5;
+                state % below
+            };
+            let eagerness = 1 + random(40);
+            for _ in 0..5000 {
+                let at = random(2) as usize;
+                match random(4 + eagerness) {
+                    0 | 1 => _ = sides[at].take(),
+                    2 => {
+                        _ = sides[at]
+                            .send([0, 3, 8, 8, 8, 17, 48, 49, 56, 57, 120, 8, 8][random(13) as usize]);
+                    }
+                    // One who answers.
+                    _ => {
+                        if sides[at].take() {
+                            sides[at].send(8);
+                        }
+                    }
+                }
+            }
+            let [a, b] = &mut sides;
+            for _ in 0..100 {
+                a.take();
+                b.take();
+            }
+            assert_eq!((a.next[0], b.next[0]), (b.next[1], a.next[1]), "seed {seed}");
+            exchanged += a.exchanged + b.exchanged;
+        }
+        assert!(exchanged > 10_000, "{exchanged} went by the line");
+    }
+}
