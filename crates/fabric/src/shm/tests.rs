@@ -132,3 +132,48 @@ fn what_the_dead_have_answered_is_read_before_its_blocks_are_free() {
     a.skip_dead(&[1]);
     assert_eq!(free(&mut a), all);
 }
+
+/// Short messages that answer one another go by the exchange line, whoever begins; what goes otherwise comes behind them.
+#[test]
+fn short_messages_that_answer_one_another_leave_the_rings() {
+    fn looks_at_two(shm: &Shm, peer: u32) -> bool {
+        let link = shm.links[peer as usize].as_ref().unwrap();
+        link.ring_in.as_ref().unwrap().receiver.looks_at_two()
+    }
+    for starter in 0..2 {
+        let [mut a, mut b] = two();
+        make_hot(&mut a, &mut b);
+        let mut shms = [a, b];
+        let peers = [starter, 1 - starter];
+        for turn in 0..1000 {
+            for at in peers {
+                let (to, value, len) = (1 - at, turn as u8, 1 + turn % 56);
+                let bytes = &[value; 56][..len];
+                if !shms[at].send_short_now(to as u32, 0, 0, Bytes::from(bytes)) {
+                    send(&mut shms[at], to as u32, bytes);
+                }
+                assert!(!shms[to].is_calm());
+                assert_eq!(shms[to].comes_soon(at as u32), Some(true));
+                let mut into = [0; 56];
+                match shms[to].receive_now(at as u32, 0, Tags::ANY, BytesMut::from(&mut into[..])) {
+                    // There is a notice before it.
+                    Taken::Other => receive(&mut shms[to], value, len),
+                    taken => {
+                        assert_eq!(taken, Taken::Message { tag: 0, len });
+                        assert_eq!(&into[..len], bytes);
+                    }
+                }
+            }
+        }
+        assert!(looks_at_two(&shms[1 - starter], starter as u32), "{starter} begins");
+        // Two that nothing comes between, and a longer one.
+        for len in [8, 8, 100] {
+            send(&mut shms[starter], 1 - starter as u32, &vec![4; len]);
+        }
+        receive(&mut shms[1 - starter], 4, 116);
+        for at in [starter, 1 - starter, starter] {
+            shms[at].poll(&mut Counting { value: 0, bytes: 0 });
+            assert!(!looks_at_two(&shms[at], 1 - at as u32) && shms[at].is_calm());
+        }
+    }
+}
