@@ -14,6 +14,9 @@ use crate::{
 const TAKEN: usize = 7;
 const LONGEST_BEFORE_TAKEN: usize = 8 * (TAKEN - 1);
 
+/// In place of how far a ring is taken: a slot is taken in part. No sender is there.
+const NOWHERE: u64 = u64::MAX;
+
 /// An opening was worth its notices if so many messages went by the line.
 const WORTH: u64 = 64;
 /// At most so many chances to open the line are left alone, after openings that were not.
@@ -162,7 +165,7 @@ impl RingSender {
         bytes: Bytes<'_>,
     ) -> bool {
         let is_usable = self.holds && back.has_turn;
-        let taken = back.position();
+        let taken = back.position().unwrap_or(NOWHERE);
         let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
         if bytes.len() > exchange.longest {
             return false;
@@ -228,9 +231,9 @@ impl RingSender {
     fn consider_exchange(&mut self, back: &mut RingReceiver) {
         let slots = u64::from(self.area.shape.slots);
         let count = |position: u64| (position >> POSITION_SHIFT) * slots + position % (1 << POSITION_SHIFT);
-        let Some(position) = self.position() else { return };
-        let (taken, others_in) = (back.position(), back.others_seen);
-        let now = Traffic { slots_out: count(position), slots_in: count(taken), others_in };
+        // Several messages may have been taken since: the credits were returned for a slot before.
+        let (Some(position), Some(taken)) = (self.position(), back.position()) else { return };
+        let now = Traffic { slots_out: count(position), slots_in: count(taken), others_in: back.others_seen };
         let before = std::mem::replace(&mut self.watch.seen, now);
         if self.watch.is_open || self.watch.is_open_there || self.owes_notice() {
             return;
@@ -279,6 +282,8 @@ mod tests {
         exchanged: usize,
         /// Whether one has gone since the last came.
         follows: bool,
+        /// A release has said something of which the sender was not told yet.
+        has_news: bool,
     }
 
     fn sides(slots: u32) -> [Side; 2] {
@@ -291,6 +296,7 @@ mod tests {
             next: [0; 2],
             exchanged: 0,
             follows: false,
+            has_news: false,
         };
         [side(&there, &back, true), side(&back, &there, false)]
     }
@@ -316,20 +322,28 @@ mod tests {
             gone
         }
 
-        fn release(&mut self) {
-            if self.back.release() {
-                self.out.see_release(&mut self.back, self.opens);
-            }
-        }
-
         /// Takes what comes next; whether that was a whole message or the end of one, which is in order and as it was sent.
         fn take(&mut self) -> bool {
+            self.take_some(1) > 0
+        }
+
+        /// Takes so many at most, and sees to what that has brought about afterwards; how many ended messages.
+        fn take_some(&mut self, most: u32) -> usize {
+            let ended = (0..most).filter(|_| self.take_untold()).count();
+            if std::mem::take(&mut self.has_news) {
+                self.out.see_release(&mut self.back, self.opens);
+            }
+            ended
+        }
+
+        /// As [`Side::take`], but the sender is not told.
+        fn take_untold(&mut self) -> bool {
             let expected = self.next[1];
             let was_empty = self.back.is_empty();
             let (tag, bytes, is_last) = match self.back.peek() {
                 None => return false,
                 Some(Slot::Notice(notice)) => {
-                    self.release();
+                    self.has_news |= self.back.release();
                     self.out.hear(&mut self.back, notice);
                     return false;
                 }
@@ -342,7 +356,7 @@ mod tests {
             assert!(!was_empty);
             assert_eq!(tag, expected);
             assert!(bytes.iter().all(|byte| *byte == expected as u8), "{bytes:?} of message {expected}");
-            self.release();
+            self.has_news |= self.back.release();
             if is_last {
                 self.next[1] += 1;
                 self.follows = false;
@@ -443,7 +457,8 @@ mod tests {
             for _ in 0..5000 {
                 let at = random(2) as usize;
                 match random(4 + eagerness) {
-                    0 | 1 => _ = sides[at].take(),
+                    0 => _ = sides[at].take(),
+                    1 => _ = sides[at].take_some(1 + random(6)),
                     2 => {
                         _ = sides[at]
                             .send([0, 3, 8, 8, 8, 17, 48, 49, 56, 57, 120, 8, 8][random(13) as usize]);

@@ -309,12 +309,12 @@ impl RingReceiver {
         self.exchange.as_mut().is_some_and(Exchange::take)
     }
 
-    /// How far slots are taken; what no sender has sent if one is in part, or is not looked at.
+    /// How far slots are taken; `None` if one is in part, or they are not looked at.
     #[inline(always)]
-    pub(super) fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> Option<u64> {
         // SAFETY: both point into the slots.
         let index = unsafe { self.slot.offset_from_unsigned(self.first) };
-        if self.is_at_slot() { self.lap << POSITION_SHIFT | index as u64 } else { u64::MAX }
+        self.is_at_slot().then_some(self.lap << POSITION_SHIFT | index as u64)
     }
 
     /// Rule 2: the header of the next slot, if it is published.
