@@ -94,7 +94,30 @@ fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     if sent_now(mode, s, comm) {
         return abi::MPI_SUCCESS;
     }
-    send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
+    send_longer(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
+}
+
+/// As [`send_fully`], for a message that answers one perhaps.
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // they are the call's
+fn send_longer(
+    buf: *const c_void,
+    count: i64,
+    datatype: Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: Comm,
+    function: FuncId,
+    mode: Mode,
+) -> c_int {
+    if is_short(mode)
+        && let Some(library) = at_hand(comm)
+        && let Some(bytes) = plain(buf, count, datatype)
+        && library.process.home_send_in_turn(bytes.bytes(), dest, tag)
+    {
+        return abi::MPI_SUCCESS;
+    }
+    send_fully(buf, count, datatype, dest, tag, comm, function, mode)
 }
 
 /// The arguments come as they stand in the call, so that the fast way need not move them.
@@ -259,7 +282,7 @@ fn recv_waiting(
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(buf, count, datatype)
         && let Some(done) = (library.process.home_recv_unexpected_now(&into, source, tag))
-            .or_else(|| library.process.home_recv_short_soon(into.bytes_mut(), source, tag))
+            .or_else(|| library.process.home_recv_soon(into.bytes_mut(), source, tag))
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };

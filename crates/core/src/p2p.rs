@@ -94,6 +94,24 @@ impl<F: Fabric> Process<F> {
         true
     }
 
+    /// As [`Process::home_send_short_now`] for a message of any length that answers one of that rank's, if there is a way for those.
+    #[inline]
+    pub fn home_send_in_turn(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        if tag < 0 || dest as u32 >= self.home {
+            return false;
+        }
+        let Some(mut domain) = self.domain.home() else { return false };
+        if !domain.lane.send_in_turn(dest as u32, tag, bytes) {
+            return false;
+        }
+        let look = domain.lane.is_look_due(1);
+        drop(domain);
+        if look {
+            self.look_now_and_then();
+        }
+        true
+    }
+
     /// A blocking eager send of contiguous bytes without any request. `false`: it could not leave this way, use
     /// [`Process::send`], which also says what is wrong with the arguments.
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
@@ -216,14 +234,33 @@ impl<F: Fabric> Process<F> {
         self.home_recv_short::<false>(into, source, tag)
     }
 
-    /// As [`Process::home_recv_short_now`], and waits for a moment, if no more than a few bytes are received: what comes then takes
-    /// the straight line, too.
+    /// As [`Process::home_recv_short_now`], and waits for a moment, if no more than a few bytes are received, or if an answer is
+    /// awaited for which there is a way of its own: what comes then takes the straight line, too.
     #[inline(always)]
-    pub fn home_recv_short_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        if into.len() > INLINE_MAX || !self.door.as_ref().is_some_and(Door::spins) {
+    pub fn home_recv_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        if !self.door.as_ref().is_some_and(Door::spins) {
             return None;
         }
+        if into.len() > INLINE_MAX {
+            return self.home_recv_in_turn(into, source, tag);
+        }
         self.home_recv_short::<true>(into, source, tag)
+    }
+
+    #[inline]
+    fn home_recv_in_turn(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        let tags = plain_tags(tag)?;
+        if source as u32 >= self.home {
+            return None;
+        }
+        let mut domain = self.domain.home()?;
+        let received = domain.lane.receive_in_turn(source as u32, tags, into)?;
+        let look = domain.lane.is_look_due(1);
+        drop(domain);
+        if look {
+            self.look_elsewhere(source as u32);
+        }
+        Some(received)
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use loom::{
 };
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
-    bytes::{Bytes, CopyKind},
+    bytes::{Bytes, BytesMut, CopyKind},
     control_section::{ControlSection, Extent, PoolSegments},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
@@ -163,12 +163,24 @@ impl Side {
         }
     }
 
+    /// Sends a message of a hundred bytes that are all its tag, as it is this side's turn.
+    fn send_long_in_turn(&mut self, tag: i32) {
+        let bytes = [tag as u8; 100];
+        let copy = |area: BytesMut<'_>| Bytes::from(&bytes).copy_to(area);
+        assert!(self.out.try_send_long_in_turn(&mut self.back, tag, 1, bytes.len(), copy));
+        self.exchanged += 1;
+    }
+
     /// Takes what comes next: the tag if it is a message.
     fn take(&mut self) -> Option<i32> {
         let (notice, tag) = match self.back.peek()? {
             Slot::Notice(notice) => (Some(notice), None),
             Slot::Inline { tag, bytes, .. } => {
                 assert_eq!(bytes.to_vec(), [tag as u8; 9]);
+                (None, Some(tag))
+            }
+            Slot::Chunk { tag, bytes, total: 100, offset: 0, .. } => {
+                assert_eq!(bytes.to_vec(), [tag as u8; 100]);
                 (None, Some(tag))
             }
             other => panic!("{other:?}"),
@@ -243,6 +255,22 @@ fn ring_rule_14_the_line_is_opened_while_the_other_one_sends() {
         let mut b = thread.join().unwrap();
         a.send(11);
         assert_eq!(b.receive(), 11);
+    });
+}
+
+#[test]
+fn ring_rule_13_who_has_the_turn_has_the_area_alone() {
+    check(2, || {
+        let [mut a, mut b] = sides_in_turn();
+        let thread = thread::spawn(move || {
+            assert_eq!(b.receive(), 10);
+            b.send_long_in_turn(4);
+            assert_eq!(b.receive(), 11);
+        });
+        a.send_long_in_turn(10);
+        assert_eq!(a.receive(), 4);
+        a.send_long_in_turn(11);
+        thread.join().unwrap();
     });
 }
 

@@ -44,6 +44,26 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }
 
+    /// As [`Lane::receive_short`] for a message of any length, if it is an answer for which its path has a way of its own
+    /// ([`Fabric::receive_in_turn`]). It may come soon.
+    #[inline]
+    pub fn receive_in_turn(&mut self, from: u32, tags: Tags, into: BytesMut<'_>) -> Option<Received> {
+        let State { peers, contexts, .. } = &mut self.state;
+        if !contexts.world().is_quiet() {
+            return None;
+        }
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
+        let peer = &mut **peer;
+        if peer.lost || !peer.early.is_empty() {
+            return None;
+        }
+        let Taken::Message { tag, len } = self.fabric.receive_in_turn(from, WORLD, tags, into) else {
+            return None;
+        };
+        peer.count_in(len as u64);
+        Some(Received { source: from as i32, tag, bytes: len as u64 })
+    }
+
     /// As [`Lane::receive_short`] in any context and with one tag, also for a message that waits first among the unexpected
     /// ones. `false`: it is not like that, and nothing happened; use [`Lane::start_receive`].
     pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {

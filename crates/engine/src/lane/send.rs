@@ -30,6 +30,20 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
+    /// As [`Lane::send_short_now`] for a message of any length, if it answers one of that peer's and its path has a way of its own
+    /// for it ([`Fabric::send_in_turn`]).
+    #[inline]
+    pub fn send_in_turn(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return false };
+        let peer = &mut **peer;
+        if peer.listed | peer.shut || !self.fabric.send_in_turn(to, WORLD, tag, bytes) {
+            return false;
+        }
+        peer.next_send = peer.next_send.wrapping_add(1);
+        peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
+        true
+    }
+
     /// As [`Lane::send_short_now`] for eager messages of any length, in any context in which the receiver's index is
     /// known.
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {

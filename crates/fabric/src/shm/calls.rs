@@ -3,7 +3,7 @@
 use super::incoming::RingIn;
 use super::outgoing::{Out, Path, Pools};
 use super::{ANSWER_FACTOR, Link, PIECE, Settings, Shm, out_and_pool_of, out_of, sending_to, shares};
-use crate::{Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -14,7 +14,7 @@ use oxmpi_os::memory::Memory;
 use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_os::segment::RankState;
 use oxmpi_os::single_copy::RemoteProcess;
-use oxmpi_wire::Tags;
+use oxmpi_wire::{Context, Envelope, Frame, Tags};
 use std::sync::atomic::Ordering;
 
 impl Fabric for Shm {
@@ -64,6 +64,13 @@ impl Fabric for Shm {
         if self.out(to).is_none() {
             self.connect(to)?;
         }
+        if let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = message.frame
+            && let Ok(context) = u16::try_from(index)
+            && let Some(Some(link)) = self.links.get_mut(to as usize)
+            && link.send_in_turn(context, tag, &message.body)
+        {
+            return Ok(Sent::Done);
+        }
         let from = self.settings.pool_from;
         let Some((out, theirs)) = sending_to(&mut self.links, to, message.body.len()) else {
             return Err(Unreachable { peer: to, why: "no contact was made".into() });
@@ -106,9 +113,21 @@ impl Fabric for Shm {
         gone
     }
 
+    #[inline]
+    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+        let (Ok(context), Some(Some(link))) = (u16::try_from(context), self.links.get_mut(to as usize))
+        else {
+            return false;
+        };
+        bytes.len() <= self.settings.eager_limit && link.send_in_turn(context, tag, &Body::Bytes(bytes))
+    }
+
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
         if bytes.len() <= INLINE_MAX {
             return self.send_short_now(to, context, tag, bytes);
+        }
+        if self.send_in_turn(to, context, tag, bytes) {
+            return true;
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
         let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };
@@ -134,6 +153,29 @@ impl Fabric for Shm {
         }
         link.matched_in = link.matched_in.wrapping_add(1);
         if receiver.release_expected() {
+            link.see_release();
+        }
+        Taken::Message { tag, len }
+    }
+
+    #[inline]
+    fn receive_in_turn(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
+        let (Some(ring), Ok(context)) = (&mut link.ring_in, u16::try_from(context)) else {
+            return Taken::Other;
+        };
+        if !ring.receiver.looks_at_two() || !ring.comes_soon() {
+            return Taken::Other;
+        }
+        let Some((tag, bytes)) = ring.receiver.peek_expected_in_area(tags.tag, tags.mask, context) else {
+            return self.receive_short_now(from, u32::from(context), tags, into);
+        };
+        let len = bytes.len();
+        if !bytes.copy_if_it_fits(into) {
+            return Taken::Other;
+        }
+        link.matched_in = link.matched_in.wrapping_add(1);
+        if ring.receiver.release() {
             link.see_release();
         }
         Taken::Message { tag, len }

@@ -36,9 +36,12 @@ impl RingIn {
         let is_answered =
             receiver.awaits_answer_since().is_some_and(|written| self.is_answered_in_time(written));
         is_answered
-            || look_again(|looks| match looks % EVERYWHERE {
-                0 => !receiver.is_empty(),
-                _ => !receiver.is_empty_here(),
+            || look_again(|looks| {
+                receiver.fetch_data(FETCHED_FOR_ONE);
+                match looks % EVERYWHERE {
+                    0 => !receiver.is_empty(),
+                    _ => !receiver.is_empty_here(),
+                }
             })
     }
 
@@ -53,6 +56,7 @@ impl RingIn {
             return false;
         }
         pass_ticks_from(written, wait / 16);
+        self.receiver.fetch_data(FETCHED_FOR_ONE);
         let is_there = !self.receiver.is_empty_here();
         if !is_there {
             self.first_look.set((wait + step).min(most));

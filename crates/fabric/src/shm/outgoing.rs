@@ -1,5 +1,7 @@
 //! What goes to one peer.
 
+use super::Link;
+use super::incoming::RingIn;
 use crate::{Body, Message};
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
@@ -188,6 +190,30 @@ impl Out {
             self.bell.ring();
         }
         gone
+    }
+}
+
+impl Link {
+    /// Sends an eager message by the exchange line, if that is open and it is this process's turn.
+    #[inline]
+    pub(super) fn send_in_turn(&mut self, context: u16, tag: i32, body: &Body<'_>) -> bool {
+        let Link {
+            out: Some(Out { path: Path::Ring(ring), bell, row, .. }),
+            ring_in: Some(RingIn { receiver, .. }),
+            matched_in,
+            ..
+        } = self
+        else {
+            return false;
+        };
+        let fill = |piece: BytesMut<'_>| body.fill(0, piece);
+        if !ring.try_send_long_in_turn(receiver, tag, context, body.len(), fill) {
+            return false;
+        }
+        row.see(*matched_in);
+        row.count();
+        bell.ring();
+        true
     }
 }
 

@@ -1,18 +1,22 @@
-//! The exchange line: short messages that answer one another (rules 13 to 16).
+//! The exchange line and its area: messages that answer one another (rules 13 to 16).
 
 use super::{
-    INLINE_MAX, POSITION_SHIFT, RingArea, RingReceiver, RingSender, form, header,
+    EXCHANGE_MAX, INLINE_MAX, POSITION_SHIFT, RingArea, RingReceiver, RingSender, form, header,
     sender::{fill_words, word_at},
 };
 use crate::{
-    bytes::Bytes,
-    line::{Keep, Line},
+    bytes::{Bytes, BytesMut},
+    line::{Keep, Line, Touch, Watched},
     sync::{AtomicU64, Ordering},
 };
+use std::ptr::NonNull;
 
 /// The word of the line that says in one message how far a ring is taken (rule 14), and the longest such message in bytes.
 const TAKEN: usize = 7;
 const LONGEST_BEFORE_TAKEN: usize = 8 * (TAKEN - 1);
+
+/// The word that says how long a message in the area is.
+const LEN: usize = 1;
 
 /// In place of how far a ring is taken: a slot is taken in part. No sender is there.
 const NOWHERE: u64 = u64::MAX;
@@ -48,7 +52,10 @@ pub(super) struct Exchange {
     /// When this side wrote last, in ticks.
     #[cfg(not(loom))]
     written: u64,
-    /// Keeps the line mapped.
+    /// The area behind the line.
+    data: NonNull<u8>,
+    watched: Watched,
+    /// Keeps line and area mapped.
     _keep: Keep,
 }
 
@@ -63,6 +70,8 @@ impl Exchange {
             taken: None,
             #[cfg(not(loom))]
             written: 0,
+            data: area.exchange_data,
+            watched: area.watched_exchange.clone(),
             _keep: area.keep.clone(),
         }
     }
@@ -83,6 +92,36 @@ impl Exchange {
     #[inline(always)]
     pub(super) fn is_at(&self, word: *const AtomicU64) -> bool {
         std::ptr::eq(self.words().as_ptr(), word)
+    }
+
+    /// The longer message whose header is in the line: its bytes in the area behind it.
+    ///
+    /// # Panics
+    /// If the line says that there are more than the area has.
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> Bytes<'_> {
+        let len = self.words()[LEN].load(Ordering::Relaxed);
+        assert!(len <= EXCHANGE_MAX as u64, "broken ring: {len} bytes in the exchange area");
+        let len = len as usize;
+        self.watched.touch(0, len, Touch::Read);
+        // SAFETY: so many bytes are there, which `_keep` keeps mapped. The other side writes none of them before it has the turn.
+        unsafe { Bytes::from_raw(self.data.as_ptr(), len) }
+    }
+
+    /// The first `len` bytes of the area, to be written by who has the turn.
+    #[inline(always)]
+    fn bytes_mut(&mut self, len: usize) -> BytesMut<'_> {
+        assert!(len <= EXCHANGE_MAX);
+        self.watched.touch(0, len, Touch::Write);
+        // SAFETY: so many bytes are there, which `_keep` keeps mapped. The other side has read what lay there, as the turn is this
+        // one's, and looks there no more before something is published.
+        unsafe { BytesMut::from_raw(self.data.as_ptr(), len) }
+    }
+
+    /// Where the area begins.
+    #[inline(always)]
+    pub(super) const fn data(&self) -> *const u8 {
+        self.data.as_ptr().cast_const()
     }
 
     /// What the other side has written is taken. Whether it was the first since the line was opened.
@@ -131,12 +170,12 @@ pub(super) struct Watch {
 struct Traffic {
     slots_out: u64,
     slots_in: u64,
-    /// Slots that held no whole message.
+    /// Slots that held something else than messages that might go by the line.
     others_in: u32,
 }
 
 impl Traffic {
-    /// Whether from then to now short messages came, and for each slot of them one went.
+    /// Whether from then to now messages came that might go by the line, and for each slot of them one went.
     fn answers(&self, now: &Traffic) -> bool {
         let (out, came) = (now.slots_out - self.slots_out, now.slots_in - self.slots_in);
         self.others_in == now.others_in && out.abs_diff(came) <= 1
@@ -185,6 +224,31 @@ impl RingSender {
         true
     }
 
+    /// As [`RingSender::try_send_in_turn`], for a message of `len` bytes, at most [`EXCHANGE_MAX`], of which only the header lies in
+    /// the line (rule 13). `fill` writes all of it.
+    #[inline]
+    pub fn try_send_long_in_turn(
+        &mut self,
+        back: &mut RingReceiver,
+        tag: i32,
+        context: u16,
+        len: usize,
+        fill: impl FnOnce(BytesMut<'_>),
+    ) -> bool {
+        let is_usable = self.holds && back.has_turn && len <= EXCHANGE_MAX;
+        let taken = back.position().unwrap_or(NOWHERE);
+        let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
+        fill(exchange.bytes_mut(len));
+        exchange.words()[LEN].store(len as u64, Ordering::Relaxed);
+        if exchange.longest == LONGEST_BEFORE_TAKEN {
+            exchange.words()[TAKEN].store(taken, Ordering::Relaxed);
+            exchange.longest = INLINE_MAX;
+        }
+        exchange.publish(header(tag, context, form::CHUNK, 0, 0));
+        back.look_at_exchange();
+        true
+    }
+
     /// Does what is to be done when [`RingReceiver::release`] of `back`, the ring of the other direction, has said `true`: uses
     /// the first turn, or, on the side that `opens` the exchange line, opens it when that seems worth while.
     pub fn see_release(&mut self, back: &mut RingReceiver, opens: bool) {
@@ -218,11 +282,12 @@ impl RingSender {
 
     /// Rule 14: the turn has come for the first time since the line was opened. The other side has taken so much.
     fn use_first_turn(&mut self, taken: u64) {
-        if !self.watch.is_open {
-        } else if self.position() == Some(taken) {
-            self.hold_slots();
-        } else {
-            self.leave_exchange();
+        if self.watch.is_open {
+            if self.position() == Some(taken) {
+                self.hold_slots();
+            } else {
+                self.leave_exchange();
+            }
         }
     }
 
@@ -287,7 +352,7 @@ mod tests {
     }
 
     fn sides(slots: u32) -> [Side; 2] {
-        let shape = RingShape { slots, data_bytes: 1024, chunk_bytes: 64 };
+        let shape = RingShape { slots, data_bytes: 16 << 10, chunk_bytes: 4 << 10 };
         let [there, back] = [0; 2].map(|_| RingArea::on_heap(shape, BarrierKind::Symmetric));
         let side = |out: &RingArea, back: &RingArea, opens| Side {
             out: RingSender::new(out.clone()),
@@ -308,7 +373,12 @@ mod tests {
             let bytes = vec![*tag as u8; len];
             let bytes = Bytes::from(&bytes[..]);
             let gone = if len > INLINE_MAX {
-                out.try_send_data(*tag, 3, len, |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))
+                if out.try_send_long_in_turn(back, *tag, 3, len, |area| bytes.copy_to(area)) {
+                    *exchanged += 1;
+                    true
+                } else {
+                    out.try_send_data(*tag, 3, len, |at, chunk| bytes.slice(at, chunk.len()).copy_to(chunk))
+                }
             } else if out.try_send_inline(*tag, 3, bytes, *follows) {
                 true
             } else if out.try_send_in_turn(back, *tag, 3, bytes) {
@@ -391,33 +461,49 @@ mod tests {
             let mut sides = sides(16);
             sides.rotate_left(starter);
             // What went before leaves the rings at other places than at the start.
-            for len in [9, 9, 9, 100] {
+            for len in [9, 9, 9, 5000] {
                 assert!(sides[0].send(len));
                 sides[1].receive();
             }
             converse(&mut sides, 12, 8);
             assert!(sides.iter().all(|side| side.exchanged > 0), "a quarter of a ring is enough");
-            for len in 0..=56 {
+            let lens = || (0..=200).chain([1000, EXCHANGE_MAX - 1, EXCHANGE_MAX]);
+            for len in lens() {
                 converse(&mut sides, 20, len);
             }
             for side in &sides {
-                assert!(side.exchanged >= 20 * 57, "{}", side.exchanged);
+                assert!(side.exchanged >= 20 * lens().count(), "{}", side.exchanged);
+            }
+        }
+    }
+
+    #[test]
+    fn longer_ones_open_the_line_too_if_they_may_go_by_it() {
+        for (len, go_by_it) in [(57, true), (EXCHANGE_MAX, true), (EXCHANGE_MAX + 1, false)] {
+            let mut sides = sides(16);
+            converse(&mut sides, 100, len);
+            for side in &sides {
+                assert_eq!(side.exchanged > 50, go_by_it, "{} of {len} bytes", side.exchanged);
             }
         }
     }
 
     #[test]
     fn the_line_is_closed_by_what_goes_otherwise_and_opened_again() {
-        for (closer, len) in [(0, 57), (1, 57), (0, 8), (1, 8)] {
+        for (closer, len) in [(0, EXCHANGE_MAX + 1), (1, EXCHANGE_MAX + 1), (0, 8), (1, 8), (0, 57), (1, 57)]
+        {
             let mut sides = sides(16);
             converse(&mut sides, 200, 8);
             let exchanged = sides[0].exchanged;
             assert!(exchanged > 150);
             // Two of which the second follows the first, or a longer one.
-            for _ in 0..=usize::from(len == 8) {
+            for _ in 0..=usize::from(len <= EXCHANGE_MAX) {
                 assert!(sides[closer].send(len));
             }
-            while sides[1 - closer].take() || sides[1 - closer].take() {}
+            // A notice, and two messages or the parts of one.
+            for _ in 0..3 {
+                sides[1 - closer].take();
+            }
             assert!(!sides[closer].take());
             assert!(sides.iter().all(Side::looks_at_one_place), "by {closer}, {len} bytes");
             converse(&mut sides, 200, 8);
@@ -461,12 +547,12 @@ mod tests {
                     1 => _ = sides[at].take_some(1 + random(6)),
                     2 => {
                         _ = sides[at]
-                            .send([0, 3, 8, 8, 8, 17, 48, 49, 56, 57, 120, 8, 8][random(13) as usize]);
+                            .send([0, 3, 8, 8, 8, 17, 48, 49, 56, 57, 4096, 5000, 8][random(13) as usize]);
                     }
                     // One who answers.
                     _ => {
                         if sides[at].take() {
-                            sides[at].send(8);
+                            sides[at].send([8, 8, 8, 700][random(4) as usize]);
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 //! The pair ring: messages from one process to one other, in order, a cache line each, or a part of one.
 //!
-//! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56 bytes is one
+//! A ring is made of *slots* of 64 bytes, a *credit line*, an *exchange line* (rule 13) and a *data ring*. A message of up to 56 bytes is one
 //! slot; its first word publishes it, so that it costs the transfer of one cache line. Messages of up to 8 bytes that follow
 //! one another share slots: four cost one transfer, if their receiver is that far behind. A longer one (to
 //! [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by a slot of its own, so that the
@@ -17,6 +17,7 @@
 //! chunk   word 1: total length 32 | chunk length 32     word 2: data position 32 | offset in the message 32
 //! frame   the tag is the length of the body that follows it in chunks
 //! notice  word 1: what is taken of the opposite ring, laps 48 | slots 16, and the exchange line is open; or zero, it is closed
+//! in the exchange line, form 3: the message lies in the exchange area      word 1: length (rule 13)
 //! credit  word 0: slots taken 32 | data taken 32        word 1: the sender waits       word 2: complaints
 //! ```
 //!
@@ -56,13 +57,14 @@
 //!     nothing of a user that lay there is taken for a header. If the next message is none of up to 8 bytes, the sender
 //!     publishes it in the next slot, and then writes where its header would lie that the rest of the slot is skipped
 //!     (release): a receiver that finds that finds something in the next slot. It takes a slot when it goes to the next one.
-//! 13. *Exchange line.* While messages of up to 56 bytes answer one another, two processes with rings for each other write
-//!     them in turns to one line: so it comes to its reader together with the right to write the answer, which takes half the
-//!     time. A message lies there as in a slot, its lap being the number of all those in this line, whoever wrote them. Who has
-//!     taken one has the turn.
+//! 13. *Exchange line.* While messages of up to [`EXCHANGE_MAX`] bytes answer one another, two processes with rings for each other
+//!     write them in turns to one line: so it comes to its reader together with the right to write the answer, which takes half the
+//!     time. A message lies there as in a slot, its lap being the number of all those in this line, whoever wrote them; if it has
+//!     more than 56 bytes it lies in the *exchange area* behind the line, written before the header. Who has taken one has the turn,
+//!     and the area with it.
 //! 14. *Opening.* Most of the time nobody looks there. One of the two, always the same, opens the line of the ring that leads
 //!     to it, by a notice in the other one that says how far it has taken the first; and looks there from now on. Who reads that
-//!     has the turn, and uses it if all its slots are taken by that word. Its first message there has at most 48 bytes, and word 7
+//!     has the turn, and uses it if all its slots are taken by that word. Its first message in the line has 48 bytes at most; word 7
 //!     says how far it has taken the ring of the notice; so the other one knows whether it may use its turn, which it has now.
 //! 15. *Order.* Who uses the line fills no slots. So whatever lies there is older than all that lies in the ring, but a notice.
 //! 16. *Closing.* Who has used the line and is to send otherwise, as the message is longer or follows another one, or who must
@@ -89,6 +91,9 @@ use std::{ptr::NonNull, sync::Arc};
 
 /// The longest message that travels in its slot, in bytes.
 pub const INLINE_MAX: usize = 56;
+
+/// The longest message that lies in the exchange area, in bytes (rule 13).
+pub const EXCHANGE_MAX: usize = if cfg!(loom) { 128 } else { 4 << 10 };
 
 /// What the length in the header of a chunk says (rules 9, 12 and 14).
 const ENDS_BLOCK: usize = 1;
@@ -152,13 +157,14 @@ impl RingShape {
         self.slots as usize
     }
 
-    /// A line lies between the credit line, the exchange line and the data, so that fetching pairs of lines does not couple them.
+    /// A line lies between the credit line, the exchange line with its area and the data, so that fetching pairs of lines does not
+    /// couple them.
     const fn exchange_line(&self) -> usize {
         self.credit_line() + 2
     }
 
     const fn data_offset(&self) -> usize {
-        (self.exchange_line() + 2) * LINE_BYTES
+        (self.exchange_line() + 2) * LINE_BYTES + EXCHANGE_MAX
     }
 }
 
@@ -168,10 +174,13 @@ pub struct RingArea {
     slots: NonNull<Line>,
     credit: NonNull<Line>,
     exchange: NonNull<Line>,
+    /// Where a longer message lies whose header is in the exchange line.
+    exchange_data: NonNull<u8>,
     data: NonNull<u8>,
     shape: RingShape,
     barrier: BarrierKind,
     watched: Watched,
+    watched_exchange: Watched,
     keep: Keep,
 }
 
@@ -192,16 +201,19 @@ impl RingArea {
         }
         let lines = heap_lines(shape.exchange_line() + 1);
         let data = heap_data(shape.data_bytes as usize);
+        let exchange_data = heap_data(EXCHANGE_MAX);
         let first = NonNull::from(&lines[0]);
         RingArea {
             slots: first,
             credit: NonNull::from(&lines[shape.credit_line()]),
             exchange: NonNull::from(&lines[shape.exchange_line()]),
+            exchange_data: NonNull::from(&exchange_data[0]).cast(),
             data: NonNull::from(&data[0]).cast(),
             shape,
             barrier,
             watched: Watched::new(shape.data_bytes as usize),
-            keep: Arc::new((lines, data)),
+            watched_exchange: Watched::new(EXCHANGE_MAX),
+            keep: Arc::new((lines, exchange_data, data)),
         }
     }
 
@@ -226,10 +238,12 @@ impl RingArea {
             slots: at.cast(),
             credit: behind(shape.credit_line() * LINE_BYTES).cast(),
             exchange: behind(shape.exchange_line() * LINE_BYTES).cast(),
+            exchange_data: behind((shape.exchange_line() + 1) * LINE_BYTES),
             data: behind(shape.data_offset()),
             shape,
             barrier,
             watched: Watched::new(shape.data_bytes as usize),
+            watched_exchange: Watched::new(EXCHANGE_MAX),
             keep,
         }
     }

@@ -1,8 +1,8 @@
 //! The receiving side of a pair ring.
 
 use super::{
-    ANSWER, ENDS_BLOCK, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE, Notice, POSITION_SHIFT,
-    RingArea, SHARED_WORDS, exchange::Exchange, form, header as header_of, whole_lines,
+    ANSWER, ENDS_BLOCK, EXCHANGE_MAX, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE, Notice,
+    POSITION_SHIFT, RingArea, SHARED_WORDS, exchange::Exchange, form, header as header_of, whole_lines,
 };
 #[cfg(loom)]
 use crate::line::LINE_WORDS;
@@ -17,6 +17,9 @@ use crate::{
 
 /// The shortest message in bytes that lies where the one lay that it answers, if messages do not come and go in turn.
 const SHORTEST_ANSWER: usize = if cfg!(loom) { 0 } else { 8 << 10 };
+
+/// The longest message in bytes of which more than the header is fetched with a look into the exchange line.
+const FETCHED_IN_EXCHANGE: usize = 256;
 
 /// What came next. The views are good until it is released.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +74,7 @@ pub struct RingReceiver {
     /// Whether it is this process's turn to use the exchange line.
     pub(super) has_turn: bool,
     pub(super) exchange: Option<Exchange>,
-    /// How many parts of longer messages and frames have been looked at.
+    /// How many frames and parts of messages that are too long for the exchange area have been looked at.
     pub(super) others_seen: u32,
     /// The sender waited for credits when it got some.
     wakes_sender: bool,
@@ -84,8 +87,8 @@ pub struct RingReceiver {
     /// The end of the last chunk seen, and what the sender knows of it.
     data_seen: u32,
     data_returned: u32,
-    /// Bytes of the last message of which something was in the data ring.
-    last_in_ring: u32,
+    /// Bytes of the last message of which something was in the data ring or the exchange area.
+    last_len: u32,
     /// The pool chunk that is being looked at.
     pooled: Option<Pooled>,
     pool: Option<PoolView>,
@@ -125,7 +128,7 @@ impl RingReceiver {
             quarter,
             data_seen: 0,
             data_returned: 0,
-            last_in_ring: 0,
+            last_len: 0,
             pooled: None,
             pool: None,
             own_pool: None,
@@ -204,6 +207,27 @@ impl RingReceiver {
         Some((header_tag(header), self.payload(header_len(header))))
     }
 
+    /// As [`RingReceiver::peek_expected`], for a message in the exchange area.
+    #[inline]
+    pub fn peek_expected_in_area(
+        &mut self,
+        tag: i32,
+        tag_mask: i32,
+        context: u16,
+    ) -> Option<(i32, Bytes<'_>)> {
+        if !self.is_at_exchange() {
+            return None;
+        }
+        // SAFETY: `next` is always inside the area, or the exchange line.
+        let header = unsafe { &*self.next }.load(Ordering::Acquire);
+        let expected = header_of(tag, context, form::CHUNK, 0, self.lap);
+        let mask = (tag_mask as u32 as u64) << 32 | 0xffff << 16 | FORM_MASK | 0xff;
+        if (header ^ expected) & mask != 0 {
+            return None;
+        }
+        Some((header_tag(header), self.exchanged_bytes()))
+    }
+
     /// Fetches a slot some way ahead: in a stream it is written by now, and its line still with the sender. It takes a fifth
     /// of the time of a message in a burst. Not for a receive that expects one message: its line would be fetched too early.
     #[inline(always)]
@@ -218,17 +242,27 @@ impl RingReceiver {
         }
     }
 
-    /// Fetches what the next message has in the data ring, if it is as long as the last one there was, and that had at most
-    /// `longest` bytes. Before a look: the sender writes it before the slot, so both come at the same time instead of one after
-    /// the other. Of longer ones lines are taken from the sender before it has written them.
+    /// Fetches what the next message has in the data ring or the exchange area, if it is as long as the last one there was, and that
+    /// had at most `longest` bytes. Before a look: the sender writes it before the slot, so both come at the same time instead of one
+    /// after the other. Of longer ones lines are taken from the sender before it has written them.
     #[inline(always)]
     pub fn fetch_data(&self, longest: usize) {
-        let bytes = self.last_in_ring as usize;
+        let bytes = self.last_len as usize;
         if bytes == 0 || bytes > longest {
             return;
         }
-        let at = self.data_seen & (self.area.shape.data_bytes - 1);
-        let start = self.area.data.as_ptr().wrapping_add(at as usize);
+        let start = match &self.exchange {
+            Some(exchange) if self.looks_at_two() => {
+                if bytes > FETCHED_IN_EXCHANGE {
+                    return;
+                }
+                exchange.data()
+            }
+            _ => {
+                let at = self.data_seen & (self.area.shape.data_bytes - 1);
+                self.area.data.as_ptr().wrapping_add(at as usize).cast_const()
+            }
+        };
         for line in (0..bytes).step_by(LINE_BYTES) {
             crate::hint::prefetch_to_read(start.wrapping_add(line));
         }
@@ -356,14 +390,17 @@ impl RingReceiver {
     /// A header of a frame, or of a part of a longer message.
     #[inline(never)]
     fn peek_other(&mut self, header: u64) -> Slot<'_> {
-        self.others_seen = self.others_seen.wrapping_add(1);
         let (tag, context) = (header_tag(header), header_context(header));
         match ((header & FORM_MASK) >> FORM_SHIFT) as u8 {
+            form::CHUNK if self.is_at_exchange() => self.exchanged(tag, context),
             form::CHUNK if header_len(header) & IN_POOL != 0 => {
                 self.pool_chunk(tag, context, header_len(header))
             }
             form::CHUNK => self.chunk(tag, context),
-            _ => Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize },
+            _ => {
+                self.others_seen = self.others_seen.wrapping_add(1);
+                Slot::Frame { bytes: self.payload(header_len(header)), body_len: tag as u32 as usize }
+            }
         }
     }
 
@@ -516,6 +553,20 @@ impl RingReceiver {
         }
     }
 
+    /// Rule 13: a message in the exchange area.
+    fn exchanged(&mut self, tag: i32, context: u16) -> Slot<'_> {
+        let bytes = self.exchanged_bytes();
+        Slot::Chunk { tag, context, total: bytes.len(), offset: 0, bytes }
+    }
+
+    /// The bytes of a message in the exchange area.
+    #[inline(always)]
+    fn exchanged_bytes(&mut self) -> Bytes<'_> {
+        let bytes = self.exchange.as_ref().map_or(Bytes::empty(), Exchange::bytes);
+        self.last_len = bytes.len() as u32;
+        bytes
+    }
+
     #[inline(always)]
     fn chunk(&mut self, tag: i32, context: u16) -> Slot<'_> {
         let Chunk { total, len, position, offset } = self.words();
@@ -526,7 +577,7 @@ impl RingReceiver {
             "broken ring: a chunk of {len} bytes at {at} of {size}, bytes {offset}.. of a message of {total}"
         );
         self.data_seen = position.wrapping_add(whole_lines(len));
-        self.last_in_ring = total;
+        self.last_len = total;
         if self.data_seen.wrapping_sub(self.data_returned) >= size / 4 && self.until_return > 1 {
             // Rule 4: return with the next release.
             self.slots_returned = self.slots_returned.wrapping_sub(self.until_return - 1);
@@ -572,10 +623,11 @@ impl RingReceiver {
 
     /// What the slot says of a chunk.
     #[inline(always)]
-    fn words(&self) -> Chunk {
+    fn words(&mut self) -> Chunk {
         // SAFETY: `slot` is inside the area. A chunk is the first in its slot, whatever a broken sender writes behind others.
         let words = unsafe { &(*self.slot).words };
         let (first, second) = (words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed));
+        self.others_seen = self.others_seen.wrapping_add(u32::from(first as u32 > EXCHANGE_MAX as u32));
         Chunk {
             total: first as u32,
             len: (first >> 32) as u32,
