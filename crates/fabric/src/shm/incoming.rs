@@ -234,7 +234,7 @@ const EVERYWHERE: u32 = 4;
 
 /// By how many nanoseconds the first look for an answer in the exchange line is put off if it was in vain, and how long at most.
 const LOOK_STEP_NS: u64 = 2;
-const LATEST_LOOK_NS: u64 = 200;
+const LATEST_LOOK_NS: u64 = 600;
 
 /// How many looks for the next chunk of a message that has begun before others get their turn.
 const PATIENCE: u32 = 200;
