@@ -565,7 +565,7 @@ impl RingReceiver {
         let bytes = self.exchange.as_ref().map_or(Bytes::empty(), Exchange::bytes);
         // With the right to write the answer there: on distant cores 1 KiB takes 0.25 us so instead of 0.44.
         for line in (0..bytes.len()).step_by(LINE_BYTES) {
-            crate::hint::prefetch_to_write(bytes.as_ptr().wrapping_add(line).cast_mut());
+            crate::hint::prefetch_to_write(bytes.as_ptr().wrapping_add(line));
         }
         self.last_len = bytes.len() as u32;
         bytes
