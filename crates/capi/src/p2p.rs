@@ -97,7 +97,7 @@ fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     send_longer(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
 }
 
-/// As [`send_fully`], for a message that answers one perhaps.
+/// As [`send_fully`], for a message on the world perhaps, of which it is tried before whether it is eager and may leave at once.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn send_longer(
@@ -113,7 +113,7 @@ fn send_longer(
     if is_short(mode)
         && let Some(library) = at_hand(comm)
         && let Some(bytes) = plain(buf, count, datatype)
-        && library.process.home_send_in_turn(bytes.bytes(), dest, tag)
+        && library.process.home_send_longer_now(bytes.bytes(), dest, tag)
     {
         return abi::MPI_SUCCESS;
     }

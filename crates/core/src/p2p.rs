@@ -94,14 +94,14 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// As [`Process::home_send_short_now`] for a message of any length that answers one of that rank's, if there is a way for those.
+    /// As [`Process::home_send_short_now`] for eager messages of any length.
     #[inline]
-    pub fn home_send_in_turn(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+    pub fn home_send_longer_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if tag < 0 || dest as u32 >= self.home {
             return false;
         }
         let Some(mut domain) = self.domain.home() else { return false };
-        if !domain.lane.send_in_turn(dest as u32, tag, bytes) {
+        if !domain.lane.send_longer_now(dest as u32, tag, bytes) {
             return false;
         }
         let look = domain.lane.is_look_due(1);

@@ -236,13 +236,6 @@ pub trait Fabric {
         false
     }
 
-    /// As [`Fabric::send_short_now`] for a message that answers one of that peer's, where answers have a way of their own; of more
-    /// bytes, but not of any number.
-    #[inline]
-    fn send_in_turn(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
-        false
-    }
-
     /// As [`Fabric::send_short_now`] for eager messages of any length. `sequence` is the message's number modulo 256, for paths
     /// whose messages need it.
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
@@ -257,8 +250,8 @@ pub trait Fabric {
         Taken::Other
     }
 
-    /// As [`Fabric::receive_short_now`], if the peer's next message is an answer that is expected on a way of its own
-    /// ([`Fabric::send_in_turn`]). Waits for a moment until it comes.
+    /// As [`Fabric::receive_short_now`], if the peer's next message is an answer, and answers are expected on a way of
+    /// their own. Waits for a moment until it comes.
     #[inline]
     fn receive_in_turn(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
         Taken::Other

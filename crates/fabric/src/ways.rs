@@ -305,11 +305,6 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        self.shm.send_in_turn(to, context, tag, bytes)
-    }
-
-    #[inline(always)]
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
         match &mut self.others {
             None => self.shm.send_now(to, context, tag, sequence, bytes),

@@ -30,13 +30,13 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// As [`Lane::send_short_now`] for a message of any length, if it answers one of that peer's and its path has a way of its own
-    /// for it ([`Fabric::send_in_turn`]).
+    /// As [`Lane::send_short_now`] for eager messages of any length.
     #[inline]
-    pub fn send_in_turn(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    pub fn send_longer_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return false };
         let peer = &mut **peer;
-        if peer.listed | peer.shut || !self.fabric.send_in_turn(to, WORLD, tag, bytes) {
+        let sequence = peer.next_send as u8;
+        if peer.listed | peer.shut || !self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
             return false;
         }
         peer.next_send = peer.next_send.wrapping_add(1);

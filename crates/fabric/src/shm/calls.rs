@@ -113,27 +113,23 @@ impl Fabric for Shm {
         gone
     }
 
-    #[inline]
-    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        let (Ok(context), Some(Some(link))) = (u16::try_from(context), self.links.get_mut(to as usize))
-        else {
-            return false;
-        };
-        bytes.len() <= self.settings.eager_limit && link.send_in_turn(context, tag, &Body::Bytes(bytes))
-    }
-
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
         if bytes.len() <= INLINE_MAX {
             return self.send_short_now(to, context, tag, bytes);
         }
-        if self.send_in_turn(to, context, tag, bytes) {
+        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
+        let Ok(index) = u16::try_from(context) else { return false };
+        if bytes.len() > limit {
+            return false;
+        }
+        if let Some(Some(link)) = self.links.get_mut(to as usize)
+            && link.send_in_turn(index, tag, &Body::Bytes(bytes))
+        {
             return true;
         }
-        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
         let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };
-        let Ok(index) = u16::try_from(context) else { return false };
         let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);
-        bytes.len() <= limit && out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))
+        out.send_now(to, tag, index, bytes, pool.map(|own| Pools { own, theirs }))
     }
 
     #[inline(always)]
