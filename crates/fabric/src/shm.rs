@@ -17,7 +17,7 @@
 //!    longer ones in chunks. All others are a frame in a slot of its own, with its body in chunks behind it.
 //! 5. Chunks lie in a pool if they are many and it has room (the sender's; the receiver's, of an answer), else in the data
 //!    ring. So a receiver maps the peer's segment before it grants a ring.
-//! 6. After each publication the sender rings the peer's bell.
+//! 6. After each publication the sender rings the peer's bell, but after a notice only when it is about to wait for room.
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
 //! 8. Of two processes that have rings for each other, the one that comes first in the order of jobs and their processes opens the

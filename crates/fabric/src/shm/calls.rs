@@ -404,7 +404,13 @@ impl Fabric for Shm {
     fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
             // Credits of the ring wake this process, room in the pool does not.
-            Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,
+            Some(Out { path: Path::Ring(ring), lacks_pool, bell, .. }) => {
+                let is_woken = !ring.want_credits() && !*lacks_pool;
+                if ring.rings_for_notice() {
+                    bell.ring();
+                }
+                is_woken
+            }
             // Many may wait for one inbox; it does not know whom to wake.
             _ => false,
         }

@@ -52,7 +52,7 @@ impl RingIn {
     fn is_answered_in_time(&self, written: u64) -> bool {
         let (step, most) = (ticks_of_ns(LOOK_STEP_NS * 16), ticks_of_ns(LATEST_LOOK_NS * 16));
         let (wait, passed) = (self.first_look.get(), ticks().wrapping_sub(written));
-        if passed * 16 > most {
+        if passed.saturating_mul(16) > most {
             return false;
         }
         pass_ticks_from(written, wait / 16);

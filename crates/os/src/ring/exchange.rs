@@ -567,4 +567,58 @@ mod tests {
         }
         assert!(exchanged > 10_000, "{exchanged} went by the line");
     }
+
+    #[test]
+    fn who_waits_for_room_gets_it_from_one_who_sleeps() {
+        // With more slots there is always room.
+        let waited: usize = (1..=100).map(wait_for_one_who_sleeps).sum();
+        assert!(waited > 0, "nobody ever waited for one who slept");
+    }
+
+    /// Random steps of two sides. One that has taken all sleeps, until a message goes to it, or it is rung for. How often the other one
+    /// found no room for the longest message meanwhile; then it was told to try again, or rang.
+    fn wait_for_one_who_sleeps(seed: u32) -> usize {
+        let mut sides = sides(4);
+        let mut state = seed;
+        let mut random = |below: u32| {
+            // Marsaglia, Xorshift RNGs (2003).
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state % below
+        };
+        let (mut sleeper, mut waited) = (None, 0);
+        for _ in 0..4000 {
+            let at = sleeper.map_or_else(|| random(2) as usize, |sleeper: usize| 1 - sleeper);
+            let gone = match random(12) {
+                0 => {
+                    sides[at].take_some(1 + random(6));
+                    false
+                }
+                1 => sides[at].send([8, 8, 8, 9][random(4) as usize]),
+                2 if sleeper.is_none() => {
+                    sides[at].take();
+                    while !sides[at].back.is_empty() {
+                        sides[at].take();
+                    }
+                    sleeper = Some(at);
+                    false
+                }
+                3 if sleeper.is_some() => {
+                    let out = &mut sides[at].out;
+                    let (longest, frame) = (out.max_data(), 1);
+                    if !out.room_for_data(longest, frame) {
+                        waited += 1;
+                        assert!(out.want_credits() || out.rings_for_notice(), "seed {seed}");
+                    }
+                    true
+                }
+                _ => sides[at].take() && sides[at].send(8),
+            };
+            if gone {
+                sleeper = None;
+            }
+        }
+        waited
+    }
 }

@@ -41,7 +41,8 @@
 //!    barrier, then looks at the credit word once more. The receiver stores the credit word, then light barrier, then
 //!    loads the waiting word; if it is 1 it stores 0 and has the sender's door rung. So one of them sees the other.
 //! 8. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and data; a message needs at most
-//!    half, one slot more if it has a frame, and one more if there is a rest to skip.
+//!    half, one slot more if it has a frame, and one more if there is a rest to skip. A notice wakes nobody, so its reader may have
+//!    left it: a sender that is about to wait for credits rings for it ([`RingSender::rings_for_notice`]).
 //! 9. *Pool.* The position of a pool chunk is one in the sender's pool, and no byte of the data ring is used. Rule 6 holds as
 //!    well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published. The length
 //!    in the header has bit 2. It has bit 0 if the piece is the last one in its block or blocks, and then the receiver frees

@@ -34,6 +34,8 @@ pub struct RingSender {
     held: u32,
     /// A notice that the exchange line is closed goes as soon as there is room. No slot is free before.
     owes_notice: bool,
+    /// A notice went, for which nobody has rung yet.
+    notice_went: bool,
     /// What this side knows of the exchange line.
     pub(super) watch: Watch,
     first: *const Line,
@@ -67,6 +69,7 @@ impl RingSender {
             holds: false,
             held: 0,
             owes_notice: false,
+            notice_went: false,
             watch: Watch::default(),
             first,
             end,
@@ -261,6 +264,12 @@ impl RingSender {
         before != (self.slots_taken, self.data_taken)
     }
 
+    /// Whether a notice went since this was asked last. It takes a slot, and its reader may sleep: who waits for credits rings, as
+    /// else nobody does (rule 8).
+    pub const fn rings_for_notice(&mut self) -> bool {
+        std::mem::replace(&mut self.notice_went, false)
+    }
+
     /// Sends a frame whose body has `body_len` bytes, as a tag.
     #[inline]
     pub(super) fn send_frame(&mut self, body_len: i32, frame: Bytes<'_>) -> bool {
@@ -425,6 +434,7 @@ impl RingSender {
         if self.empty_slots() == 0 {
             return false;
         }
+        self.notice_went = true;
         let rest = self.enter_empty_slot();
         // SAFETY: `slot` is inside the area, and free.
         unsafe { &(*self.slot).words[1] }.store(notice.0, Ordering::Relaxed);
