@@ -39,9 +39,12 @@
 //! 8. *Streams keep together.* The blocks are parted in two, each part a ring of its own: after its last block comes its
 //!    first one, in the next lap. A message of at least a quarter of a block lies in the first part, which is a quarter of the
 //!    pool, if there is room, else in the other one as all others do. So a stream of them leaves the caches to the data that it
-//!    moves; of long ones, of at least two blocks and a sixteenth of the pool, if its sender does not run ahead of its receiver:
+//!    moves. If the first part has sixteen blocks or more it is two halves, each such a ring, and no message lies in both: a message lies in
+//!    the first half if that has room, and so do all of a stream whose receiver follows it; one that takes less than half of a block
+//!    lies in the two by turns, as few of the lines of a block are used. Of long messages, of at least two blocks and a sixteenth of
+//!    the pool, the sender does not run ahead of its receiver:
 //!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
-//!    soon are slow ([`CopyChoice::spreads`]), of which so many lie in the receiver's private cache, these messages lie in the other
+//!    soon are slow, and a stream is faster without ([`CopyChoice::spreads`]), these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
 //!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Copies of
 //!    messages of 513 bytes to 4 KiB in the other part say too little: whether they are laid as usual, spread, or streamed is tried
@@ -85,9 +88,11 @@ use std::sync::Arc;
 /// The sending side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// The first part, for what rule 8 names, and the other one, for all.
-    first: Part,
+    /// The halves of the first part, for what rule 8 names, and the other part, for all.
+    first: [Part; 2],
     rest: Part,
+    /// The half in which the last message was laid that lies in one.
+    last_half: usize,
     /// For each block taken, for whom.
     destinations: Box<[u32]>,
     answers: Arc<Answers>,
@@ -110,11 +115,11 @@ impl Pool {
     pub fn new(area: PoolArea) -> Pool {
         let shape = area.shape;
         let destinations = vec![u32::MAX; shape.blocks()].into_boxed_slice();
-        let blocks = shape.first_blocks();
-        let (first, rest) =
-            (Part::new(0, blocks, &shape), Part::new(blocks, shape.blocks() as u32 - blocks, &shape));
+        let (half, blocks) = (shape.first_half_blocks(), shape.first_blocks());
+        let first = [Part::new(0, half, &shape), Part::new(half, blocks - half, &shape)];
+        let rest = Part::new(blocks, shape.blocks() as u32 - blocks, &shape);
         let touched = Touched::new(&area);
-        Pool { first, rest, destinations, answers: Arc::default(), touched, trials: None, area }
+        Pool { first, rest, last_half: 0, destinations, answers: Arc::default(), touched, trials: None, area }
     }
 
     /// The same where it is tried how streams of short messages had better be laid (rule 8), again after so many laps at most.
@@ -146,7 +151,7 @@ impl Pool {
     /// the larger one.
     pub fn room_beside(&mut self, len: usize, to: u32, spreads: bool) -> bool {
         let shape = self.area.shape;
-        if !shape.is_long(len) || self.area.blocks_of(len) > shape.first_blocks() as usize {
+        if !shape.is_long(len) || self.area.blocks_of(len) > shape.first_half_blocks() as usize {
             return self.room_for(len);
         }
         self.has_room_in(spreads, len) || self.is_another_in(spreads, to) && self.has_room_in(!spreads, len)
@@ -158,8 +163,9 @@ impl Pool {
 
     /// Whether something in a part is for another process than `to`.
     fn is_another_in(&self, rest: bool, to: u32) -> bool {
-        let part = if rest { &self.rest } else { &self.first };
-        part.taken(&self.area).any(|position| self.destinations[self.area.block(position)] != to)
+        let parts = if rest { std::slice::from_ref(&self.rest) } else { &self.first };
+        let mut taken = parts.iter().flat_map(|part| part.taken(&self.area));
+        taken.any(|position| self.destinations[self.area.block(position)] != to)
     }
 
     /// Whether a message of `len` bytes that starts at `position` lies in the larger part, and would if it were spread as copies are
@@ -180,10 +186,22 @@ impl Pool {
     /// Whether a message that may lie in the first part has room there.
     #[inline]
     fn has_room_in_first(&mut self, len: usize) -> bool {
-        self.area.shape.is_first(len) && {
-            let blocks = self.area.blocks_of(len);
-            blocks <= self.first.blocks as usize && self.first.has_room(blocks, &self.answers, &self.area)
+        self.half_with_room(len).is_some()
+    }
+
+    /// The half of the first part in which a message is to lie, if it may lie there and has room.
+    #[inline]
+    fn half_with_room(&mut self, len: usize) -> Option<usize> {
+        if !self.area.shape.is_first(len) {
+            return None;
         }
+        let Pool { first, answers, area, last_half, .. } = self;
+        let blocks = area.blocks_of(len);
+        let begin = usize::from(*last_half == 0 && area.shape.takes_turns(len));
+        [begin, 1 - begin].into_iter().find(|half| {
+            let half = &mut first[*half];
+            blocks <= half.blocks as usize && half.has_room(blocks, answers, area)
+        })
     }
 
     #[inline]
@@ -195,16 +213,20 @@ impl Pool {
     /// Reclaims what has been freed, and says how many bytes there are to take.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
-        self.first.reclaim(&self.answers, &self.area);
-        self.rest.reclaim(&self.answers, &self.area);
-        (self.area.shape.blocks() as u32 - self.first.taken - self.rest.taken) as usize
-            * self.area.shape.block_bytes as usize
+        let Pool { first, rest, answers, area, .. } = self;
+        first.iter_mut().chain([&mut *rest]).for_each(|part| part.reclaim(answers, area));
+        let taken: u32 = self.parts().map(|part| part.taken).sum();
+        (self.area.shape.blocks() as u32 - taken) as usize * self.area.shape.block_bytes as usize
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.first.iter().chain([&self.rest])
     }
 
     /// Frees what lies here for process `to`, *which must be known to be dead*, and what it has claimed (rule 7).
     pub fn forget(&mut self, to: u32) {
         self.answers.free_all(&self.area);
-        for position in self.first.taken(&self.area).chain(self.rest.taken(&self.area)) {
+        for position in self.parts().flat_map(|part| part.taken(&self.area)) {
             let (block, end) = (self.area.block(position), self.area.block_end(position));
             let state = self.area.state(block);
             // Acquire: who frees a block has read it.
@@ -247,9 +269,23 @@ impl Pool {
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32, spreads: bool) -> u32 {
         let blocks = self.area.blocks_of(len);
-        let in_first = self.has_room_in_first(len) && !(spreads && self.has_room_in_rest(len));
+        let half = self.half_with_room(len).filter(|_| !(spreads && self.has_room_in_rest(len)));
+        if let Some(half) = half {
+            self.last_half = half;
+        }
+        let start = self.take_in(half, blocks, to);
+        let moves = spreads && half.is_none() && self.area.shape.is_spread_if_slow(len);
+        if moves { start + self.area.spread_offset(start, len) } else { start }
+    }
+
+    /// Takes so many blocks of a half of the first part, or of the other part; the position of the first.
+    #[inline]
+    fn take_in(&mut self, half: Option<usize>, blocks: usize, to: u32) -> u32 {
         let Pool { first, rest, destinations, area, .. } = self;
-        let part = if in_first { first } else { rest };
+        let part = match half {
+            Some(half) => &mut first[half],
+            None => rest,
+        };
         let start = part.head;
         for _ in 0..blocks {
             debug_assert!(part.taken < part.blocks);
@@ -257,8 +293,7 @@ impl Pool {
             part.head = part.after(part.head, area);
             part.taken += 1;
         }
-        let moves = spreads && !in_first && area.shape.is_spread_if_slow(len);
-        if moves { start + area.spread_offset(start, len) } else { start }
+        start
     }
 
     /// Whether ways to lay a message are tried (rule 8).
@@ -271,7 +306,7 @@ impl Pool {
     /// be laid, if that is known, or tried (rule 8).
     #[inline]
     pub(crate) fn take_short(&mut self, len: usize, to: u32) -> (u32, Option<Way>) {
-        let start = self.take(len, to, false);
+        let start = self.take_in(None, 1, to);
         let lap = start >> self.area.shape.bytes.trailing_zeros();
         let way = self.trials.as_mut().and_then(|trials| trials.lay(len, lap, now));
         match way {
@@ -331,13 +366,21 @@ impl Pool {
     /// The part in which `position` lies.
     #[inline]
     const fn part_at(&self, position: u32) -> &Part {
-        if self.is_in_first(position) { &self.first } else { &self.rest }
+        let ([first, second], at) = (&self.first, self.area.at(position) as u32);
+        // Parts lie side by side.
+        if at >= second.end {
+            &self.rest
+        } else if at < first.end {
+            first
+        } else {
+            second
+        }
     }
 
     /// Whether `position` lies in the first part.
     #[inline]
     pub(crate) const fn is_in_first(&self, position: u32) -> bool {
-        self.area.block(position) < self.area.shape.first_blocks() as usize
+        (self.area.at(position) as u32) < self.first[1].end
     }
 
     /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.

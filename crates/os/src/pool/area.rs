@@ -20,6 +20,9 @@ pub struct PoolShape {
 /// The smallest block in bytes.
 pub(super) const SMALLEST: u32 = 1 << 10;
 
+/// The first part has halves if it has so many blocks.
+const LEAST_HALVED: u32 = 16;
+
 /// States and data begin on pages of their own.
 pub(super) const PAGE: usize = 4096;
 
@@ -69,9 +72,21 @@ impl PoolShape {
         if quarter < 4 { 0 } else { quarter }
     }
 
+    /// Blocks of the first one of its halves, which is all of it if it is small (rule 8).
+    pub(super) const fn first_half_blocks(&self) -> u32 {
+        let blocks = self.first_blocks();
+        if blocks < LEAST_HALVED { blocks } else { blocks / 2 }
+    }
+
     /// Whether a message lies in the first part if it can (rule 8).
     pub(super) const fn is_first(&self, len: usize) -> bool {
         len >= self.block_bytes as usize / 4
+    }
+
+    /// Whether messages of this length in the first part lie in its halves in turns: else they would be written to a few lines again
+    /// and again (rule 8).
+    pub(super) const fn takes_turns(&self, len: usize) -> bool {
+        len < self.block_bytes as usize / 2
     }
 
     /// Whether a message is long, so that its sender does not run ahead of its receiver (rule 8).
@@ -281,8 +296,7 @@ impl PoolArea {
         match first {
             Some(Span { first, blocks, last_bytes, whole })
                 if first.wrapping_add(blocks * self.shape.block_bytes) == second.first
-                    && block != 0
-                    && block != self.shape.first_blocks() =>
+                    && ![0, self.shape.first_half_blocks(), self.shape.first_blocks()].contains(&block) =>
             {
                 let before = if last_bytes == self.shape.block_bytes { whole + 1 } else { 0 };
                 Span { first, blocks: blocks + second.blocks, whole: second.whole + before, ..second }

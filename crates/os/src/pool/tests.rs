@@ -219,6 +219,7 @@ fn rule_9_kept_blocks_are_of_few_processes_and_the_latest() {
 
 #[test]
 fn rule_8_streams_keep_to_the_first_quarter() {
+    // Too small a quarter for halves.
     let area = PoolArea::on_heap(PoolShape { bytes: 1 << 15, block_bytes: 1024 });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     // Takes blocks for process 1, and says which; who reads them frees them at once.
@@ -254,8 +255,57 @@ fn rule_8_streams_keep_to_the_first_quarter() {
             && pool.room_beside(4096, 2, false)
     );
     assert_eq!(pool.free_bytes(), 24 << 10);
-    (0..4).for_each(|block| view.free(pool.first.tail + block * 1024, 1));
+    (0..4).for_each(|block| view.free(pool.first[0].tail + block * 1024, 1));
     assert!(pool.room_beside(4096, 1, false) && !pool.room_beside(5120, 1, false));
+}
+
+#[test]
+fn rule_8_a_stream_keeps_to_one_half_while_its_reader_follows() {
+    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+    let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
+    // The block where a message begins for which there is room.
+    let mut send = |pool: &mut Pool, len: usize| {
+        assert!(pool.room_for(len));
+        pool.take(len, 1, false)
+    };
+    // One that is read at once, for ever.
+    for message in 0..1000 {
+        let at = send(&mut pool, 2048);
+        assert_eq!(at / 1024 % 64, message * 2 % 8);
+        view.free(at, 2048);
+    }
+    // One that is read later has both halves, and then the rest.
+    let all: Vec<u32> = (0..9).map(|_| send(&mut pool, 2048)).collect();
+    assert_eq!(all.iter().map(|at| at / 1024 % 64).collect::<Vec<_>>(), [0, 2, 4, 6, 8, 10, 12, 14, 16]);
+    assert!(!pool.room_beside(4096, 1, false) && pool.room_beside(4096, 2, false));
+    assert_eq!((pool.side_by_side(all[3]), pool.side_by_side(all[7])), (2048, 2048), "halves are rings");
+    assert_eq!((pool.after(all[3] + 1024) / 1024 % 64, pool.after(all[7] + 1024) / 1024 % 64), (0, 8));
+    for at in &all {
+        view.free(*at, 2048);
+    }
+    assert_eq!(pool.free_bytes(), 1 << 16);
+    assert!(pool.room_beside(8192, 1, false));
+    // What is longer than a half lies in the larger part, as it did when the halves were one.
+    assert_eq!([8 << 10, 9 << 10].map(|len| send(&mut pool, len) / 1024 % 64), [0, 18]);
+    assert_eq!(send(&mut pool, 8 << 10) / 1024 % 64, 8);
+    assert_eq!(pool.free_bytes(), (64 - 25) << 10);
+    // What takes a part of a block lies in both by turns.
+    let mut pool = Pool::new(PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 }));
+    let short = [511, 256, 300, 511].map(|len| send(&mut pool, len) / 1024 % 64);
+    assert_eq!(short, [8, 0, 9, 1]);
+    assert_eq!(send(&mut pool, 512) / 1024 % 64, 2);
+}
+
+#[test]
+fn rule_9_answers_are_not_joined_across_halves() {
+    let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
+    let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
+    let messages: Vec<u32> = (0..4).map(|_| pool.take(4096, 7, false)).collect();
+    messages.iter().for_each(|at| view.free(*at, 4096));
+    assert_eq!((claim(&mut view, 8193), pool.free_bytes()), (None, 1 << 16));
+    let messages: Vec<u32> = (0..4).map(|_| pool.take(4096, 7, false)).collect();
+    messages.iter().for_each(|at| view.free(*at, 4096));
+    assert_eq!(claim(&mut view, 8192), Some(messages[2]));
 }
 
 #[test]
