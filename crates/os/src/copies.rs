@@ -40,8 +40,8 @@ impl Copies {
             CopyKind::Plain => {
                 let before = clock::ticks();
                 from.copy_over(to);
-                let took = clock::ticks().wrapping_sub(before);
-                choice().plain_took(len, took, false);
+                let after = clock::ticks();
+                choice().plain_took(len, before..after, false);
             }
             CopyKind::Streaming => {
                 from.copy_past_caches(to);

@@ -346,7 +346,8 @@ parameters! {
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into lines of a rank's pool that are written again soon, those of its first quarter and of messages of 4 to 16 \
                KiB, that takes more nanoseconds per KiB, and as much again as for 2.7 KiB, is slow: they lie in the receiver's private \
-               cache. The next messages of more than 4 KiB are then spread over the other three quarters.",
+               cache. The next messages of more than 4 KiB are then spread over the other three quarters, and stay so if a stream of \
+               them takes a sixteenth less time.",
     }
     shm_trial_laps: u64 {
         unit: Unit::Count, default: 2048, limits: 0..=1000000, power_of_two: false,

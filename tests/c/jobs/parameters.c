@@ -231,7 +231,8 @@ static void slow_copies(int streams)
 static void spread(int lie, int bytes)
 {
     MPI_T_pvar_handle messages = started(session, "shm_spread_messages", NULL);
-    send_some(400, bytes);
+    /* It is not tried before it is known how long some MiB take the usual way. */
+    send_some(2000, bytes);
     CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
 }
 

@@ -5,9 +5,14 @@
 //! transfer, and stores that go past the caches are several times as fast. Which it is depends on where the system has put the
 //! two processes, and changes while they run: so it is measured, on the copies made anyway. Those of short messages say too little;
 //! how these had better be laid is tried (`trials.rs`).
+//!
+//! Copies to lines that are written again soon may be slow because the lines have to come from the reader's cache. Then those to
+//! other lines are faster. Or they may be slow because all are. So that they are slow is a reason to try other lines, and what decides is
+//! how long a stream takes for a stretch of 1 MiB in either way.
 
 use super::Way;
 use crate::bytes::CopyKind;
+use std::ops::Range;
 
 /// The shortest plain copy whose time says anything, in bytes: of a shorter one the processor's store buffer hides too
 /// much.
@@ -145,6 +150,110 @@ impl Detour {
     }
 }
 
+/// So many bytes are a stretch of a stream, by whose time ways are compared: with all that both sides do meanwhile, which the time of
+/// the copies of one side does not tell.
+const STRETCH_BYTES: u64 = 1 << 20;
+
+/// So many stretches of each way count, of which the shortest is the one to compare: others may have been disturbed.
+const STRETCHES: usize = 4;
+
+/// The first stretches of what is spread do not count: as many as the larger part of the usual pool has.
+const SETTLING_STRETCHES: usize = 2;
+
+/// Spreading is worth while if it takes a sixteenth less time.
+const WORTH: u64 = 16;
+
+/// After an attempt at spreading that was not, so many times as many bytes go the usual way before there is another one, and twice as
+/// many after each one more, this often.
+const REFUSED: u64 = 8;
+const REFUSED_DOUBLINGS: u32 = 6;
+
+/// How long a stream took for each of its last stretches.
+#[derive(Clone, Debug, Default)]
+struct Stretches {
+    /// When the one under way began, and the bytes of it.
+    began: Option<u64>,
+    bytes: u64,
+    /// How many have ended, and how many ticks the last of them took, each in its turn.
+    ended: usize,
+    ticks: [u64; STRETCHES],
+}
+
+impl Stretches {
+    /// A piece was copied at this time.
+    #[inline]
+    fn note(&mut self, bytes: usize, at: &Range<u64>) {
+        let began = *self.began.get_or_insert(at.start);
+        self.bytes += bytes as u64;
+        if self.bytes >= STRETCH_BYTES {
+            let ticks = u128::from(at.end.wrapping_sub(began)) * u128::from(STRETCH_BYTES);
+            self.ticks[self.ended % STRETCHES] = (ticks / u128::from(self.bytes)) as u64;
+            (self.began, self.bytes, self.ended) = (Some(at.end), 0, self.ended.saturating_add(1));
+        }
+    }
+
+    /// The shortest of the last ones, if so many more have ended as do not count.
+    fn shortest(&self, settling: usize) -> Option<u64> {
+        let shortest = self.ticks.iter().min().copied();
+        shortest.filter(|_| self.ended >= settling + STRETCHES)
+    }
+}
+
+/// Whether a stream is faster if it is spread. That copies to lines which are written again soon are slow says only that it may
+/// be: where a processor does not fetch what it overwrites they are slow elsewhere, too.
+#[derive(Clone, Debug)]
+struct Verdict {
+    usual: Stretches,
+    spread: Stretches,
+    is_given: bool,
+    /// So many bytes of the usual way are left before spreading may be tried: after the first attempt in vain, and the next time.
+    first: u64,
+    next: u64,
+    left: u64,
+}
+
+impl Verdict {
+    fn new(pause: u64) -> Verdict {
+        let first = pause.saturating_mul(REFUSED);
+        let (usual, spread) = (Stretches::default(), Stretches::default());
+        Verdict { usual, spread, is_given: false, first, next: first, left: 0 }
+    }
+
+    /// A piece went the usual way. Whether enough is known of that.
+    #[inline]
+    fn may_be_tried(&mut self, bytes: usize, at: &Range<u64>) -> bool {
+        self.left = self.left.saturating_sub(bytes as u64);
+        self.usual.note(bytes, at);
+        self.left == 0 && self.usual.shortest(0).is_some()
+    }
+
+    /// A piece was spread. Whether that has turned out not to be worth while.
+    #[inline]
+    fn refuses(&mut self, bytes: usize, at: &Range<u64>) -> bool {
+        if self.is_given {
+            return false;
+        }
+        self.spread.note(bytes, at);
+        let (Some(usual), Some(spread)) = (self.usual.shortest(0), self.spread.shortest(SETTLING_STRETCHES))
+        else {
+            return false;
+        };
+        self.is_given = true;
+        if spread.saturating_add(spread / WORTH) <= usual {
+            self.next = self.first;
+            return false;
+        }
+        self.left = self.next;
+        self.next = self.next.saturating_mul(2).min(self.first << REFUSED_DOUBLINGS);
+        true
+    }
+
+    /// What was measured is over.
+    fn forget(&mut self) {
+        (self.usual, self.spread, self.is_given) = (Stretches::default(), Stretches::default(), false);
+    }
+}
+
 /// From which time on copies into a pool are made otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowCopies {
@@ -162,6 +271,7 @@ pub struct CopyChoice {
     fixed: Option<CopyKind>,
     streaming: Detour,
     spreading: Detour,
+    verdict: Verdict,
     /// Pieces that were streamed because plain copies were slow, or as trials say.
     pieces_streamed: u64,
     /// Messages that were spread over the larger part of the pool because copies to lines that are written again soon were slow, or
@@ -193,6 +303,7 @@ impl CopyChoice {
             fixed: None,
             streaming: Detour::new(slow.anywhere, pause, STREAMING_DOUBLINGS),
             spreading: Detour::new(slow.reused, pause, SPREADING_DOUBLINGS),
+            verdict: Verdict::new(pause),
             pieces_streamed: 0,
             messages_spread: 0,
         }
@@ -234,21 +345,32 @@ impl CopyChoice {
         self.fixed.is_none() && !self.streaming.is_taken() && len >= SHORTEST_MEASURED
     }
 
-    /// A plain copy of `bytes` bytes took so many ticks. Copies shorter than [`SHORTEST_MEASURED`] say nothing. `is_reused`: it
-    /// went to lines that are written again soon.
+    /// A plain copy of `bytes` bytes was made from one time to another, in ticks. Copies shorter than [`SHORTEST_MEASURED`] say
+    /// nothing. `is_reused`: it went to lines that are written again soon, if it was not spread.
     #[inline]
-    pub fn plain_took(&mut self, bytes: usize, ticks: u64, is_reused: bool) {
+    pub fn plain_took(&mut self, bytes: usize, at: Range<u64>, is_reused: bool) {
         if self.fixed.is_some() || bytes < SHORTEST_MEASURED {
             return;
         }
+        let ticks = at.end.wrapping_sub(at.start);
         // What was streamed lies in memory, from where it comes slowly to any part.
         let settles = self.streaming.settling > 0;
         self.streaming.usual_took(bytes, ticks);
         if self.streaming.is_taken() {
-            self.spreading.end();
-        } else if is_reused && !settles && !self.spreading.is_taken() {
+            self.end_spreading();
+        } else if self.spreading.is_taken() {
+            if self.verdict.refuses(bytes, &at) {
+                self.end_spreading();
+            }
+        } else if is_reused && !settles && self.verdict.may_be_tried(bytes, &at) {
             self.spreading.usual_took(bytes, ticks);
         }
+    }
+
+    /// From now on nothing is spread until copies have been slow again.
+    fn end_spreading(&mut self) {
+        self.spreading.end();
+        self.verdict.forget();
     }
 
     /// The reader says that its copies of several pieces in a row were slow, whatever ours are.
@@ -257,7 +379,7 @@ impl CopyChoice {
         if self.fixed.is_none() {
             self.streaming.was_slow();
             if self.streaming.is_taken() {
-                self.spreading.end();
+                self.end_spreading();
             }
         }
     }
@@ -289,10 +411,13 @@ impl CopyChoice {
 
     /// A message of `bytes` bytes was spread.
     #[inline]
-    pub const fn spread(&mut self, bytes: usize) {
+    pub fn spread(&mut self, bytes: usize) {
         if self.spreads() {
             self.spreading.went(bytes);
             self.messages_spread += 1;
+            if !self.spreading.is_taken() {
+                self.verdict.forget();
+            }
         }
     }
 
@@ -320,7 +445,7 @@ mod tests {
     }
 
     fn slow(choice: &mut CopyChoice, times: usize) {
-        (0..times).for_each(|_| choice.plain_took(PIECE, 669, false));
+        (0..times).for_each(|_| choice.plain_took(PIECE, 0..669, false));
     }
 
     /// Makes the plain copies that say nothing after streamed ones, slow as they are.
@@ -343,7 +468,7 @@ mod tests {
     #[test]
     fn fast_copies_stay_plain() {
         let mut choice = choice();
-        (0..1000).for_each(|_| choice.plain_took(4096, 668, false));
+        (0..1000).for_each(|_| choice.plain_took(4096, 0..668, false));
         assert_eq!(choice.kind(), CopyKind::Plain);
         assert!(choice.wants_time(4096) && !choice.wants_time(4095));
     }
@@ -353,15 +478,15 @@ mod tests {
         let mut choice = choice();
         for _ in 0..100 {
             slow(&mut choice, usize::from(Spell::PREVAILS) - 1);
-            (0..Spell::PREVAILS).for_each(|_| choice.plain_took(8192, 800, false));
+            (0..Spell::PREVAILS).for_each(|_| choice.plain_took(8192, 0..800, false));
         }
         // Too short to say anything.
-        (0..100).for_each(|_| choice.plain_took(4095, 1 << 40, false));
+        (0..100).for_each(|_| choice.plain_took(4095, 0..1 << 40, false));
         assert_eq!(choice.kind(), CopyKind::Plain);
         // Two of three.
         for _ in 0..Spell::PREVAILS {
             slow(&mut choice, 2);
-            choice.plain_took(8192, 0, false);
+            choice.plain_took(8192, 0..0, false);
         }
         assert_eq!(choice.kind(), CopyKind::Streaming);
         assert!(!choice.wants_time(8192));
@@ -381,7 +506,7 @@ mod tests {
         assert_eq!(stream(&mut choice), 640);
         settle(&mut choice);
         // Fast for a while: the next slow spell is like the first one.
-        (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0, false));
+        (0..ATTEMPT).for_each(|_| choice.plain_took(8192, 0..0, false));
         slow(&mut choice, usize::from(Spell::PREVAILS));
         assert_eq!(stream(&mut choice), 10);
     }
@@ -395,23 +520,108 @@ mod tests {
         assert_eq!(choice.kind(), CopyKind::Streaming);
     }
 
+    /// The pieces of so many stretches.
+    const fn pieces_of(stretches: usize) -> usize {
+        stretches * STRETCH_BYTES as usize / PIECE
+    }
+
+    /// A choice that is told of pieces one behind the other.
+    struct Stream {
+        choice: CopyChoice,
+        now: u64,
+    }
+
+    impl Stream {
+        /// As [`choice`], with a pause of so many pieces.
+        fn new(pause: usize) -> Stream {
+            let slow = SlowCopies { reused: 30, anywhere: 100 };
+            Stream { choice: CopyChoice::new(slow, (pause * PIECE) as u64), now: 0 }
+        }
+
+        /// Pieces that take so many ticks each, until they are spread, or are no more.
+        fn until(&mut self, spreads: bool, ticks: u64) -> usize {
+            let mut pieces = 0;
+            while self.choice.spreads() != spreads {
+                let at = self.now..self.now + ticks;
+                self.now = at.end;
+                self.choice.plain_took(PIECE, at, true);
+                if !spreads {
+                    self.choice.spread(PIECE);
+                }
+                pieces += 1;
+            }
+            pieces
+        }
+    }
+
+    const PREVAILS: usize = Spell::PREVAILS as usize;
+
+    /// Copies that took longer are slow where lines are reused.
+    const LIMIT: u64 = 200;
+
     #[test]
     fn what_is_slow_in_reused_lines_is_spread() {
         let mut choice = choice();
-        let prevails = u32::from(Spell::PREVAILS);
-        (0..1000).for_each(|_| choice.plain_took(PIECE, 200, true));
-        (0..100).for_each(|_| choice.plain_took(PIECE, 300, false));
+        (0..2000).for_each(|_| choice.plain_took(PIECE, 0..LIMIT, true));
+        (0..100).for_each(|_| choice.plain_took(PIECE, 0..300, false));
         assert!(!choice.spreads());
+        (0..PREVAILS).for_each(|_| choice.plain_took(PIECE, 0..300, true));
+        assert!(choice.spreads() && choice.kind() == CopyKind::Plain && choice.wants_time(PIECE));
+
+        // How long it takes the usual way is known first, and after each pause anew.
+        let mut stream = Stream::new(10);
+        let mut usual = pieces_of(STRETCHES) - 1 + PREVAILS;
         for pieces in [10, 20, 40, 80, 80] {
-            (0..prevails).for_each(|_| choice.plain_took(PIECE, 300, true));
-            assert!(choice.spreads() && choice.kind() == CopyKind::Plain && choice.wants_time(PIECE));
-            for _ in 0..pieces {
-                assert!(choice.spreads());
-                choice.plain_took(PIECE, 300, false);
-                choice.spread(PIECE);
+            assert_eq!((stream.until(true, 300), stream.until(false, 300)), (usual, pieces));
+            usual = pieces_of(STRETCHES) - 1 + SETTLING_BYTES as usize / PIECE + PREVAILS;
+        }
+    }
+
+    #[test]
+    fn what_is_not_faster_for_being_spread_is_spread_no_more() {
+        let (pause, judged) = (10_000, pieces_of(SETTLING_STRETCHES + STRETCHES));
+        for (ticks, stays) in [(300, false), (290, false), (283, false), (282, true), (100, true)] {
+            let mut stream = Stream::new(pause);
+            stream.until(true, 300);
+            let pieces = stream.until(false, ticks);
+            assert_eq!(pieces, if stays { pause } else { judged }, "{ticks} ticks instead of 300");
+        }
+        // Each time in vain it is left alone for longer, until it was good for something.
+        let mut stream = Stream::new(pause);
+        stream.until(true, 300);
+        for times in [1, 2, 4, 8, 16, 32, 64, 64] {
+            assert_eq!(stream.until(false, 300), judged);
+            let usual = stream.until(true, 300);
+            let refused = times * REFUSED as usize * pause;
+            assert!((refused..refused + pieces_of(1)).contains(&usual), "{usual} pieces after {times}");
+        }
+        stream.until(false, 200);
+        stream.until(true, 300);
+        assert_eq!(stream.until(false, 300), judged);
+        assert!(stream.until(true, 300) < 2 * REFUSED as usize * pause);
+    }
+
+    #[test]
+    fn the_shortest_of_the_last_stretches_counts() {
+        // Nearly all of the usual ones were disturbed, and then all that were spread but one.
+        for (usual, spread, stays) in [(900, 300, false), (300, 900, false), (900, 200, true)] {
+            let mut stream = Stream::new(10_000);
+            let mut at = 0;
+            while !stream.choice.spreads() {
+                let ticks = if at / pieces_of(1) == 2 { 300 } else { usual };
+                stream.now += ticks;
+                stream.choice.plain_took(PIECE, stream.now - 300..stream.now, true);
+                at += 1;
             }
-            assert!(!choice.spreads());
-            (0..SETTLING_BYTES / PIECE as u64).for_each(|_| choice.plain_took(PIECE, 300, true));
+            at = 0;
+            while stream.choice.spreads() && at < 5000 {
+                let ticks =
+                    if at / pieces_of(1) == SETTLING_STRETCHES + 1 { spread.min(300) } else { spread };
+                stream.now += ticks;
+                stream.choice.plain_took(PIECE, stream.now - ticks.min(300)..stream.now, true);
+                at += 1;
+            }
+            assert_eq!(stream.choice.spreads(), stays, "{usual} and {spread} ticks");
         }
     }
 
@@ -420,7 +630,8 @@ mod tests {
         let prevails = usize::from(Spell::PREVAILS);
         for complains in [false, true] {
             let mut choice = choice();
-            (0..prevails).for_each(|_| choice.plain_took(PIECE, 300, true));
+            let usual = pieces_of(STRETCHES) + prevails;
+            (0..usual).for_each(|_| choice.plain_took(PIECE, 0..300, true));
             assert!(choice.spreads());
             match complains {
                 false => slow(&mut choice, prevails),
@@ -433,17 +644,19 @@ mod tests {
         }
         // What was counted before that says nothing later.
         let mut counted = choice();
-        (1..prevails).for_each(|_| counted.plain_took(PIECE, 300, true));
+        (0..pieces_of(STRETCHES)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
+        (1..prevails).for_each(|_| counted.plain_took(PIECE, 0..300, true));
         counted.reader_was_slow();
         stream(&mut counted);
         settle(&mut counted);
-        (1..prevails).for_each(|_| counted.plain_took(PIECE, 300, true));
+        (0..pieces_of(STRETCHES)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
+        (1..prevails).for_each(|_| counted.plain_took(PIECE, 0..300, true));
         assert!(!counted.spreads());
-        counted.plain_took(PIECE, 300, true);
+        counted.plain_took(PIECE, 0..300, true);
         assert!(counted.spreads());
         // Slow from the beginning, wherever they lie.
         let mut choice = choice();
-        (0..prevails).for_each(|_| choice.plain_took(PIECE, 669, true));
+        (0..prevails).for_each(|_| choice.plain_took(PIECE, 0..669, true));
         assert!(choice.kind() == CopyKind::Streaming && !choice.spreads());
     }
 

@@ -414,6 +414,6 @@ fn copy_piece(
     fill(piece, kind);
     #[cfg(not(loom))]
     if let Some(before) = before {
-        copies.plain_took(len, crate::clock::ticks().wrapping_sub(before), lines == Lines::Reused);
+        copies.plain_took(len, before..crate::clock::ticks(), lines == Lines::Reused);
     }
 }
