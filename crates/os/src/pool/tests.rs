@@ -264,7 +264,7 @@ fn rule_8_a_stream_keeps_to_one_half_while_its_reader_follows() {
     let area = PoolArea::on_heap(PoolShape { bytes: 1 << 16, block_bytes: 1024 });
     let (mut pool, mut view) = (Pool::new(area.clone()), PoolView::new(area, 7));
     // The block where a message begins for which there is room.
-    let mut send = |pool: &mut Pool, len: usize| {
+    let send = |pool: &mut Pool, len: usize| {
         assert!(pool.room_for(len));
         pool.take(len, 1, false)
     };
