@@ -16,7 +16,7 @@
 //!
 //! Beside these: [`single_copy`] (one process reads another's memory), [`fdpass`] (file descriptors over a socket), [`local`]
 //! (sockets with names that no file has), [`parcel`] (packets with files), [`mod@file`], [`spawn`] (starting processes),
-//! [`clock`], [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
+//! [`clock`], [`first_look`] (when an answer is looked for first), [`copies`] (which kind is fast where others read), [`cpus`], [`hardware`], [`library`] (where we are installed),
 //! [`lock`] (a lock that costs nothing in a single-threaded process), [`stillness`] (whether another thread was seen asleep),
 //! [`bytes`] (views of memory that somebody else may write).
 //!
@@ -50,6 +50,8 @@ pub mod cpus;
 pub mod fdpass;
 #[cfg(not(loom))]
 pub mod file;
+#[cfg(not(loom))]
+pub mod first_look;
 #[cfg(not(loom))]
 pub mod hardware;
 #[cfg(not(loom))]

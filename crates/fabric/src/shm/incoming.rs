@@ -3,10 +3,10 @@
 use super::{BURST, Link, Out, Path};
 use crate::{Sink, Taken, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
-use oxmpi_os::clock::{pass_moment, pass_ticks, pass_ticks_from, ticks, ticks_of_ns};
+use oxmpi_os::clock::{pass_moment, pass_ticks, ticks_of_ns};
+use oxmpi_os::first_look::FirstLook;
 use oxmpi_os::ring::{RingReceiver, Slot};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN, Received, Tags};
-use std::cell::Cell;
 
 /// A ring in our segment, from one peer.
 #[derive(Debug)]
@@ -14,13 +14,13 @@ pub(super) struct RingIn {
     pub(super) receiver: RingReceiver,
     /// A frame whose body comes in the next slots.
     framed: Option<Received>,
-    /// How long after a message in the exchange line its answer is looked for first, in sixteenths of a tick.
-    first_look: Cell<u64>,
+    /// When the answer to a message in the exchange line is looked for first.
+    first_look: FirstLook,
 }
 
 impl RingIn {
     pub(super) fn new(receiver: RingReceiver) -> RingIn {
-        RingIn { receiver, framed: None, first_look: Cell::new(0) }
+        RingIn { receiver, framed: None, first_look: FirstLook::default() }
     }
 
     /// Looks whether something lies there, again and again for a moment.
@@ -33,8 +33,12 @@ impl RingIn {
                 !receiver.is_empty_here()
             });
         }
-        let is_answered =
-            receiver.awaits_answer_since().is_some_and(|written| self.is_answered_in_time(written));
+        let is_answered = receiver.awaits_answer_since().is_some_and(|written| {
+            self.first_look.finds(written, || {
+                receiver.fetch_data(FETCHED_FOR_ONE);
+                !receiver.is_empty_here()
+            })
+        });
         is_answered
             || look_again(|looks| {
                 receiver.fetch_data(FETCHED_FOR_ONE);
@@ -43,27 +47,6 @@ impl RingIn {
                     _ => !receiver.is_empty_here(),
                 }
             })
-    }
-
-    /// Looks for the answer to what was `written` to the exchange line when it is likely to be there. A look that comes too early
-    /// takes the line from the one who is about to write, who then has to fetch it again; so the first look comes later next time
-    /// if it finds nothing, and a little earlier if it does.
-    #[inline(always)]
-    fn is_answered_in_time(&self, written: u64) -> bool {
-        let (step, most) = (ticks_of_ns(LOOK_STEP_NS * 16), ticks_of_ns(LATEST_LOOK_NS * 16));
-        let (wait, passed) = (self.first_look.get(), ticks().wrapping_sub(written));
-        if passed.saturating_mul(16) > most {
-            return false;
-        }
-        pass_ticks_from(written, wait / 16);
-        self.receiver.fetch_data(FETCHED_FOR_ONE);
-        let is_there = !self.receiver.is_empty_here();
-        if !is_there {
-            self.first_look.set((wait + step).min(most));
-        } else if passed < wait / 16 {
-            self.first_look.set(wait.saturating_sub(step / 4));
-        }
-        is_there
     }
 }
 
@@ -231,10 +214,6 @@ const LOOK_GAP_NS: u64 = 40;
 /// While the exchange line is open each look of so many is for the ring and for that line, and the others are for the one where
 /// something came last.
 const EVERYWHERE: u32 = 4;
-
-/// By how many nanoseconds the first look for an answer in the exchange line is put off if it was in vain, and how long at most.
-const LOOK_STEP_NS: u64 = 2;
-const LATEST_LOOK_NS: u64 = 600;
 
 /// How many looks for the next chunk of a message that has begun before others get their turn.
 const PATIENCE: u32 = 200;

@@ -1,0 +1,84 @@
+//! When an answer is looked for first, where both write to the same line.
+//!
+//! A look that comes too early takes the line from the one who is about to write, who then has to fetch it again: that costs more
+//! than to look a little later. How long an answer takes depends on how far the processors are from each other, and on what the
+//! program does between: so it is learnt.
+
+use crate::clock::{pass_ticks_from, ticks, ticks_of_ns};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// By how many nanoseconds the first look is put off if it was in vain. Each other one brings it forward by a quarter of that.
+const STEP_NS: u64 = 2;
+/// How long it is put off at most, nanoseconds. What takes longer is looked for as usual.
+const LATEST_NS: u64 = 600;
+
+/// When somebody looks for an answer first, as has been learnt from the answers before.
+#[derive(Debug, Default)]
+pub struct FirstLook {
+    /// After so many sixteenths of a tick. Used by one thread at a time.
+    after: AtomicU64,
+}
+
+impl FirstLook {
+    /// Looks once, by `is_there`, when an answer is likely to be there: to what was `written` then, in ticks ([`ticks`]). `false`:
+    /// it is not there, or it takes so long that nobody has looked.
+    #[inline(always)]
+    pub fn finds(&self, written: u64, is_there: impl FnOnce() -> bool) -> bool {
+        let (step, most) = (ticks_of_ns(STEP_NS * 16), ticks_of_ns(LATEST_NS * 16));
+        let (wait, passed) = (self.after.load(Ordering::Relaxed), ticks().wrapping_sub(written));
+        if passed.saturating_mul(16) > most {
+            return false;
+        }
+        pass_ticks_from(written, wait / 16);
+        let is_there = is_there();
+        if !is_there {
+            self.after.store((wait + step).min(most), Ordering::Relaxed);
+        } else if passed < wait / 16 {
+            self.after.store(wait.saturating_sub(step / 4), Ordering::Relaxed);
+        }
+        is_there
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ns_of_ticks;
+
+    /// How long after what was written there was a look, in nanoseconds, if there was one.
+    fn look(first: &FirstLook, written: u64, is_there: bool) -> Option<u64> {
+        let mut looked = None;
+        assert_eq!(
+            first.finds(written, || {
+                looked = Some(ns_of_ticks(ticks().wrapping_sub(written)));
+                is_there
+            }),
+            is_there && looked.is_some()
+        );
+        looked
+    }
+
+    #[test]
+    fn who_looks_in_vain_looks_later_and_who_finds_something_earlier() {
+        let first = FirstLook::default();
+        let after = || ns_of_ticks(first.after.load(Ordering::Relaxed) / 16);
+        (0..50).for_each(|_| _ = look(&first, ticks(), false));
+        assert!((90..110).contains(&after()), "{} ns", after());
+        // It waits for as long, and never for less.
+        assert!(look(&first, ticks(), false).is_some_and(|ns| ns >= 90));
+        for _ in 0..1000 {
+            look(&first, ticks(), true);
+        }
+        assert!(after() < 60, "{} ns", after());
+        (0..1000).for_each(|_| _ = look(&first, ticks(), false));
+        assert!((590..610).contains(&after()), "{} ns", after());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_looked_for() {
+        let first = FirstLook::default();
+        let before = first.after.load(Ordering::Relaxed);
+        assert_eq!(look(&first, ticks().wrapping_sub(ticks_of_ns(2 * LATEST_NS)), true), None);
+        assert_eq!(first.after.load(Ordering::Relaxed), before, "and says nothing");
+    }
+}
