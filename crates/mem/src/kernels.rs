@@ -318,6 +318,25 @@ impl Kernel {
         }
     }
 
+    /// As [`Kernel::apply_apart`], of one element, and the result lies elsewhere: nothing but the operation.
+    ///
+    /// # Panics
+    /// If one of them is not an element.
+    #[inline(always)]
+    pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
+        let extent = self.extent;
+        match self.apart {
+            Some(apart) if left.len() == extent && right.len() == extent && result.len() == extent => {
+                // SAFETY: all views are mapped for an element.
+                unsafe { apart(left.as_ptr(), right.as_ptr(), result.as_mut_ptr(), 1) }
+            }
+            _ => {
+                assert_eq!(left.len(), extent, "one element");
+                self.apply_apart(left, right, result);
+            }
+        }
+    }
+
     /// `right <- left op right`, over the packed elements of both buffers.
     ///
     /// Elements that lie one after another are reduced in place; those of a derived type in parts, by a copy.
