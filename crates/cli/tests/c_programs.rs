@@ -331,6 +331,7 @@ programs! {
     coll_short
     coll_types
     coll_v_errors
+    coll_words
     coll_wrap_tags
     comm_compare
     comm_create

@@ -25,6 +25,7 @@
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | what ranks have written for a step, combined in their order |
 //! | `handover` | when two ranks hand the same memory to and fro |
+//! | `words` | what two ranks give each other as words |
 //! | `spread` | how blocks for all others lie in a segment |
 //! | `later` | nonblocking ones: written when they are called, ended within any look |
 
@@ -37,6 +38,7 @@ mod reductions;
 pub mod short;
 mod spread;
 mod steps;
+mod words;
 
 use crate::Process;
 use crate::comm::Communicator;
@@ -53,6 +55,7 @@ use oxmpi_plan::{Call, Collective};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use steps::Steps;
+use words::Words;
 
 pub(crate) use later::Later;
 
@@ -68,6 +71,8 @@ pub(crate) struct Control {
     section: OnceLock<Option<ControlSection>>,
     /// The last step of the collectives that this rank has begun.
     step: AtomicU64,
+    /// What its two ranks, if there are two, give each other as words.
+    words: Words,
     /// The last step that may be written without a look at what the others are done with; 0: not known yet.
     free_to: AtomicU64,
     /// Collectives that this rank has begun.
@@ -91,6 +96,7 @@ impl Control {
             is_crowded,
             section: OnceLock::new(),
             step: AtomicU64::new(step),
+            words: Words::default(),
             free_to: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             open: AtomicU32::new(0),

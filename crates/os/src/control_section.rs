@@ -59,6 +59,12 @@
 //!     that each publish a line and wait for the other's, that happens to whoever comes later, and he is the first at the next
 //!     step: so it goes on. Therefore each has the line of its next step made its own while it waits (it alone writes there),
 //!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
+//! 15. *Words.* Two ranks write what they have for each other to one line, the *line of words*, if it is at most [`WORD_BYTES`] bytes
+//!     each. It is the only line of such a step. In it each rank has a word that says for which step it has given something
+//!     (release, acquire), and [`WORD_TURNS`] for data, which the steps of this kind use by turns, as both count them alike. A
+//!     rank is at most so many of them ahead of what the other one has taken: between two that it gives without having taken any it has taken
+//!     one. Each look fetches the line with the right to write it, so that what is given next needs no second transfer; and
+//!     what one gives for two steps in a row comes in one.
 
 use crate::{
     barrier::BarrierKind,
@@ -87,6 +93,15 @@ pub const FETCHED_BYTES: usize = 512;
 const LEAST_POOLS: usize = 8;
 /// The most turns: with pools of the usual size as much memory as the private caches of a core have, and again as much.
 const MOST_TURNS: u32 = 4;
+/// The longest data that two ranks exchange as words, bytes (rule 15).
+pub const WORD_BYTES: usize = size_of::<u64>();
+/// The line of a team, and the line of words.
+const TEAM_LINES: usize = 2;
+const WORDS_LINE: usize = 1;
+/// Where the data of two ranks lie in that.
+const WORDS_DATA: usize = 2;
+/// How many of them of a rank lie in the line of words (rule 15).
+pub const WORD_TURNS: u32 = 3;
 /// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
@@ -172,6 +187,12 @@ impl From<usize> for Extent {
     }
 }
 
+/// Where a rank's word for a turn lies in the line of words.
+#[inline]
+const fn word_of(rank: u32, turn: u32) -> usize {
+    WORDS_DATA + WORD_TURNS as usize * (rank & 1) as usize + turn as usize
+}
+
 #[cfg(not(loom))]
 fn plain_copies() -> Copies {
     Copies::new(CopyChoice::always(CopyKind::Plain), Arc::default())
@@ -241,7 +262,7 @@ impl ControlSection {
     }
 
     const fn lines(ranks: u32, segments: u32) -> usize {
-        1 + ranks as usize * (RANK_LINES + segments as usize)
+        TEAM_LINES + ranks as usize * (RANK_LINES + segments as usize)
     }
 
     /// A section in zeroed memory on the heap, for threads of one process.
@@ -342,14 +363,14 @@ impl ControlSection {
 
     #[inline]
     fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
-        // SAFETY: all callers name a line of an existing rank and segment, or the first.
+        // SAFETY: all callers name a line of an existing rank and segment, or of the team.
         unsafe { &(*self.lines.as_ptr().add(line)).words }
     }
 
     #[inline]
     fn rank_line(&self, rank: u32) -> usize {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
-        1 + rank as usize * (RANK_LINES + self.segments as usize)
+        TEAM_LINES + rank as usize * (RANK_LINES + self.segments as usize)
     }
 
     #[inline]
@@ -593,6 +614,30 @@ impl ControlSection {
     pub fn publish_to_other(&self, rank: u32, step: u64) {
         self.segment_line(rank, step)[0].swap(step, Ordering::AcqRel);
         prefetch_to_write(self.segment_line(rank, step + 1));
+    }
+
+    /// Gives the other one of two ranks a word for a step, in its place of this turn; `rank` is the caller (rule 15). Ask for sleepers
+    /// afterwards.
+    ///
+    /// # Panics
+    /// If there is no such turn.
+    #[inline]
+    pub fn give_word(&self, rank: u32, turn: u32, step: u64, word: u64) {
+        let line = self.line(WORDS_LINE);
+        line[word_of(rank, turn)].store(word, Ordering::Relaxed);
+        line[(rank & 1) as usize].store(step, Ordering::Release);
+    }
+
+    /// The word of a rank for a step, in its place of this turn, if it has given that; the caller is the other one (rule 15).
+    ///
+    /// # Panics
+    /// If there is no such turn.
+    #[inline]
+    pub fn take_word(&self, rank: u32, turn: u32, step: u64) -> Option<u64> {
+        let line = self.line(WORDS_LINE);
+        prefetch_to_write(line);
+        let is_there = line[(rank & 1) as usize].load(Ordering::Acquire) >= step;
+        is_there.then(|| line[word_of(rank, turn)].load(Ordering::Relaxed))
     }
 
     /// Whether a rank has published a step (rule 3).

@@ -13,7 +13,7 @@ use loom::{
 use oxmpi_os::{
     barrier::BarrierKind::Symmetric,
     bytes::{Bytes, BytesMut, CopyKind},
-    control_section::{ControlSection, Extent, PoolSegments},
+    control_section::{ControlSection, Extent, PoolSegments, WORD_TURNS},
     door::{Alarm, DoorWord, Sleepers, Turn},
     inbox::{InboxArea, InboxReceiver, InboxSender},
     lock::{LaneLock, LockError},
@@ -1262,5 +1262,40 @@ fn postbox_rule_4_two_never_get_the_same_block() {
         let (here, theirs) = (take(&area, 1), thread.join().unwrap());
         assert!(here.is_none() || here != theirs);
         assert!(here.is_some() || theirs.is_some(), "one of them gets the lock");
+    });
+}
+
+/// Takes the word of the other one of two ranks for a step.
+fn take_word(place: &ControlSection, me: u32, turn: u32, step: u64) -> u64 {
+    loop {
+        match place.take_word(1 - me, turn, step) {
+            Some(word) => return word,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn control_section_rule_15_words_are_exchanged_and_passed() {
+    /// In each step, which is its turn, too: whether words are exchanged, or who passes one.
+    const STEPS: [Option<u32>; 4] = [None, Some(0), None, Some(1)];
+
+    fn run(place: &ControlSection, me: u32) {
+        for (turn, writer) in (0..).zip(STEPS) {
+            let (step, place_of_turn) = (u64::from(turn) + 5, turn % WORD_TURNS);
+            if writer.is_none_or(|writer| writer == me) {
+                place.give_word(me, place_of_turn, step, 100 * step + u64::from(me));
+            }
+            if writer.is_none_or(|writer| writer != me) {
+                assert_eq!(take_word(place, me, place_of_turn, step), 100 * step + u64::from(1 - me));
+            }
+        }
+    }
+    check(3, || {
+        let place = section();
+        let other = place.clone();
+        let thread = thread::spawn(move || run(&other, 1));
+        run(&place, 0);
+        thread.join().unwrap();
     });
 }

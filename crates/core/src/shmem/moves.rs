@@ -4,6 +4,7 @@ use super::Served;
 use super::limits;
 use super::spread;
 use super::steps::{Piece, Steps, Turn};
+use super::words::Word;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -99,6 +100,9 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn barrier(&self) -> Result<()> {
+        if self.exchanges_words(0) {
+            return self.exchange_words(Word::default()).map(drop);
+        }
         let step = self.number(1);
         self.wait_until_free(step)?;
         self.publish(step);
@@ -111,6 +115,9 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
+        if self.passes_word(root, bytes) {
+            return self.pass_block(root, (data, 0), (data, 0), bytes);
+        }
         let pieces = self.pieces_one_way(bytes, root);
         if self.me == root {
             return self.give(&pieces, |at, to| self.pack(data, at, to));
@@ -126,7 +133,15 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        let pieces = self.pieces_one_way(block, self.next_rank(root));
+        let writer = self.next_rank(root);
+        if self.passes_word(writer, block) {
+            self.pass_block(writer, (input, 0), (output, writer as usize * block), block)?;
+            if self.me == root && !in_place {
+                output.copy_from(root as usize * block, input, 0, block);
+            }
+            return Ok(());
+        }
+        let pieces = self.pieces_one_way(block, writer);
         if self.me != root {
             return self.give(&pieces, |at, to| self.pack(input, at, to));
         }
@@ -156,6 +171,14 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
+        if self.passes_word(root, block) {
+            let other = self.next_rank(root) as usize * block;
+            self.pass_block(root, (input, other), (output, 0), block)?;
+            if self.me == root && !in_place {
+                output.copy_from(0, input, root as usize * block, block);
+            }
+            return Ok(());
+        }
         // All in the line of the root, or each in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
@@ -200,8 +223,16 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
-        let pieces = self.pieces(block, self.most(block));
         let own = self.me as usize * block;
+        if self.exchanges_words(block) {
+            let given = if in_place { (output, own) } else { (input, 0) };
+            self.exchange_blocks(given, (output, block - own), block)?;
+            if !in_place {
+                output.copy_from(own, input, 0, block);
+            }
+            return Ok(());
+        }
+        let pieces = self.pieces(block, self.most(block));
         self.exchange(&pieces, |turn, Piece { step, at, len, .. }| {
             match turn {
                 Turn::Write => self.write(step, len, |to| match in_place {
@@ -226,6 +257,15 @@ impl<F: Fabric> Steps<'_, F> {
 
     /// `input`: `None` in place.
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
+        if self.exchanges_words(block) {
+            let own = self.me as usize * block;
+            let other = block - own;
+            self.exchange_blocks((input.unwrap_or(output), other), (output, other), block)?;
+            if let Some(input) = input {
+                output.copy_from(own, input, own, block);
+            }
+            return Ok(());
+        }
         let pieces = self.spread_pieces(block);
         self.exchange(&pieces, |turn, piece| {
             match (turn, input) {

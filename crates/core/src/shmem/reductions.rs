@@ -5,6 +5,7 @@ use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::packed_copy;
 use super::steps::{Piece, Pieces, Steps, Turn};
+use super::words::word;
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
@@ -76,7 +77,9 @@ impl<F: Fabric> Reduction<'_, F> {
             Call::Reduce { root, .. } => self.reduce(root, output),
             Call::Allreduce { .. } => {
                 let ranks = self.steps.ranks;
-                if limits::halves_allreduce(ranks, self.bytes) {
+                if self.steps.exchanges_words(self.bytes) {
+                    self.exchange_words(0, 0, output)
+                } else if limits::halves_allreduce(ranks, self.bytes) {
                     self.halved_allreduce(output)
                 } else if limits::shares_allreduce(ranks, self.bytes) {
                     self.shared_allreduce(output)
@@ -131,7 +134,18 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
-        let pieces = steps.pieces_one_way(self.bytes, steps.next_rank(root));
+        let writer = steps.next_rank(root);
+        if steps.passes_word(writer, self.bytes) {
+            let (step, own) = (steps.number(1), word(self.given));
+            if steps.me == writer {
+                steps.pass_word(step, own);
+            } else {
+                let theirs = steps.take_passed_word(step)?;
+                steps.combine_words(self.kernel, own, theirs, output);
+            }
+            return Ok(());
+        }
+        let pieces = steps.pieces_one_way(self.bytes, writer);
         if steps.me != root {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
@@ -153,6 +167,15 @@ impl<F: Fabric> Reduction<'_, F> {
             steps.finish(step);
         }
         steps.all_seen(pieces.first);
+        Ok(())
+    }
+
+    /// Of two ranks each gives what begins at `other`, and combines what begins at `own` with the other one's.
+    fn exchange_words(&self, other: usize, own: usize, output: BytesMut<'_>) -> Result<()> {
+        let at = |start| word(self.given.slice(start, self.bytes));
+        let own = at(own);
+        let theirs = self.steps.exchange_words(at(other))?;
+        self.steps.combine_words(self.kernel, own, theirs, output);
         Ok(())
     }
 
@@ -193,6 +216,10 @@ impl<F: Fabric> Reduction<'_, F> {
 
     fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
+        if steps.exchanges_words(self.bytes) {
+            let own = steps.me as usize * self.bytes;
+            return self.exchange_words(self.bytes - own, own, output);
+        }
         let pieces = steps.spread_pieces(self.bytes);
         steps.exchange(&pieces, |turn, piece| {
             let Piece { step, at, len, .. } = piece;

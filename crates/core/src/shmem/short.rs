@@ -6,6 +6,7 @@
 
 use super::limits;
 use super::steps::Steps;
+use super::words::{Word, word};
 use crate::Process;
 use crate::comm::Communicator;
 use oxmpi_fabric::Fabric;
@@ -86,6 +87,33 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.steps.number(1)
     }
 
+    /// Exchanges words with the other one of two ranks. Between giving and taking nothing is lost by what else is to be done.
+    #[inline(always)]
+    fn exchange_words(&self, collective: Collective, mine: Word) -> Result<Word> {
+        let s = &self.steps;
+        let step = s.number(1);
+        let turn = s.give_word(step, mine);
+        s.count(collective);
+        self.process.look_after_served();
+        s.take_word(step, turn)
+    }
+
+    /// Passes a word to the other one of two ranks.
+    #[inline(always)]
+    fn pass_word(&self, collective: Collective, mine: Word) -> Result<()> {
+        self.steps.pass_word(self.steps.number(1), mine);
+        self.steps.count(collective);
+        self.end()
+    }
+
+    /// Takes the word that the other one of two ranks passes.
+    #[inline(always)]
+    fn take_word(&self, collective: Collective) -> Result<Word> {
+        self.steps.count(collective);
+        self.end()?;
+        self.steps.take_passed_word(self.steps.number(1))
+    }
+
     #[inline(always)]
     fn end(&self) -> Result<()> {
         self.process.look_after_served();
@@ -98,6 +126,9 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn barrier(&self) -> Result<()> {
+        if self.steps.exchanges_words(0) {
+            return self.exchange_words(Collective::Barrier, Word::default()).map(drop);
+        }
         let (s, step) = (&self.steps, self.begin(Collective::Barrier));
         s.wait_until_free(step)?;
         s.publish(step);
@@ -112,8 +143,16 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Bcast));
         let len = data.len();
+        if self.steps.passes_word(root, len) {
+            if self.is_root(root) {
+                return self.pass_word(Collective::Bcast, word(data.as_bytes()));
+            }
+            let theirs = self.take_word(Collective::Bcast)?;
+            Bytes::from(&theirs[..len]).copy_to(data);
+            return Ok(());
+        }
+        let (s, step) = (&self.steps, self.begin(Collective::Bcast));
         if s.me == root {
             self.give(step, len, |to| data.as_bytes().copy_to(to))?;
         } else {
@@ -131,6 +170,9 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
+        if self.steps.passes_word(self.steps.me, block.len()) {
+            return self.pass_word(Collective::Gather, word(block));
+        }
         let step = self.begin(Collective::Gather);
         self.give(step, block.len(), |to| block.copy_to(to))?;
         self.end()
@@ -142,9 +184,16 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn gather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Gather));
+        let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
+        let writer = s.next_rank(s.me);
+        if s.passes_word(writer, len) {
+            let theirs = self.take_word(Collective::Gather)?;
+            Bytes::from(&theirs[..len]).copy_to(all.slice(writer as usize * len, len));
+            return Ok(());
+        }
+        let step = self.begin(Collective::Gather);
         self.read_all(step, len, &mut all)?;
         s.finish(step);
         s.all_seen(step);
@@ -157,9 +206,16 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn allgather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Allgather));
+        let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
+        if s.exchanges_words(len) {
+            let own = s.me as usize * len;
+            let theirs = self.exchange_words(Collective::Allgather, word(all.as_bytes().slice(own, len)))?;
+            Bytes::from(&theirs[..len]).copy_to(all.slice(len - own, len));
+            return Ok(());
+        }
+        let step = self.begin(Collective::Allgather);
         s.wait_until_free(step)?;
         s.write(step, len, |to| all.as_bytes().slice(s.me as usize * len, len).copy_to(to));
         s.publish_to_all(step, len);
@@ -175,22 +231,30 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
+        let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let others = len * (s.ranks as usize - 1);
-        if s.is_short(others) {
-            self.give(step, others, |to| self.spread(all, len, to))?;
+        if s.passes_word(s.me, len) {
+            let other = s.next_rank(s.me) as usize * len;
+            self.pass_word(Collective::Scatter, word(all.slice(other, len)))?;
         } else {
-            s.wait_until_free(step)?;
-            for rank in s.others() {
-                s.section.write_part(rank, step, len, |to| all.slice(rank as usize * len, len).copy_to(to));
+            let step = self.begin(Collective::Scatter);
+            if s.is_short(others) {
+                self.give(step, others, |to| self.spread(all, len, to))?;
+            } else {
+                s.wait_until_free(step)?;
+                for rank in s.others() {
+                    let block = all.slice(rank as usize * len, len);
+                    s.section.write_part(rank, step, len, |to| block.copy_to(to));
+                }
+                s.publish_last(step);
             }
-            s.publish_last(step);
+            self.end()?;
         }
         if let Some(block) = block {
             all.slice(s.me as usize * len, len).copy_to(block);
         }
-        self.end()
+        Ok(())
     }
 
     /// `MPI_Scatter`, of who is not the root.
@@ -199,8 +263,13 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
         let len = block.len();
+        if self.steps.passes_word(root, len) {
+            let theirs = self.take_word(Collective::Scatter)?;
+            Bytes::from(&theirs[..len]).copy_to(block);
+            return Ok(());
+        }
+        let (s, step) = (&self.steps, self.begin(Collective::Scatter));
         if s.is_short(len * (s.ranks as usize - 1)) {
             s.see(root, step)?;
             self.read_block(root, step, len, |from| from.copy_to(block));
@@ -219,12 +288,19 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn alltoall(&self, given: Bytes<'_>, mut all: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Alltoall));
+        let s = &self.steps;
         let len = all.len() / s.ranks as usize;
+        let own = s.me as usize * len;
+        if s.exchanges_words(len) {
+            let theirs = self.exchange_words(Collective::Alltoall, word(given.slice(len - own, len)))?;
+            given.slice(own, len).copy_to(all.slice(own, len));
+            Bytes::from(&theirs[..len]).copy_to(all.slice(len - own, len));
+            return Ok(());
+        }
+        let step = self.begin(Collective::Alltoall);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
         s.publish_to_all(step, len * (s.ranks as usize - 1));
-        let own = s.me as usize * len;
         given.slice(own, len).copy_to(all.slice(own, len));
         for rank in s.others() {
             self.see_part(rank, step, len)?;
@@ -241,12 +317,20 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn reduce_scatter(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::ReduceScatterBlock));
+        let s = &self.steps;
         let len = result.len();
+        let own = given.slice(s.me as usize * len, len);
+        if s.exchanges_words(len) {
+            let own = word(own);
+            let given = word(given.slice(len - s.me as usize * len, len));
+            let theirs = self.exchange_words(Collective::ReduceScatterBlock, given)?;
+            s.combine_words(kernel, own, theirs, result);
+            return Ok(());
+        }
+        let step = self.begin(Collective::ReduceScatterBlock);
         s.wait_until_free(step)?;
         s.write(step, len * (s.ranks as usize - 1), |to| self.spread(given, len, to));
         s.publish_to_all(step, len * (s.ranks as usize - 1));
-        let own = given.slice(s.me as usize * len, len);
         self.combine(kernel, 0..s.ranks, own, result, |rank, take| {
             self.see_part(rank, step, len)?;
             self.read_block(rank, step, len, take);
@@ -263,6 +347,9 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
+        if self.steps.passes_word(self.steps.me, given.len()) {
+            return self.pass_word(Collective::Reduce, word(given));
+        }
         let step = self.begin(Collective::Reduce);
         self.give(step, given.len(), |to| given.copy_to(to))?;
         self.end()
@@ -274,7 +361,14 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
-        let (s, step) = (&self.steps, self.begin(Collective::Reduce));
+        let s = &self.steps;
+        if s.passes_word(s.next_rank(s.me), given.len()) {
+            let own = word(given);
+            let theirs = self.take_word(Collective::Reduce)?;
+            s.combine_words(kernel, own, theirs, result);
+            return Ok(());
+        }
+        let step = self.begin(Collective::Reduce);
         self.combine_whole(step, kernel, 0..s.ranks, given, result)?;
         s.finish(step);
         s.all_seen(step);
@@ -299,6 +393,12 @@ impl<F: Fabric> ShortWay<'_, F> {
             Prefix::Inclusive => (Collective::Scan, 0..s.me + 1),
             Prefix::Exclusive => (Collective::Exscan, 0..s.me),
         };
+        if prefix == Prefix::All && s.exchanges_words(given.len()) {
+            let own = word(given);
+            let theirs = self.exchange_words(collective, own)?;
+            s.combine_words(kernel, own, theirs, result);
+            return Ok(());
+        }
         let step = self.begin(collective);
         s.wait_until_free(step)?;
         s.write(step, given.len(), |to| given.copy_to(to));

@@ -38,7 +38,7 @@ const CROWDED_LOOKS: u32 = 12;
 pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
     comm: &'a Communicator,
-    control: &'a Control,
+    pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
     /// Which one, since [`Steps::count`].
     collective: Cell<Option<Collective>>,
@@ -340,7 +340,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[inline(never)]
-    fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if !self.process.is_crowded {
             let gap = ticks_of_ns(BETWEEN_LOOKS_NS);
             for _ in 0..SHORT_LOOKS {
@@ -467,7 +467,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// Wakes who sleeps until this rank goes on (rule 6).
     #[inline]
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let sleepers = self.section.take_sleepers(self.me);
         if sleepers != 0 {
             self.wake_all(sleepers);
@@ -487,10 +487,19 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
 impl<F: Fabric> Process<F> {
     /// Who never waits in a collective has others wait for something else of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look_after_served(&self) {
-        if self.domain.lock().lane.is_look_due(WORTH) {
-            self.look(|_| ());
+        let is_due = match self.domain.home() {
+            Some(mut domain) => domain.lane.is_look_due(WORTH),
+            None => self.domain.lock().lane.is_look_due(WORTH),
+        };
+        if is_due {
+            self.look_at_all();
         }
+    }
+
+    #[cold]
+    fn look_at_all(&self) {
+        self.look(|_| ());
     }
 }
