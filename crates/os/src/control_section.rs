@@ -7,6 +7,8 @@
 //!
 //! ```text
 //! line 0            word 0: ranks that have left for good    word 1: the last step of the teams before
+//! line 1            words 0 and 1: the step for which each of two ranks has given its last word
+//!                   words 2 to 4 and 5 to 7: those of the first one, and of the second one (rule 15)
 //! then, for each    a line, word 0: the last step it is done with
 //! rank              a line, word 0: a bit for each rank that sleeps until it goes on
 //!                   a line for each segment, word 0: the step that was published there, words 1 to 7: short data
@@ -61,10 +63,10 @@
 //!     and publishes with a locked instruction, which lasts until the line is its own: then both go on at the same time.
 //! 15. *Words.* Two ranks write what they have for each other to one line, the *line of words*, if it is at most [`WORD_BYTES`] bytes
 //!     each. It is the only line of such a step. In it each rank has a word that says for which step it has given something
-//!     (release, acquire), and [`WORD_TURNS`] for data, which the steps of this kind use by turns, as both count them alike. A
-//!     rank is at most so many of them ahead of what the other one has taken: between two that it gives without having taken any it has taken
-//!     one. Each look fetches the line with the right to write it, so that what is given next needs no second transfer; and
-//!     what one gives for two steps in a row comes in one.
+//!     (release, acquire), and [`WORD_TURNS`] places for data, which the steps of this kind use by turns, as both count them alike. Of
+//!     two such steps in a row in which a rank gives something it takes something in at least one. So when it comes to a place
+//!     again, the other one has given something since it has taken what lay there. Each look fetches the line with the right to write
+//!     it, so that what is given next needs no second transfer; and what one gives for two steps in a row comes in one.
 
 use crate::{
     barrier::BarrierKind,
@@ -190,6 +192,7 @@ impl From<usize> for Extent {
 /// Where a rank's word for a turn lies in the line of words.
 #[inline]
 const fn word_of(rank: u32, turn: u32) -> usize {
+    debug_assert!(turn < WORD_TURNS);
     WORDS_DATA + WORD_TURNS as usize * (rank & 1) as usize + turn as usize
 }
 
@@ -616,11 +619,8 @@ impl ControlSection {
         prefetch_to_write(self.segment_line(rank, step + 1));
     }
 
-    /// Gives the other one of two ranks a word for a step, in its place of this turn; `rank` is the caller (rule 15). Ask for sleepers
-    /// afterwards.
-    ///
-    /// # Panics
-    /// If there is no such turn.
+    /// Gives the other one of two ranks a word for a step, in its place of this turn, of [`WORD_TURNS`]; `rank` is the caller (rule 15).
+    /// Ask for sleepers afterwards.
     #[inline]
     pub fn give_word(&self, rank: u32, turn: u32, step: u64, word: u64) {
         let line = self.line(WORDS_LINE);
@@ -628,10 +628,8 @@ impl ControlSection {
         line[(rank & 1) as usize].store(step, Ordering::Release);
     }
 
-    /// The word of a rank for a step, in its place of this turn, if it has given that; the caller is the other one (rule 15).
-    ///
-    /// # Panics
-    /// If there is no such turn.
+    /// The word of a rank for a step, in its place of this turn, of [`WORD_TURNS`], if it has given that; the caller is the other one
+    /// (rule 15).
     #[inline]
     pub fn take_word(&self, rank: u32, turn: u32, step: u64) -> Option<u64> {
         let line = self.line(WORDS_LINE);

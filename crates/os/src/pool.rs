@@ -43,7 +43,7 @@
 //!    the first half if that has room, and so do all of a stream whose receiver follows it; one that takes less than half of a block
 //!    lies in the two by turns, as few of the lines of a block are used. Of long messages, of at least two blocks and a sixteenth of
 //!    the pool, the sender does not run ahead of its receiver:
-//!    [`Pool::room_beside`]. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
+//!    [`Pool::room_beside`], if they have room in a half at all. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow, and a stream is faster without ([`CopyChoice::spreads`]), these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
 //!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Copies of
@@ -198,23 +198,28 @@ impl Pool {
         let Pool { first, answers, area, last_half, .. } = self;
         let blocks = area.blocks_of(len);
         let begin = usize::from(*last_half == 0 && area.shape.takes_turns(len));
-        [begin, 1 - begin].into_iter().find(|half| {
-            let half = &mut first[*half];
-            blocks <= half.blocks as usize && half.has_room(blocks, answers, area)
-        })
+        let mut half_with_room = || {
+            [begin, 1 - begin].into_iter().find(|half| {
+                let half = &mut first[*half];
+                blocks <= half.blocks as usize && half.has_room(blocks, area)
+            })
+        };
+        half_with_room().or_else(|| if answers.free_all(area) { half_with_room() } else { None })
     }
 
     #[inline]
     fn has_room_in_rest(&mut self, len: usize) -> bool {
-        let blocks = self.area.blocks_of(len);
-        self.rest.has_room(blocks, &self.answers, &self.area)
+        let Pool { rest, answers, area, .. } = self;
+        let blocks = area.blocks_of(len);
+        rest.has_room(blocks, area) || answers.free_all(area) && rest.has_room(blocks, area)
     }
 
     /// Reclaims what has been freed, and says how many bytes there are to take.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
         let Pool { first, rest, answers, area, .. } = self;
-        first.iter_mut().chain([&mut *rest]).for_each(|part| part.reclaim(answers, area));
+        answers.free_all(area);
+        first.iter_mut().chain([&mut *rest]).for_each(|part| part.reclaim(area));
         let taken: u32 = self.parts().map(|part| part.taken).sum();
         (self.area.shape.blocks() as u32 - taken) as usize * self.area.shape.block_bytes as usize
     }

@@ -115,7 +115,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn bcast(&self, root: u32, bytes: usize, data: &UserBuf) -> Result<()> {
-        if self.passes_word(root, bytes) {
+        if self.begins_pass(root, bytes) {
             return self.pass_block(root, (data, 0), (data, 0), bytes);
         }
         let pieces = self.pieces_one_way(bytes, root);
@@ -134,7 +134,7 @@ impl<F: Fabric> Steps<'_, F> {
 
     fn gather(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
         let writer = self.next_rank(root);
-        if self.passes_word(writer, block) {
+        if self.begins_pass(writer, block) {
             self.pass_block(writer, (input, 0), (output, writer as usize * block), block)?;
             if self.me == root && !in_place {
                 output.copy_from(root as usize * block, input, 0, block);
@@ -171,7 +171,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        if self.passes_word(root, block) {
+        if self.begins_pass(root, block) {
             let other = self.next_rank(root) as usize * block;
             self.pass_block(root, (input, other), (output, 0), block)?;
             if self.me == root && !in_place {

@@ -135,13 +135,13 @@ impl<F: Fabric> Reduction<'_, F> {
     fn reduce(&self, root: u32, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let writer = steps.next_rank(root);
-        if steps.passes_word(writer, self.bytes) {
+        if steps.begins_pass(writer, self.bytes) {
             let (step, own) = (steps.number(1), word(self.given));
             if steps.me == writer {
                 steps.pass_word(step, own);
             } else {
                 let theirs = steps.take_passed_word(step)?;
-                steps.combine_words(self.kernel, own, theirs, output);
+                steps.combine_words(self.kernel, own, theirs, output.slice(0, self.bytes));
             }
             return Ok(());
         }
@@ -171,11 +171,12 @@ impl<F: Fabric> Reduction<'_, F> {
     }
 
     /// Of two ranks each gives what begins at `other`, and combines what begins at `own` with the other one's.
-    fn exchange_words(&self, other: usize, own: usize, output: BytesMut<'_>) -> Result<()> {
+    fn exchange_words(&self, other: usize, own: usize, mut output: BytesMut<'_>) -> Result<()> {
         let at = |start| word(self.given.slice(start, self.bytes));
         let own = at(own);
         let theirs = self.steps.exchange_words(at(other))?;
-        self.steps.combine_words(self.kernel, own, theirs, output);
+        let result = output.slice(0, self.bytes);
+        self.steps.combine_words(self.kernel, own, theirs, result);
         Ok(())
     }
 

@@ -144,7 +144,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
         let len = data.len();
-        if self.steps.passes_word(root, len) {
+        if self.steps.begins_pass(root, len) {
             if self.is_root(root) {
                 return self.pass_word(Collective::Bcast, word(data.as_bytes()));
             }
@@ -170,7 +170,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
-        if self.steps.passes_word(self.steps.me, block.len()) {
+        if self.steps.begins_pass(self.steps.me, block.len()) {
             return self.pass_word(Collective::Gather, word(block));
         }
         let step = self.begin(Collective::Gather);
@@ -188,7 +188,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let len = all.len() / s.ranks as usize;
         self.place_own(block, len, &mut all);
         let writer = s.next_rank(s.me);
-        if s.passes_word(writer, len) {
+        if s.begins_pass(writer, len) {
             let theirs = self.take_word(Collective::Gather)?;
             Bytes::from(&theirs[..len]).copy_to(all.slice(writer as usize * len, len));
             return Ok(());
@@ -234,7 +234,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         let s = &self.steps;
         let len = all.len() / s.ranks as usize;
         let others = len * (s.ranks as usize - 1);
-        if s.passes_word(s.me, len) {
+        if s.begins_pass(s.me, len) {
             let other = s.next_rank(s.me) as usize * len;
             self.pass_word(Collective::Scatter, word(all.slice(other, len)))?;
         } else {
@@ -264,7 +264,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
-        if self.steps.passes_word(root, len) {
+        if self.steps.begins_pass(root, len) {
             let theirs = self.take_word(Collective::Scatter)?;
             Bytes::from(&theirs[..len]).copy_to(block);
             return Ok(());
@@ -347,7 +347,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     /// See [`ShortWay`].
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
-        if self.steps.passes_word(self.steps.me, given.len()) {
+        if self.steps.begins_pass(self.steps.me, given.len()) {
             return self.pass_word(Collective::Reduce, word(given));
         }
         let step = self.begin(Collective::Reduce);
@@ -362,7 +362,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
-        if s.passes_word(s.next_rank(s.me), given.len()) {
+        if s.begins_pass(s.next_rank(s.me), given.len()) {
             let own = word(given);
             let theirs = self.take_word(Collective::Reduce)?;
             s.combine_words(kernel, own, theirs, result);

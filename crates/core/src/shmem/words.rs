@@ -32,7 +32,7 @@ pub(super) fn word(bytes: Bytes<'_>) -> Word {
 }
 
 /// A word that begins with `len` packed bytes of a buffer, from `at` on.
-fn word_of(buffer: &UserBuf, at: usize, len: usize) -> Word {
+fn packed_word(buffer: &UserBuf, at: usize, len: usize) -> Word {
     let mut word = Word::default();
     buffer.pack(at, BytesMut::from(&mut word[..len]));
     word
@@ -45,8 +45,8 @@ pub(super) struct Words {
     turn: AtomicU32,
     /// Who has passed the last one; [`NOBODY`] if words were exchanged since.
     passed_by: AtomicU32,
-    /// When this rank has given the last one, in ticks, and when it looks for the one that is passed in answer to that.
-    given: AtomicU64,
+    /// When this rank has passed the last one, in ticks, and when it looks for the one that is passed in answer to that.
+    passed_at: AtomicU64,
     first_look: FirstLook,
 }
 
@@ -57,7 +57,7 @@ impl Default for Words {
         Words {
             turn: AtomicU32::new(0),
             passed_by: AtomicU32::new(NOBODY),
-            given: AtomicU64::new(0),
+            passed_at: AtomicU64::new(0),
             first_look: FirstLook::default(),
         }
     }
@@ -72,9 +72,9 @@ impl Words {
         turn
     }
 
-    /// Whether `writer` passes this one, and not as it has passed the last one; then that is noted.
+    /// Begins to pass something. Whether it is a word: `writer` has not passed the last one.
     #[inline(always)]
-    fn passes(&self, writer: u32) -> bool {
+    fn begin_pass(&self, writer: u32) -> bool {
         let passes = self.passed_by.load(Ordering::Relaxed) != writer;
         if passes {
             self.passed_by.store(writer, Ordering::Relaxed);
@@ -99,34 +99,29 @@ impl<F: Fabric> Steps<'_, F> {
         self.ranks == 2 && bytes <= WORD_BYTES
     }
 
-    /// Whether `writer` passes so many bytes as a word, in a collective in which only the other one of two ranks waits. To be asked once
-    /// in each such collective.
+    /// Begins a collective in which `writer` has so many bytes for the other one of two ranks, who alone waits. Whether they are passed as a
+    /// word.
     #[inline(always)]
-    pub(super) fn passes_word(&self, writer: u32, bytes: usize) -> bool {
-        self.exchanges_words(bytes) && self.control.words.passes(writer)
+    pub(super) fn begins_pass(&self, writer: u32, bytes: usize) -> bool {
+        self.exchanges_words(bytes) && self.control.words.begin_pass(writer)
     }
 
     /// Gives the other one a word for a step, in an exchange; its place.
     #[inline(always)]
     pub(super) fn give_word(&self, step: u64, mine: Word) -> u32 {
         let turn = self.control.next_exchange();
-        self.publish_word(step, turn, mine);
+        self.section.give_word(self.me, turn, step, u64::from_ne_bytes(mine));
+        self.wake();
         turn
     }
 
-    /// Passes the other one a word for a step.
+    /// Passes the other one a word for a step, with which this rank is done then.
     #[inline(always)]
     pub(super) fn pass_word(&self, step: u64, mine: Word) {
-        self.publish_word(step, self.control.words.next(), mine);
+        self.section.give_word(self.me, self.control.words.next(), step, u64::from_ne_bytes(mine));
         // Behind the word: it takes time that the word takes as well.
-        self.control.words.given.store(ticks(), Ordering::Relaxed);
-        self.section.finish(self.me, step);
-    }
-
-    #[inline(always)]
-    fn publish_word(&self, step: u64, turn: u32, mine: Word) {
-        self.section.give_word(self.me, turn, step, u64::from_ne_bytes(mine));
-        self.wake();
+        self.control.words.passed_at.store(ticks(), Ordering::Relaxed);
+        self.finish(step);
     }
 
     /// Takes the word that the other one gives in an exchange, from its place.
@@ -137,28 +132,28 @@ impl<F: Fabric> Steps<'_, F> {
             Some(theirs) => theirs,
             None => self.await_word(step, turn, |_| false)?,
         };
-        Ok(self.word_taken(step, theirs))
+        // If the other one sleeps until this is done it is a collective further on, which cannot end without this rank's next one: that
+        // wakes it. To ask for it here takes a sixth of an exchange.
+        self.section.finish(self.me, step);
+        self.all_seen(step);
+        Ok(theirs.to_ne_bytes())
     }
 
     /// Takes the word that the other one passes.
     #[inline(always)]
     pub(super) fn take_passed_word(&self, step: u64) -> Result<Word> {
         let words = &self.control.words;
-        let given = words.given.load(Ordering::Relaxed);
-        let theirs =
-            self.await_word(step, words.next(), |is_there| words.first_look.finds(given, is_there))?;
-        Ok(self.word_taken(step, theirs))
-    }
-
-    #[inline(always)]
-    fn word_taken(&self, step: u64, theirs: u64) -> Word {
-        // Nobody sleeps until this one is done: the other one gives on, or waits for this one's next step.
-        self.section.finish(self.me, step);
+        let passed_at = words.passed_at.load(Ordering::Relaxed);
+        let theirs = self.await_word(step, words.next(), |is_there| match self.control.is_crowded {
+            true => is_there(),
+            false => words.first_look.finds(passed_at, is_there),
+        })?;
+        self.finish(step);
         self.all_seen(step);
-        theirs.to_ne_bytes()
+        Ok(theirs.to_ne_bytes())
     }
 
-    /// Waits for a word, after a first look by `finds`, which has itself told how to look.
+    /// Waits for a word, after a first look by `finds`, which is told how to look.
     #[inline(never)]
     fn await_word(&self, step: u64, turn: u32, finds: impl FnOnce(&dyn Fn() -> bool) -> bool) -> Result<u64> {
         let (other, theirs) = (1 - self.me, Cell::new(0));
@@ -186,7 +181,7 @@ impl<F: Fabric> Steps<'_, F> {
         (output, to): (&UserBuf, usize),
         block: usize,
     ) -> Result<()> {
-        let theirs = self.exchange_words(word_of(given, from, block))?;
+        let theirs = self.exchange_words(packed_word(given, from, block))?;
         unpack(output, to, Bytes::from(&theirs[..block]));
         Ok(())
     }
@@ -201,7 +196,7 @@ impl<F: Fabric> Steps<'_, F> {
     ) -> Result<()> {
         let step = self.number(1);
         if self.me == writer {
-            self.pass_word(step, word_of(given, from, block));
+            self.pass_word(step, packed_word(given, from, block));
         } else {
             let theirs = self.take_passed_word(step)?;
             unpack(output, to, Bytes::from(&theirs[..block]));
@@ -213,6 +208,7 @@ impl<F: Fabric> Steps<'_, F> {
     #[inline(always)]
     pub(super) fn combine_words(&self, kernel: &Kernel, own: Word, theirs: Word, result: BytesMut<'_>) {
         let len = result.len();
+        debug_assert!(len <= WORD_BYTES);
         let [first, second] = if self.me == 0 { [&own, &theirs] } else { [&theirs, &own] };
         // Predefined operations are commutative: what was combined before may be on the right.
         let (left, right) = (Bytes::from(&second[..len]), Bytes::from(&first[..len]));

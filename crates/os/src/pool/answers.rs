@@ -63,12 +63,14 @@ impl Answers {
         self.count.load(Ordering::Relaxed) > 0 && self.lock().iter().any(|(whose, _)| *whose == of)
     }
 
-    /// Frees all blocks.
-    pub(super) fn free_all(&self, area: &PoolArea) {
-        if self.count.load(Ordering::Relaxed) > 0 {
+    /// Frees all blocks. Whether there were any.
+    pub(super) fn free_all(&self, area: &PoolArea) -> bool {
+        let are_any = self.count.load(Ordering::Relaxed) > 0;
+        if are_any {
             self.lock().drain(..).for_each(|(_, span)| area.free(span));
             self.count.store(0, Ordering::Relaxed);
         }
+        are_any
     }
 }
 

@@ -227,7 +227,7 @@ impl Verdict {
         self.left == 0 && self.usual.shortest(0).is_some()
     }
 
-    /// A piece was spread. Whether that has turned out not to be worth while.
+    /// A piece was copied while messages are spread. Whether that has turned out not to be worth while.
     #[inline]
     fn refuses(&mut self, bytes: usize, at: &Range<u64>) -> bool {
         if self.is_given {
@@ -246,6 +246,16 @@ impl Verdict {
         self.left = self.next;
         self.next = self.next.saturating_mul(2).min(self.first << REFUSED_DOUBLINGS);
         true
+    }
+
+    /// The next messages go the usual way again. If there was no verdict yet, what was measured counts the next time.
+    fn pause(&mut self) {
+        if self.is_given {
+            return self.forget();
+        }
+        for stretches in [&mut self.usual, &mut self.spread] {
+            (stretches.began, stretches.bytes) = (None, 0);
+        }
     }
 
     /// What was measured is over.
@@ -362,7 +372,7 @@ impl CopyChoice {
             if self.verdict.refuses(bytes, &at) {
                 self.end_spreading();
             }
-        } else if is_reused && !settles && self.verdict.may_be_tried(bytes, &at) {
+        } else if !settles && self.verdict.may_be_tried(bytes, &at) && is_reused {
             self.spreading.usual_took(bytes, ticks);
         }
     }
@@ -416,7 +426,7 @@ impl CopyChoice {
             self.spreading.went(bytes);
             self.messages_spread += 1;
             if !self.spreading.is_taken() {
-                self.verdict.forget();
+                self.verdict.pause();
             }
         }
     }
@@ -568,12 +578,12 @@ mod tests {
         (0..PREVAILS).for_each(|_| choice.plain_took(PIECE, 0..300, true));
         assert!(choice.spreads() && choice.kind() == CopyKind::Plain && choice.wants_time(PIECE));
 
-        // How long it takes the usual way is known first, and after each pause anew.
+        // How long it takes the usual way is known first.
         let mut stream = Stream::new(10);
         let mut usual = pieces_of(STRETCHES) - 1 + PREVAILS;
         for pieces in [10, 20, 40, 80, 80] {
             assert_eq!((stream.until(true, 300), stream.until(false, 300)), (usual, pieces));
-            usual = pieces_of(STRETCHES) - 1 + SETTLING_BYTES as usize / PIECE + PREVAILS;
+            usual = SETTLING_BYTES as usize / PIECE + PREVAILS;
         }
     }
 
@@ -599,6 +609,19 @@ mod tests {
         stream.until(true, 300);
         assert_eq!(stream.until(false, 300), judged);
         assert!(stream.until(true, 300) < 2 * REFUSED as usize * pause);
+    }
+
+    #[test]
+    fn what_is_measured_in_short_attempts_adds_up_to_a_verdict() {
+        let mut stream = Stream::new(pieces_of(1));
+        let (mut spread, mut refused) = (0, false);
+        while !refused {
+            stream.until(true, 300);
+            spread += stream.until(false, 300);
+            refused = stream.choice.verdict.left > 0;
+        }
+        let judged = pieces_of(SETTLING_STRETCHES + STRETCHES);
+        assert!((judged..2 * judged).contains(&spread), "{spread} pieces");
     }
 
     #[test]

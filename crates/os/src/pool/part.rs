@@ -1,9 +1,6 @@
-//! The two parts of a pool (rule 8).
+//! The parts of a pool: the first one, or each of its halves, and the other one (rule 8).
 
-use super::{
-    answers::Answers,
-    area::{OWNER, PoolArea, PoolShape, change_free},
-};
+use super::area::{OWNER, PoolArea, PoolShape, change_free};
 
 /// A part of the blocks (rule 8).
 #[derive(Clone, Debug)]
@@ -36,17 +33,16 @@ impl Part {
 
     /// Whether so many blocks can be taken. Reclaims what has been freed if need be.
     #[inline]
-    pub(super) fn has_room(&mut self, blocks: usize, answers: &Answers, area: &PoolArea) -> bool {
+    pub(super) fn has_room(&mut self, blocks: usize, area: &PoolArea) -> bool {
         blocks <= (self.blocks - self.taken) as usize || {
-            self.reclaim(answers, area);
+            self.reclaim(area);
             blocks <= (self.blocks - self.taken) as usize
         }
     }
 
     /// Rule 5.
     #[cold]
-    pub(super) fn reclaim(&mut self, answers: &Answers, area: &PoolArea) {
-        answers.free_all(area);
+    pub(super) fn reclaim(&mut self, area: &PoolArea) {
         while self.taken > 0
             && change_free(area.state(area.block(self.tail)), area.block_end(self.tail), OWNER)
         {
