@@ -29,7 +29,8 @@ static struct memory now(void)
         }
         int is_library = strstr(path, "libmpi_abi") != NULL;
         if (sscanf(line, "Rss: %ld", &kib) == 1 && is_library && rights[2] == 'x') sum.text += kib;
-        if (sscanf(line, "Private_Dirty: %ld", &kib) != 1) continue;
+        /* What this process has written; dirty are also the pages of a library that was installed a moment ago. */
+        if (sscanf(line, "Anonymous: %ld", &kib) != 1) continue;
         if (strstr(path, "[stack]")) sum.stack += kib;
         if (strstr(path, "[heap]")) sum.heap += kib;
         if (is_library) sum.library += kib;
