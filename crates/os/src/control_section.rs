@@ -66,8 +66,9 @@
 //!     (release, acquire), and [`WORD_TURNS`] places for data, which the steps of this kind use by turns, as both count them alike. Of
 //!     two such steps in a row in which a rank gives something it takes something in at least one. So when it comes to a place
 //!     again, the other one has given something since it has taken what lay there. Who is done with an exchange stores that (rule 4) and
-//!     wakes nobody then, but with what it does next: a sleeper would be a collective further on, which waits for that. Each look fetches the line with the right to write
-//!     it, so that what is given next needs no second transfer; and what one gives for two steps in a row comes in one.
+//!     wakes nobody then, but with what it does next: a sleeper would be a collective further on, which waits for that. Each look
+//!     fetches the line with the right to write it, so that what is given next needs no second transfer; and what one gives for two
+//!     steps in a row comes in one.
 
 use crate::{
     barrier::BarrierKind,

@@ -42,8 +42,8 @@
 //!    moves. If the first part has sixteen blocks or more it is two halves, each such a ring, and no message lies in both: a message lies in
 //!    the first half if that has room, and so do all of a stream whose receiver follows it; one that takes less than half of a block
 //!    lies in the two by turns, as few of the lines of a block are used. Of long messages, of at least two blocks and a sixteenth of
-//!    the pool, the sender does not run ahead of its receiver:
-//!    [`Pool::room_beside`], if they have room in a half at all. A quarter of fewer than four blocks is no part. As long as copies to lines that are written again so
+//!    the pool, the sender does not run ahead of its receiver: [`Pool::room_beside`], if they have room in a half at all. A quarter
+//!    of fewer than four blocks is no part. As long as copies to lines that are written again so
 //!    soon are slow, and a stream is faster without ([`CopyChoice::spreads`]), these messages lie in the other
 //!    part if there is room, senders of long ones wait for room there, and messages of more than 4 KiB that take at most half of
 //!    a block lie further on in it in each lap of the pool, so that the lines of the part take turns: they are *spread*. Copies of

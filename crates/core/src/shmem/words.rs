@@ -6,7 +6,6 @@
 //! for who takes it, and would have to with so few places for words, so it goes by a segment, of which there are more. Both ranks know
 //! alike which it is.
 
-use super::Control;
 use super::moves::unpack;
 use super::steps::Steps;
 use oxmpi_fabric::Fabric;
@@ -72,6 +71,13 @@ impl Words {
         turn
     }
 
+    /// The place of those that are exchanged next.
+    #[inline(always)]
+    fn next_exchange(&self) -> u32 {
+        self.passed_by.store(NOBODY, Ordering::Relaxed);
+        self.next()
+    }
+
     /// Begins to pass something. Whether it is a word: `writer` has not passed the last one.
     #[inline(always)]
     fn begin_pass(&self, writer: u32) -> bool {
@@ -80,15 +86,6 @@ impl Words {
             self.passed_by.store(writer, Ordering::Relaxed);
         }
         passes
-    }
-}
-
-impl Control {
-    /// The place of the words that are exchanged next.
-    #[inline(always)]
-    fn next_exchange(&self) -> u32 {
-        self.words.passed_by.store(NOBODY, Ordering::Relaxed);
-        self.words.next()
     }
 }
 
@@ -109,7 +106,7 @@ impl<F: Fabric> Steps<'_, F> {
     /// Gives the other one a word for a step, in an exchange; its place.
     #[inline(always)]
     pub(super) fn give_word(&self, step: u64, mine: Word) -> u32 {
-        let turn = self.control.next_exchange();
+        let turn = self.control.words.next_exchange();
         self.section.give_word(self.me, turn, step, u64::from_ne_bytes(mine));
         self.wake();
         turn
