@@ -318,22 +318,30 @@ mpi! {
             }
             let mut failures = Vec::new();
             let mut at = 0;
+            let mut looked_at = None;
             let mut is_checked = false;
             while at < count {
                 // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
                 unsafe {
                     at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
-                    if at < count {
-                        if !is_checked {
-                            // Before anything is waited for: a call that names what is no request shall not wait.
-                            let left = std::slice::from_raw_parts(requests.add(at), count - at);
-                            library.process.check_requests(left.iter().map(|request| *request as u64))?;
-                            is_checked = true;
-                        }
-                        let done = library.process.wait_raw(requests.add(at).read() as u64)?;
-                        finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
-                        at += 1;
+                    if at == count {
+                        break;
                     }
+                    if looked_at != Some(at) {
+                        // As long as a look brings what comes next there is nothing to wait for.
+                        looked_at = Some(at);
+                        library.process.look_now_and_then();
+                        continue;
+                    }
+                    if !is_checked {
+                        // Before anything is waited for: a call that names what is no request shall not wait.
+                        let left = std::slice::from_raw_parts(requests.add(at), count - at);
+                        library.process.check_requests(left.iter().map(|request| *request as u64))?;
+                        is_checked = true;
+                    }
+                    let done = library.process.wait_raw(requests.add(at).read() as u64)?;
+                    finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
+                    at += 1;
                 }
             }
             in_status(&failures, failed)

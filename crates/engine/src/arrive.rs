@@ -266,7 +266,7 @@ impl State {
     /// Notes the message that a receive was matched with; returns how many bytes it will store.
     pub(crate) fn note_match(&mut self, receive: RequestId, from: u32, tag: i32, length: u64) -> usize {
         let Some(work) = self.requests.receive_mut(receive) else { return 0 };
-        work.posted = None;
+        work.is_posted = false;
         work.from = Some(from);
         work.tag = tag;
         work.length = length;
@@ -368,8 +368,9 @@ impl State {
     /// Takes a receive out of the posted ones. Returns whether it was there.
     pub(crate) fn unpost(&mut self, receive: RequestId) -> bool {
         let Some(work) = self.requests.receive_mut(receive) else { return false };
-        let (context, Some(key)) = (work.context, work.posted.take()) else { return false };
-        self.contexts.get_mut(context).is_some_and(|c| c.posted.remove(key).is_some())
+        let context = work.context;
+        std::mem::take(&mut work.is_posted)
+            && self.contexts.get_mut(context).is_some_and(|c| c.unpost(receive))
     }
 }
 
@@ -452,7 +453,7 @@ impl Sink for State {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
         // A receive that is still posted has asked for nothing.
-        let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && w.posted.is_none());
+        let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && !w.is_posted);
         if first.len() < total {
             let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
             self.peer(from).body = Some(target);

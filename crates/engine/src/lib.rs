@@ -27,6 +27,7 @@ mod matching;
 mod notes;
 mod outlook;
 mod peer;
+mod queue;
 mod request;
 mod team;
 

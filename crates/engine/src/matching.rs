@@ -5,6 +5,7 @@
 //! sender with the same tag never overtake each other, whatever wildcards are in play.
 
 use crate::list::List;
+use crate::queue::Queue;
 use crate::request::{RequestId, Source, TagMatch};
 use crate::team::Team;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -28,7 +29,7 @@ pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
 }
 
 /// A receive that waits for its message.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Posted {
     source: u32,
     tag: i32,
@@ -192,7 +193,7 @@ pub(crate) struct Context {
     pub(crate) acknowledged: usize,
     /// What each process calls it, as far as learnt, by process index.
     remote: Vec<u32>,
-    pub(crate) posted: List<Posted>,
+    pub(crate) posted: Queue<Posted>,
     pub(crate) unexpected: List<Unexpected>,
 }
 
@@ -205,7 +206,7 @@ impl Context {
             revoked: false,
             acknowledged: 0,
             remote: Vec::new(),
-            posted: List::default(),
+            posted: Queue::default(),
             unexpected: List::default(),
         }
     }
@@ -265,9 +266,14 @@ impl Context {
     }
 
     #[inline(always)]
-    pub(crate) fn post(&mut self, wanted: Wanted, request: RequestId) -> u32 {
+    pub(crate) fn post(&mut self, wanted: Wanted, request: RequestId) {
         let Wanted { source, tag, mask } = wanted;
-        self.posted.push(Posted { source, tag, mask, request })
+        self.posted.push(Posted { source, tag, mask, request });
+    }
+
+    /// Takes a receive out of the posted ones. Whether it was there.
+    pub(crate) fn unpost(&mut self, request: RequestId) -> bool {
+        self.posted.take_first(|posted| posted.request == request).is_some()
     }
 
     /// The oldest posted receive, if it wants a message of this source and tag.
@@ -280,8 +286,7 @@ impl Context {
     /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
-        let key = self.posted.find(|p| p.wanted().fits(from, tag))?;
-        self.posted.remove(key).map(|p| p.request)
+        self.posted.take_first(|posted| posted.wanted().fits(from, tag)).map(|posted| posted.request)
     }
 
     /// The first unexpected message that a receive wants.

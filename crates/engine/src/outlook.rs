@@ -2,7 +2,7 @@
 
 use crate::compound::Standing;
 use crate::lane::Lane;
-use crate::matching::{ANYBODY, Posted};
+use crate::matching::ANYBODY;
 use crate::request::{Outstanding, Phase, RequestId, SendWork, Work};
 use oxmpi_fabric::Fabric;
 
@@ -91,24 +91,24 @@ impl<F: Fabric> Lane<F> {
         match self.state.requests.outstanding(request) {
             Outstanding::Posted(plain) => {
                 let from = (plain.from != ANYBODY).then_some(plain.from);
-                let tag = self.posted(plain.context, plain.posted).and_then(Posted::tag);
+                let tag = self.wanted_tag(plain.context, request);
                 let room = plain.into.len() as u64;
                 all.push(Outlook::Message { context: plain.context, from, tag, room });
             }
             Outstanding::Active(Work::Receive(receive)) => {
                 let context = receive.context;
-                all.push(match (receive.posted, receive.from) {
-                    (None, Some(from)) => Outlook::Data {
+                all.push(match receive.from {
+                    Some(from) if !receive.is_posted => Outlook::Data {
                         context,
                         from,
                         tag: receive.tag,
                         come: receive.stored as u64,
                         bytes: receive.length,
                     },
-                    (posted, from) => Outlook::Message {
+                    from => Outlook::Message {
                         context,
                         from,
-                        tag: posted.and_then(|key| self.posted(context, key)).and_then(Posted::tag),
+                        tag: self.wanted_tag(context, request),
                         room: receive.buffer.packed_len() as u64,
                     },
                 });
@@ -130,7 +130,9 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    fn posted(&self, context: u32, key: u32) -> Option<&Posted> {
-        self.state.contexts.get(context)?.posted.get(key)
+    /// The tag that a posted receive wants; `None`: any, or it is not posted.
+    fn wanted_tag(&self, context: u32, receive: RequestId) -> Option<i32> {
+        let mut posted = self.state.contexts.get(context)?.posted.iter();
+        posted.find(|posted| posted.request == receive)?.tag()
     }
 }

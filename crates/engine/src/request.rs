@@ -166,16 +166,57 @@ pub enum Started {
     Pending(RequestId),
 }
 
-/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself, generation 0 and index
-/// 0, is never used for a request: it may stand for one that was complete from the start.
+/// Names a request of a lane: generation (31 bits) and index + 4096. Or it stands for one that was complete from the start, of
+/// which the lane knows nothing: then the name itself says what there is to say ([`RequestId::said`]), and may stand for many.
+///
+/// ```text
+/// 0 | generation 31 | index + 4096  32            4096 itself is for none of the lane
+/// 1 | source 26 | tag 31 | bytes 6                a receive that was complete from the start
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
 const FIRST: u64 = 4096;
 
+/// Generations are below this.
+const GENERATIONS: u32 = 1 << 31;
+
+/// The bits of what a name says.
+const BYTES_BITS: u32 = 6;
+const TAG_BITS: u32 = 31;
+const SOURCE_BITS: u32 = 26;
+const SAYS: u64 = 1 << (BYTES_BITS + TAG_BITS + SOURCE_BITS);
+const _: () = assert!(SAYS == 1 << 63);
+
 impl RequestId {
-    /// The request that was complete from the start, of which there is only one.
+    /// A request that was complete from the start, and has nothing to say.
     pub const COMPLETE: RequestId = RequestId(FIRST);
+
+    /// A receive that was complete from the start. `None`: that does not fit a name.
+    #[inline(always)]
+    pub const fn of_received(received: Received) -> Option<RequestId> {
+        let Received { source, tag, bytes } = received;
+        // Negative ones do not fit either.
+        let (source, tag) = (source as u32, tag as u32);
+        if source >> SOURCE_BITS != 0 || tag >> TAG_BITS != 0 || bytes >> BYTES_BITS != 0 {
+            return None;
+        }
+        let says = (source as u64) << (TAG_BITS + BYTES_BITS) | (tag as u64) << BYTES_BITS | bytes;
+        Some(RequestId(SAYS | says))
+    }
+
+    /// What the request says if it was complete from the start.
+    #[inline(always)]
+    pub const fn said(self) -> Option<Received> {
+        if self.0 & SAYS != 0 {
+            return Some(Received {
+                source: (self.0 >> (TAG_BITS + BYTES_BITS)) as i32 & ((1 << SOURCE_BITS) - 1),
+                tag: (self.0 >> BYTES_BITS) as i32 & i32::MAX,
+                bytes: self.0 & ((1 << BYTES_BITS) - 1),
+            });
+        }
+        if self.0 == FIRST { Some(Received::NOTHING) } else { None }
+    }
 
     /// As a number, for a user's handle or for the wire.
     #[inline]
@@ -192,6 +233,7 @@ impl RequestId {
     #[inline]
     fn split(self) -> Option<(usize, u32)> {
         let index = (self.0 & 0xffff_ffff).checked_sub(FIRST)?;
+        // Of a name that says something this is no generation.
         Some((index as usize, (self.0 >> 32) as u32))
     }
 }
@@ -372,8 +414,6 @@ pub(crate) struct PlainReceive {
     pub(crate) context: u32,
     /// Process it shall come from, or [`ANYBODY`].
     pub(crate) from: u32,
-    /// Key among the posted receives of the context.
-    pub(crate) posted: u32,
 }
 
 impl PlainReceive {
@@ -389,8 +429,8 @@ pub(crate) struct ReceiveWork {
     pub(crate) context: u32,
     /// Process it comes from: wanted, and after the match known. `None`: anybody.
     pub(crate) from: Option<u32>,
-    /// Key among the posted receives of the context while it is not matched.
-    pub(crate) posted: Option<u32>,
+    /// Whether it is among the posted receives of the context: not matched yet.
+    pub(crate) is_posted: bool,
     /// Tag and length in bytes of the message it was matched with.
     pub(crate) tag: i32,
     pub(crate) length: u64,
@@ -411,7 +451,7 @@ impl ReceiveWork {
             buffer,
             context,
             from,
-            posted: None,
+            is_posted: false,
             tag: -2,
             length: 0,
             expected: 0,
@@ -426,7 +466,7 @@ impl ReceiveWork {
 impl From<PlainReceive> for ReceiveWork {
     fn from(plain: PlainReceive) -> ReceiveWork {
         let mut work = ReceiveWork::new(plain.into.into(), plain.context, plain.from());
-        work.posted = Some(plain.posted);
+        work.is_posted = true;
         work
     }
 }

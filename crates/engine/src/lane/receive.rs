@@ -225,10 +225,12 @@ impl<F: Fabric> Lane<F> {
                 self.fabric.receive_short_now(from, context, tags, into.bytes_mut())
         {
             peer.count_in(len as u64);
-            return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
+            let received = Received { source, tag, bytes: len as u64 };
+            let request = RequestId::of_received(received);
+            return Some(Posted::Taken(request.unwrap_or_else(|| requests.insert_good(received))));
         }
-        let (request, key) = requests.insert_posted(into, context, from);
-        *key = own.post(Wanted::plain(from, tags), request);
+        let request = requests.insert_posted(into, context, from);
+        own.post(Wanted::plain(from, tags), request);
         Some(Posted::Waits(request))
     }
 
@@ -269,9 +271,11 @@ impl<F: Fabric> Lane<F> {
                 }
             }
             None => {
-                let posted = self.state.contexts.get_mut(context).map(|c| c.post(wanted, request));
-                if let Some(work) = self.state.requests.receive_mut(request) {
-                    work.posted = posted;
+                if let Some(own) = self.state.contexts.get_mut(context)
+                    && let Some(work) = self.state.requests.receive_mut(request)
+                {
+                    own.post(wanted, request);
+                    work.is_posted = true;
                 }
                 Ok(Started::Pending(request))
             }

@@ -5,8 +5,8 @@ mod slot;
 
 use self::slot::{NONE, Slot, State};
 use super::{
-    Completion, FIRST, MatchedMessage, NO_CONTEXT, PlainReceive, ReceiveWork, Received, RequestId, SendWork,
-    Work,
+    Completion, FIRST, GENERATIONS, MatchedMessage, NO_CONTEXT, PlainReceive, ReceiveWork, Received,
+    RequestId, SendWork, Work,
 };
 use crate::compound::{Persistent, Standing};
 use crate::matching::{ANYBODY, Message};
@@ -180,9 +180,7 @@ impl Requests {
     pub(crate) fn waits_for_anybody(&self, id: RequestId) -> Option<u32> {
         match self.slot(id)? {
             Slot { state: State::Posted, plain, .. } if plain.from == ANYBODY => Some(plain.context),
-            Slot { state: State::Active, work: Work::Receive(w), .. }
-                if w.posted.is_some() && w.from.is_none() =>
-            {
+            Slot { state: State::Active, work: Work::Receive(w), .. } if w.is_posted && w.from.is_none() => {
                 Some(w.context)
             }
             _ => None,
@@ -198,13 +196,13 @@ impl Requests {
         id
     }
 
-    /// A new posted receive into memory in one piece, and the place of its key among the posted ones.
+    /// A new receive into memory in one piece, which is to be posted.
     #[inline(always)]
-    pub(crate) fn insert_posted(&mut self, into: PlainBuf, context: u32, from: u32) -> (RequestId, &mut u32) {
+    pub(crate) fn insert_posted(&mut self, into: PlainBuf, context: u32, from: u32) -> RequestId {
         let (id, slot) = self.vacant();
         slot.state = State::Posted;
-        slot.plain = PlainReceive { into, context, from, posted: NONE };
-        (id, &mut slot.plain.posted)
+        slot.plain = PlainReceive { into, context, from };
+        id
     }
 
     /// Stores a whole message into the plain receive that it was matched with, and completes it. `false`: it is no such
@@ -317,7 +315,7 @@ impl Requests {
         slot.state = State::Free;
         slot.detached = false;
         slot.kept = 0;
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.next_free = self.free;
         self.free = index as u32;
     }

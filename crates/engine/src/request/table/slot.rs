@@ -3,6 +3,7 @@
 use super::super::{Completion, NO_CONTEXT, PlainReceive, Received, Work};
 use crate::matching::ANYBODY;
 use oxmpi_mem::buffer::PlainBuf;
+use oxmpi_os::line::LINE_BYTES;
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -19,13 +20,15 @@ pub(super) enum State {
     Complete,
 }
 
+/// In the order in which it is written here, so that all that a plain receive needs lies in the first line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Slot {
     pub(super) generation: u32,
+    pub(super) next_free: u32,
     pub(super) state: State,
     /// Nobody will ask: free it as soon as it is complete.
     pub(super) detached: bool,
-    pub(super) next_free: u32,
     pub(super) plain: PlainReceive,
     pub(super) received: Received,
     pub(super) work: Work,
@@ -36,6 +39,8 @@ pub(super) struct Slot {
     pub(super) owner: u32,
 }
 
+const _: () = assert!(std::mem::offset_of!(Slot, received) + size_of::<Received>() <= LINE_BYTES);
+
 impl Slot {
     pub(super) const fn empty() -> Slot {
         Slot {
@@ -43,7 +48,7 @@ impl Slot {
             state: State::Free,
             detached: false,
             next_free: NONE,
-            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY, posted: NONE },
+            plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY },
             received: Received::NOTHING,
             work: Work::None,
             completion: Completion::EMPTY,

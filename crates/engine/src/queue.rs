@@ -1,0 +1,160 @@
+//! A queue whose middle can be left, for elements that are small and most often leave at the front: in one vector, in a circle.
+
+/// A queue of copies. What leaves from the middle lets the shorter part move up: no more work than it took to find it.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    /// A power of two of them, or none. Those that are not in use hold what was there last.
+    places: Vec<T>,
+    /// The place of the first element, modulo the number of places.
+    head: usize,
+    /// Where the next element comes.
+    tail: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Queue { places: Vec::new(), head: 0, tail: 0 }
+    }
+}
+
+impl<T: Copy> Queue<T> {
+    const FEWEST_PLACES: usize = 8;
+
+    #[inline(always)]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// Elements in the queue.
+    pub(crate) const fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    /// Where an element is that so many came before.
+    #[inline(always)]
+    const fn place(&self, number: usize) -> usize {
+        number & self.places.len().wrapping_sub(1)
+    }
+
+    /// Appends an element.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, element: T) {
+        let place = self.place(self.tail);
+        if self.len() == self.places.len() {
+            return self.push_with_more_places(element);
+        }
+        if let Some(free) = self.places.get_mut(place) {
+            *free = element;
+            self.tail = self.tail.wrapping_add(1);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_with_more_places(&mut self, element: T) {
+        let number = (2 * self.places.len()).max(Self::FEWEST_PLACES);
+        let mut places = Vec::with_capacity(number);
+        places.extend(self.iter());
+        (self.head, self.tail) = (0, places.len() + 1);
+        // The first of these is in use.
+        places.resize(number, element);
+        self.places = places;
+    }
+
+    /// The first element.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<&T> {
+        if self.is_empty() { None } else { self.places.get(self.place(self.head)) }
+    }
+
+    /// Takes out the first element, if there is one.
+    #[inline(always)]
+    pub(crate) fn forget_first(&mut self) {
+        self.head = self.head.wrapping_add(usize::from(!self.is_empty()));
+    }
+
+    /// The elements, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        (0..self.len()).map(|at| self.places[self.place(self.head.wrapping_add(at))])
+    }
+
+    /// Takes out the first element for which `wanted` holds.
+    pub(crate) fn take_first(&mut self, wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        let at = self.iter().position({
+            let mut wanted = wanted;
+            move |element| wanted(&element)
+        })?;
+        let (before, behind) = (at, self.len() - at - 1);
+        let place = |this: &Self, at: usize| this.place(this.head.wrapping_add(at));
+        let taken = self.places[place(self, at)];
+        if before <= behind {
+            for at in (0..before).rev() {
+                let (from, to) = (place(self, at), place(self, at + 1));
+                self.places[to] = self.places[from];
+            }
+            self.head = self.head.wrapping_add(1);
+        } else {
+            for at in at..at + behind {
+                let (from, to) = (place(self, at + 1), place(self, at));
+                self.places[to] = self.places[from];
+            }
+            self.tail = self.tail.wrapping_sub(1);
+        }
+        Some(taken)
+    }
+
+    /// Takes all elements out, in order.
+    pub(crate) fn drain(&mut self) -> Vec<T> {
+        let all = self.iter().collect();
+        self.head = self.tail;
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_is_none_while_there_is_no_place() {
+        let mut queue = Queue::<u32>::default();
+        assert!(queue.is_empty() && queue.first().is_none());
+        queue.forget_first();
+        assert_eq!((queue.len(), queue.take_first(|_| true), queue.drain()), (0, None, vec![]));
+    }
+
+    proptest! {
+        /// Against the queue of the standard library, also where the numbers of places begin anew.
+        #[test]
+        fn elements_leave_from_anywhere_and_the_order_stays(
+            steps in prop::collection::vec((0..4u8, 0..20u32), 0..200),
+            start in prop_oneof![Just(0), Just(usize::MAX - 3)],
+        ) {
+            let mut queue = Queue { head: start, tail: start, ..Queue::default() };
+            let mut model = std::collections::VecDeque::new();
+            for (number, (kind, which)) in (0u32..).zip(steps) {
+                match kind {
+                    0 | 1 => {
+                        queue.push(number);
+                        model.push_back(number);
+                    }
+                    2 => {
+                        queue.forget_first();
+                        model.pop_front();
+                    }
+                    _ => {
+                        let wanted = model.get(which as usize).copied();
+                        let taken = queue.take_first(|element| Some(*element) == wanted);
+                        prop_assert_eq!(taken, model.remove(which as usize));
+                    }
+                }
+                prop_assert_eq!(queue.first(), model.front());
+                prop_assert_eq!(queue.len(), model.len());
+                prop_assert!(queue.iter().eq(model.iter().copied()));
+            }
+            prop_assert_eq!(queue.drain(), Vec::from(model));
+            prop_assert!(queue.is_empty());
+        }
+    }
+}
