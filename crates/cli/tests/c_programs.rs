@@ -441,6 +441,7 @@ programs! {
     persistent_vector
     ports
     postboxes
+    request_complete_at_once
     request_get_status
     requests_freed
     session_buffers

@@ -481,6 +481,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_says_what_was_received_if_it_can() {
+        assert_eq!(RequestId::COMPLETE.said(), Some(Received::NOTHING));
+        for (source, tag, bytes) in [(0, 0, 0), (1, 2, 3), ((1 << 26) - 1, i32::MAX, 63)] {
+            let received = Received { source, tag, bytes };
+            let id = RequestId::of_received(received).unwrap();
+            assert_eq!(id.said(), Some(received));
+            assert!(matches!(Requests::new().find(id), Found::Stale), "the table knows nothing of it");
+        }
+        for (source, tag, bytes) in [(1 << 26, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 0, 64)] {
+            assert_eq!(RequestId::of_received(Received { source, tag, bytes }), None);
+        }
+    }
+
+    #[test]
+    fn no_generation_looks_like_a_name_that_says_something() {
+        let mut all = Requests::new();
+        let id = all.insert_good(Received::NOTHING);
+        all.forget(id);
+        all.slots[1].generation = GENERATIONS - 1;
+        let last = all.insert_good(Received::NOTHING);
+        assert_eq!((last.said(), all.take_good(last)), (None, Some(Received::NOTHING)));
+        let again = all.insert_good(Received::NOTHING);
+        assert_eq!((again, again.said()), (id, None));
+    }
+
+    #[test]
     fn a_name_outlives_its_request_as_stale() {
         let mut all = Requests::new();
         assert!(matches!(all.find(RequestId::COMPLETE), Found::Stale));
