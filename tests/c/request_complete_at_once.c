@@ -129,5 +129,7 @@ int main(int argc, char **argv)
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    MPI_Request none = (MPI_Request) (intptr_t) -1;
+    CHECK_CLASS(MPI_Wait(&none, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
     return check_end();
 }

@@ -171,8 +171,11 @@ pub enum Started {
 ///
 /// ```text
 /// 0 | generation 31 | index + 4096  32            4096 itself is for none of the lane
-/// 1 | source 26 | tag 31 | bytes 6                a receive that was complete from the start
+/// 1010110 | source 20 | tag 31 | bytes 6          a receive that was complete from the start
 /// ```
+///
+/// Bits that are the same in all of these keep what is no request, as memory that nobody has written or a number below zero, from
+/// being taken for one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
@@ -184,9 +187,10 @@ const GENERATIONS: u32 = 1 << 31;
 /// The bits of what a name says.
 const BYTES_BITS: u32 = 6;
 const TAG_BITS: u32 = 31;
-const SOURCE_BITS: u32 = 26;
-const SAYS: u64 = 1 << (BYTES_BITS + TAG_BITS + SOURCE_BITS);
-const _: () = assert!(SAYS == 1 << 63);
+const SOURCE_BITS: u32 = 20;
+const SAYS: u64 = 0b101_0110;
+const SAYS_SHIFT: u32 = BYTES_BITS + TAG_BITS + SOURCE_BITS;
+const _: () = assert!(SAYS.leading_zeros() == SAYS_SHIFT);
 
 impl RequestId {
     /// A request that was complete from the start, and has nothing to say.
@@ -202,13 +206,13 @@ impl RequestId {
             return None;
         }
         let says = (source as u64) << (TAG_BITS + BYTES_BITS) | (tag as u64) << BYTES_BITS | bytes;
-        Some(RequestId(SAYS | says))
+        Some(RequestId(SAYS << SAYS_SHIFT | says))
     }
 
     /// What the request says if it was complete from the start.
     #[inline(always)]
     pub const fn said(self) -> Option<Received> {
-        if self.0 & SAYS != 0 {
+        if self.0 >> SAYS_SHIFT == SAYS {
             return Some(Received {
                 source: (self.0 >> (TAG_BITS + BYTES_BITS)) as i32 & ((1 << SOURCE_BITS) - 1),
                 tag: (self.0 >> BYTES_BITS) as i32 & i32::MAX,

@@ -483,14 +483,17 @@ mod tests {
     #[test]
     fn a_name_says_what_was_received_if_it_can() {
         assert_eq!(RequestId::COMPLETE.said(), Some(Received::NOTHING));
-        for (source, tag, bytes) in [(0, 0, 0), (1, 2, 3), ((1 << 26) - 1, i32::MAX, 63)] {
+        for (source, tag, bytes) in [(0, 0, 0), (1, 2, 3), ((1 << 20) - 1, i32::MAX, 63)] {
             let received = Received { source, tag, bytes };
             let id = RequestId::of_received(received).unwrap();
             assert_eq!(id.said(), Some(received));
             assert!(matches!(Requests::new().find(id), Found::Stale), "the table knows nothing of it");
         }
-        for (source, tag, bytes) in [(1 << 26, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 0, 64)] {
+        for (source, tag, bytes) in [(1 << 20, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 0, 64)] {
             assert_eq!(RequestId::of_received(Received { source, tag, bytes }), None);
+        }
+        for garbage in [u64::MAX, 1 << 63, 0xffff_ffff_8000_0000, 0xaaaa_aaaa_aaaa_aaaa, u64::MAX / 2] {
+            assert_eq!(RequestId::from_raw(garbage).said(), None);
         }
     }
 
