@@ -1,6 +1,6 @@
 // ranks: 2
-/* Receives that are complete when they are started, in all calls that take a request: what they say, also where two say the same, and
- * that their integers stand for requests of their own. */
+/* Receives that are complete when they are started, in all calls that take a request, also by its integer: what they say, and that
+ * none is complete twice. */
 #include "check.h"
 
 enum { ROUNDS = 200, MANY = 70, LAST_TAG = 2147483647 };
@@ -100,6 +100,7 @@ static void receive_all(const int *tags, int count, int way)
             CHECK(same == MPI_REQUEST_NULL);
             same = MPI_Request_fromint(number);
             CHECK_CLASS(MPI_Wait(&same, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+            CHECK_CLASS(MPI_Wait(&requests[n], MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
             requests[n] = same = MPI_REQUEST_NULL;
         }
     }

@@ -13,7 +13,7 @@ use oxmpi_mem::table::{FIRST_INDEX, Handle};
 use oxmpi_objects::error::Result;
 
 use crate::errors::{outcome, put_string};
-use crate::library::{Running, library, null, put, running};
+use crate::library::{Running, library, null, put};
 use crate::{errhandlers, info, sessions};
 
 /// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
@@ -211,13 +211,9 @@ mpi! {
         from_int(op, |library, int| library.operations.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`]. A receive that was complete from the start gets its integer now: that stands for another request, which
-    /// says the same.
+    /// As [`MPI_Comm_toint`].
     fn MPI_Request_toint(request: Request) -> c_int {
-        match running() {
-            Some(library) => to_int(library.process.request_with_int(request as u64) as Request),
-            None => to_int(request),
-        }
+        to_int(request)
     }
 
     /// As [`MPI_Comm_fromint`].

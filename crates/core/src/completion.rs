@@ -82,10 +82,9 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        // One that was taken is gone, but for those that were complete from the start, whose name may stand for many.
+        // One that was taken is gone, but for the one that was complete from the start, which stands for many.
         let taken = |done: &[Indexed]| done.iter().any(|(before, _)| requests[*before] == request);
-        let is_for_many = RequestId::from_raw(request).said().is_some();
-        if counts(domain, request) && (is_for_many || !taken(&done)) {
+        if counts(domain, request) && (request == RequestId::COMPLETE.raw() || !taken(&done)) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
         }
     }
@@ -190,7 +189,7 @@ impl<F: Fabric> Process<F> {
         let mut domain = self.domain.lock();
         let mut taken = 0;
         for request in requests {
-            let said = if request == NULL {
+            let said = if request == NULL || request == RequestId::COMPLETE.raw() {
                 Received::NOTHING
             } else {
                 let Some(said) = domain.lane.take_good(RequestId::from_raw(request)) else { break };
@@ -214,7 +213,7 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_REQUEST if there is no such request.
     #[inline]
     pub fn wait_raw(&self, request: u64) -> Result<Completion> {
-        if request == NULL {
+        if request == NULL || request == RequestId::COMPLETE.raw() {
             return Ok(Completion::EMPTY);
         }
         if let Some(received) = self.take_good(request) {
@@ -410,11 +409,6 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.context_of(RequestId::from_raw(request))
     }
 
-    /// A request that says what this one says, and for which an integer may stand (MPI_Request_toint).
-    pub fn request_with_int(&self, request: u64) -> u64 {
-        self.domain.lock().lane.with_int(RequestId::from_raw(request)).raw()
-    }
-
     /// The request or matched message that an integer stands for (MPI_Request_fromint, MPI_Message_fromint), which may be
     /// gone.
     pub fn request_of_int(&self, int: u32) -> u64 {
@@ -455,7 +449,7 @@ impl<F: Fabric> Process<F> {
     /// way is lost; after a collective its communicator is of no use any more. For what must not wait, such as a program
     /// that panics.
     pub fn abandon(&self, request: u64) {
-        if request != NULL && RequestId::from_raw(request).said().is_none() {
+        if request != NULL && request != RequestId::COMPLETE.raw() {
             // Another thread may be in the user's function of a collective, which ends by itself.
             while !self.enter(|domain| domain.abandon(RequestId::from_raw(request))) {
                 std::thread::yield_now();

@@ -211,7 +211,7 @@ fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result
     if let Some(key) = key.filter(is_right) {
         return Ok(key);
     }
-    if key.is_none() && !domain.lane.is_known(id) && id.said().is_none() {
+    if key.is_none() && !domain.lane.is_known(id) && id != RequestId::COMPLETE {
         return Err(stale(request));
     }
     let made_by = if side == Side::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };

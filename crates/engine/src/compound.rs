@@ -108,7 +108,7 @@ impl<F: Fabric> Lane<F> {
     pub fn startable(&mut self, request: RequestId) -> Result<&Operation, StartFault> {
         let requests = &mut self.state.requests;
         if requests.persistent_mut(request).is_none() {
-            let known = request.said().is_some() || requests.is_known(request);
+            let known = request == RequestId::COMPLETE || requests.is_known(request);
             return Err(if known { StartFault::NotPersistent } else { StartFault::Stale });
         }
         match requests.persistent_mut(request) {
@@ -197,9 +197,8 @@ impl<F: Fabric> Lane<F> {
 
     /// A request that is complete when both of these are.
     pub fn open_pair(&mut self, send: RequestId, receive: RequestId) -> RequestId {
-        let parts = [send, receive].map(|part| part.said().is_none().then_some(part));
-        let said = receive.said().map_or(Completion::EMPTY, Completion::from);
-        self.state.requests.insert(Work::Pair(Pair { parts, said }))
+        let parts = [send, receive].map(|part| (part != RequestId::COMPLETE).then_some(part));
+        self.state.requests.insert(Work::Pair(Pair { parts, said: Completion::EMPTY }))
     }
 
     /// A request that is complete when these buffered sends are.

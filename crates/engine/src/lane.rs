@@ -315,8 +315,8 @@ impl<F: Fabric> Lane<F> {
     /// completion if it is complete, after which there is no such request.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Option<Completion>> {
-        if let Some(said) = request.said() {
-            return Some(Some(said.into()));
+        if request == RequestId::COMPLETE {
+            return Some(Some(Completion::EMPTY));
         }
         match self.state.requests.take(request) {
             Found::Stale => None,
@@ -357,33 +357,24 @@ impl<F: Fabric> Lane<F> {
     /// nothing happened: use [`Lane::test`].
     #[inline(always)]
     pub fn take_good(&mut self, request: RequestId) -> Option<Received> {
-        request.said().or_else(|| self.state.requests.take_good(request))
+        self.state.requests.take_good(request)
     }
 
     /// Whether there is such a request, complete or not.
     #[inline(always)]
     pub fn knows(&self, request: RequestId) -> bool {
-        request.said().is_some() || self.state.requests.knows(request)
+        request == RequestId::COMPLETE || self.state.requests.knows(request)
     }
 
     /// As [`Lane::test`], but the request stays (MPI-5.0 section 3.7.6, MPI_Request_get_status).
     pub fn peek(&mut self, request: RequestId) -> Option<Option<Completion>> {
-        if let Some(said) = request.said() {
-            return Some(Some(said.into()));
+        if request == RequestId::COMPLETE {
+            return Some(Some(Completion::EMPTY));
         }
         match self.state.requests.find(request) {
             Found::Stale => None,
             Found::Active => Some(self.ask_compound(request, true).or_else(|| self.vain(request))),
             Found::Complete(completion) => Some(Some(completion)),
-        }
-    }
-
-    /// A request that says what this one says, and has an integer of its own ([`oxmpi_mem::table::Int`]): this one, unless its name
-    /// alone says it.
-    pub fn with_int(&mut self, request: RequestId) -> RequestId {
-        match request.said() {
-            Some(said) if request != RequestId::COMPLETE => self.state.requests.insert_good(said),
-            _ => request,
         }
     }
 
@@ -401,7 +392,7 @@ impl<F: Fabric> Lane<F> {
             self.state.requests.dissolve(request);
             return true;
         }
-        request.said().is_some() || self.state.requests.detach(request)
+        request == RequestId::COMPLETE || self.state.requests.detach(request)
     }
 
     /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.

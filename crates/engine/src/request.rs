@@ -166,61 +166,16 @@ pub enum Started {
     Pending(RequestId),
 }
 
-/// Names a request of a lane: generation (31 bits) and index + 4096. Or it stands for one that was complete from the start, of
-/// which the lane knows nothing: then the name itself says what there is to say ([`RequestId::said`]), and may stand for many.
-///
-/// ```text
-/// 0 | generation 31 | index + 4096  32            4096 itself is for none of the lane
-/// 1010110 | source 20 | tag 31 | bytes 6          a receive that was complete from the start
-/// ```
-///
-/// Bits that are the same in all of these keep what is no request, as memory that nobody has written or a number below zero, from
-/// being taken for one.
+/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself, generation 0 and index
+/// 0, is never used for a request: it may stand for one that was complete from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
 const FIRST: u64 = 4096;
 
-/// Generations are below this.
-const GENERATIONS: u32 = 1 << 31;
-
-/// The bits of what a name says.
-const BYTES_BITS: u32 = 6;
-const TAG_BITS: u32 = 31;
-const SOURCE_BITS: u32 = 20;
-const SAYS: u64 = 0b101_0110;
-const SAYS_SHIFT: u32 = BYTES_BITS + TAG_BITS + SOURCE_BITS;
-const _: () = assert!(SAYS.leading_zeros() == SAYS_SHIFT);
-
 impl RequestId {
-    /// A request that was complete from the start, and has nothing to say.
+    /// The request that was complete from the start, of which there is only one.
     pub const COMPLETE: RequestId = RequestId(FIRST);
-
-    /// A receive that was complete from the start. `None`: that does not fit a name.
-    #[inline(always)]
-    pub const fn of_received(received: Received) -> Option<RequestId> {
-        let Received { source, tag, bytes } = received;
-        // Negative ones do not fit either.
-        let (source, tag) = (source as u32, tag as u32);
-        if source >> SOURCE_BITS != 0 || tag >> TAG_BITS != 0 || bytes >> BYTES_BITS != 0 {
-            return None;
-        }
-        let says = (source as u64) << (TAG_BITS + BYTES_BITS) | (tag as u64) << BYTES_BITS | bytes;
-        Some(RequestId(SAYS << SAYS_SHIFT | says))
-    }
-
-    /// What the request says if it was complete from the start.
-    #[inline(always)]
-    pub const fn said(self) -> Option<Received> {
-        if self.0 >> SAYS_SHIFT == SAYS {
-            return Some(Received {
-                source: (self.0 >> (TAG_BITS + BYTES_BITS)) as i32 & ((1 << SOURCE_BITS) - 1),
-                tag: (self.0 >> BYTES_BITS) as i32 & i32::MAX,
-                bytes: self.0 & ((1 << BYTES_BITS) - 1),
-            });
-        }
-        if self.0 == FIRST { Some(Received::NOTHING) } else { None }
-    }
 
     /// As a number, for a user's handle or for the wire.
     #[inline]
@@ -237,7 +192,6 @@ impl RequestId {
     #[inline]
     fn split(self) -> Option<(usize, u32)> {
         let index = (self.0 & 0xffff_ffff).checked_sub(FIRST)?;
-        // Of a name that says something this is no generation.
         Some((index as usize, (self.0 >> 32) as u32))
     }
 }

@@ -225,9 +225,7 @@ impl<F: Fabric> Lane<F> {
                 self.fabric.receive_short_now(from, context, tags, into.bytes_mut())
         {
             peer.count_in(len as u64);
-            let received = Received { source, tag, bytes: len as u64 };
-            let request = RequestId::of_received(received);
-            return Some(Posted::Taken(request.unwrap_or_else(|| requests.insert_good(received))));
+            return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
         }
         let request = requests.insert_posted(into, context, from);
         own.post(Wanted::plain(from, tags), request);
