@@ -101,7 +101,7 @@ static void receive_all(const int *tags, int count, int way)
             same = MPI_Request_fromint(number);
             CHECK_CLASS(MPI_Wait(&same, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
             CHECK_CLASS(MPI_Wait(&requests[n], MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
-            requests[n] = same = MPI_REQUEST_NULL;
+            requests[n] = MPI_REQUEST_NULL;
         }
     }
     for (int n = 0; n < count; n++) {

@@ -130,7 +130,7 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// The look at everything that is due now and then behind the fast ways.
+    /// A look at everything: due now and then behind the fast ways, and before a wait of which it may save the preparations.
     #[cold]
     #[inline(never)]
     pub fn look_now_and_then(&self) {

@@ -1,4 +1,5 @@
-//! A queue whose middle can be left, for elements that are small and most often leave at the front: in one vector, in a circle.
+//! A queue for elements that are small, have no key, and most often leave at the front, though they may from anywhere: in one vector,
+//! in a circle.
 
 /// A queue of copies. What leaves from the middle lets the shorter part move up: no more work than it took to find it.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl<T: Copy> Queue<T> {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Where an element is that so many came before.
+    /// Where the element of this number is, counted as `head` and `tail` are.
     #[inline(always)]
     const fn place(&self, number: usize) -> usize {
         number & self.places.len().wrapping_sub(1)
@@ -75,32 +76,32 @@ impl<T: Copy> Queue<T> {
 
     /// The elements, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        (0..self.len()).map(|at| self.places[self.place(self.head.wrapping_add(at))])
+        (0..self.len()).map(|at| self.places[self.place_of(at)])
     }
 
     /// Takes out the first element for which `wanted` holds.
-    pub(crate) fn take_first(&mut self, wanted: impl FnMut(&T) -> bool) -> Option<T> {
-        let at = self.iter().position({
-            let mut wanted = wanted;
-            move |element| wanted(&element)
-        })?;
-        let (before, behind) = (at, self.len() - at - 1);
-        let place = |this: &Self, at: usize| this.place(this.head.wrapping_add(at));
-        let taken = self.places[place(self, at)];
-        if before <= behind {
-            for at in (0..before).rev() {
-                let (from, to) = (place(self, at), place(self, at + 1));
-                self.places[to] = self.places[from];
-            }
+    pub(crate) fn take_first(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        let at = self.iter().position(|element| wanted(&element))?;
+        let last = self.len() - 1;
+        let taken = self.places[self.place_of(at)];
+        if at <= last / 2 {
+            (0..at).rev().for_each(|before| self.copy(before, before + 1));
             self.head = self.head.wrapping_add(1);
         } else {
-            for at in at..at + behind {
-                let (from, to) = (place(self, at + 1), place(self, at));
-                self.places[to] = self.places[from];
-            }
+            (at..last).for_each(|gap| self.copy(gap + 1, gap));
             self.tail = self.tail.wrapping_sub(1);
         }
         Some(taken)
+    }
+
+    /// Where the element is before which there are so many in the queue.
+    const fn place_of(&self, at: usize) -> usize {
+        self.place(self.head.wrapping_add(at))
+    }
+
+    fn copy(&mut self, from: usize, to: usize) {
+        let (from, to) = (self.place_of(from), self.place_of(to));
+        self.places[to] = self.places[from];
     }
 
     /// Takes all elements out, in order.

@@ -39,6 +39,7 @@ pub(super) struct Slot {
     pub(super) owner: u32,
 }
 
+const _: () = assert!(align_of::<Slot>() == LINE_BYTES);
 const _: () = assert!(std::mem::offset_of!(Slot, received) + size_of::<Received>() <= LINE_BYTES);
 
 impl Slot {
