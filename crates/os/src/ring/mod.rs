@@ -154,12 +154,13 @@ impl RingShape {
         self.data_offset() + self.data_bytes as usize
     }
 
+    /// A line lies between the slots, the credit line, the exchange line with its area and the data, so that fetching pairs of lines
+    /// does not couple them, nor fetching a slot in advance.
     const fn credit_line(&self) -> usize {
-        self.slots as usize
+        self.slots as usize + 1
     }
 
-    /// A line lies between the credit line, the exchange line with its area and the data, so that fetching pairs of lines does not
-    /// couple them.
+    /// Apart, as the credit line.
     const fn exchange_line(&self) -> usize {
         self.credit_line() + 2
     }

@@ -316,10 +316,9 @@ impl RingSender {
     #[inline(always)]
     fn publish_among_others(&mut self, header: u64, is_in_stream: bool) {
         self.publish(header);
-        let ahead = self.slot.wrapping_add(1);
-        // Behind the last one lies the receiver's credit line.
-        if is_in_stream && ahead < self.end {
-            prefetch_to_write(ahead);
+        if is_in_stream {
+            // Behind the last one lies a line that nobody uses.
+            prefetch_to_write(self.slot.wrapping_add(1));
         }
     }
 
