@@ -12,7 +12,7 @@ use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
     ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
 };
-use oxmpi_fabric::Fabric;
+use oxmpi_fabric::{Fabric, SentShort};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -83,15 +83,30 @@ impl<F: Fabric> Process<F> {
             return false;
         }
         let Some(mut domain) = self.domain.home() else { return false };
-        if !domain.lane.send_short_now(dest as u32, tag, bytes) {
+        let sent = domain.lane.send_short_now(dest as u32, tag, bytes);
+        if sent == SentShort::No {
             return false;
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
+        if look || sent == SentShort::Wake {
+            self.see_to_sent(dest as u32);
+        }
+        true
+    }
+
+    /// What is to be done now and then when a short message has gone: its receiver sleeps, or a look at everything is due.
+    #[cold]
+    #[inline(never)]
+    fn see_to_sent(&self, to: u32) {
+        let look = {
+            let mut domain = self.domain.lock();
+            domain.lane.fabric_mut().wake(to);
+            domain.lane.is_look_due(0)
+        };
         if look {
             self.look_now_and_then();
         }
-        true
     }
 
     /// As [`Process::home_send_short_now`] for eager messages of any length.

@@ -117,6 +117,17 @@ pub enum Sent {
     Full,
 }
 
+/// What became of a short message ([`Fabric::send_short_now`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SentShort {
+    /// Nothing happened: use [`Fabric::send_now`] or [`Fabric::send`].
+    No,
+    /// It is gone.
+    Done,
+    /// It is gone, and the receiver sleeps: [`Fabric::wake`] it.
+    Wake,
+}
+
 /// What [`Fabric::receive_now`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
@@ -229,17 +240,22 @@ pub trait Fabric {
     /// The buffers of messages with this token may not be used any more, though they are perhaps not gone.
     fn release(&mut self, _token: u64) {}
 
-    /// Sends a contiguous eager message of a few bytes if that needs no thought: the path is warm, there is room, and
-    /// `context` is the receiver's index. `false`: nothing happened, use [`Fabric::send`].
+    /// Sends a contiguous eager message of a few bytes if that needs no thought: the path is warm, there is room by what is known
+    /// of it, and `context` is the receiver's index. One straight line without a call, so that whoever makes a call on it has
+    /// nothing to save.
     #[inline]
-    fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> bool {
-        false
+    fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentShort {
+        SentShort::No
     }
 
-    /// As [`Fabric::send_short_now`] for eager messages of any length. `sequence` is the message's number modulo 256, for paths
-    /// whose messages need it.
+    /// As [`Fabric::send_short_now`] for eager messages of any length, whose receiver is woken. `sequence` is the message's number
+    /// modulo 256, for paths whose messages need it. `false`: nothing happened, use [`Fabric::send`].
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
-        self.send_short_now(to, context, tag, bytes)
+        let sent = self.send_short_now(to, context, tag, bytes);
+        if sent == SentShort::Wake {
+            self.wake(to);
+        }
+        sent != SentShort::No
     }
 
     /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies

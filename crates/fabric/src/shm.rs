@@ -228,6 +228,17 @@ fn out_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<&mut Out> {
     links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
 }
 
+impl Shm {
+    /// Whether there is room in the ring to a peer that was not known of.
+    #[cold]
+    fn finds_credits(&mut self, to: u32) -> bool {
+        match out_of(&mut self.links, to) {
+            Some(Out { path: Path::Ring(ring), .. }) => ring.finds_credits(),
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Debug for Shm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shm")

@@ -152,7 +152,10 @@ impl Side {
         let bytes = [tag as u8; 9];
         let bytes = Bytes::from(&bytes);
         while !self.out.try_send_inline(tag, 1, bytes, true) {
-            if self.out.try_send_in_turn(&mut self.back, tag, 1, bytes) {
+            let copy = |area: BytesMut<'_>| bytes.copy_to(area);
+            if self.out.send_in_turn_now(&mut self.back, tag, 1, bytes)
+                || self.out.try_send_long_in_turn(&mut self.back, tag, 1, bytes.len(), copy)
+            {
                 self.exchanged += 1;
                 return;
             }
@@ -179,8 +182,9 @@ impl Side {
                 assert_eq!(bytes.to_vec(), [tag as u8; 9]);
                 (None, Some(tag))
             }
-            Slot::Chunk { tag, bytes, total: 100, offset: 0, .. } => {
-                assert_eq!(bytes.to_vec(), [tag as u8; 100]);
+            // A long one, or a first turn.
+            Slot::Chunk { tag, bytes, total: total @ (9 | 100), offset: 0, .. } => {
+                assert_eq!(bytes.to_vec(), vec![tag as u8; total]);
                 (None, Some(tag))
             }
             other => panic!("{other:?}"),

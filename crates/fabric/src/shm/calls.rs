@@ -3,7 +3,7 @@
 use super::incoming::RingIn;
 use super::outgoing::{Out, Path, Pools};
 use super::{ANSWER_FACTOR, Link, PIECE, Settings, Shm, out_and_pool_of, out_of, sending_to, shares};
-use crate::{Body, Counts, Fabric, Fetching, Message, Sent, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentShort, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -86,9 +86,9 @@ impl Fabric for Shm {
     }
 
     #[inline(always)]
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentShort {
         let limit = self.inline_limit;
-        let Some(Some(link)) = self.links.get_mut(to as usize) else { return false };
+        let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentShort::No };
         let Link {
             out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }),
             matched_in,
@@ -96,29 +96,41 @@ impl Fabric for Shm {
             ..
         } = &mut **link
         else {
-            return false;
+            return SentShort::No;
         };
         if context > u32::from(u16::MAX) || bytes.len() > limit {
-            return false;
+            return SentShort::No;
         }
-        let follows = std::mem::replace(came_before, *matched_in) == *matched_in;
+        let follows = *came_before == *matched_in;
         let context = context as u16;
-        let gone = ring.try_send_inline(tag, context, bytes, follows)
-            || ring_in
-                .as_mut()
-                .is_some_and(|ring_in| ring.try_send_in_turn(&mut ring_in.receiver, tag, context, bytes));
-        if gone {
-            bell.ring();
+        // No closures here: the compiler makes calls of them.
+        if !ring.send_inline_now(tag, context, bytes, follows) {
+            let Some(ring_in) = ring_in else { return SentShort::No };
+            if !ring.send_in_turn_now(&mut ring_in.receiver, tag, context, bytes) {
+                return SentShort::No;
+            }
         }
-        gone
+        *came_before = *matched_in;
+        if bell.finds_sleeper() { SentShort::Wake } else { SentShort::Done }
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
+        let Ok(index) = u16::try_from(context) else { return false };
         if bytes.len() <= INLINE_MAX {
-            return self.send_short_now(to, context, tag, bytes);
+            let mut sent = self.send_short_now(to, context, tag, bytes);
+            if sent == SentShort::No && self.finds_credits(to) {
+                sent = self.send_short_now(to, context, tag, bytes);
+            }
+            match sent {
+                SentShort::No => {}
+                SentShort::Done => return true,
+                SentShort::Wake => {
+                    self.wake(to);
+                    return true;
+                }
+            }
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        let Ok(index) = u16::try_from(context) else { return false };
         if bytes.len() > limit {
             return false;
         }
@@ -126,6 +138,9 @@ impl Fabric for Shm {
             && link.send_in_turn(index, tag, &Body::Bytes(bytes))
         {
             return true;
+        }
+        if bytes.len() <= INLINE_MAX {
+            return false;
         }
         let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };
         let pool = self.pool.as_mut().filter(|_| bytes.len() >= from);

@@ -149,7 +149,7 @@ fn short_messages_that_answer_one_another_leave_the_rings() {
             for at in peers {
                 let (to, value, len) = (1 - at, turn as u8, 1 + turn % 56);
                 let bytes = &[value; 56][..len];
-                if !shms[at].send_short_now(to as u32, 0, 0, Bytes::from(bytes)) {
+                if !shms[at].send_now(to as u32, 0, 0, 0, Bytes::from(bytes)) {
                     send(&mut shms[at], to as u32, bytes);
                 }
                 assert!(!shms[to].is_calm());

@@ -521,6 +521,13 @@ impl Bell {
         Bell { raise: Some(raise), ..self }
     }
 
+    /// Whether the peer sleeps, so that it has to be woken ([`Bell::ring`]): the first half of that, without a call.
+    #[inline(always)]
+    pub fn finds_sleeper(&self) -> bool {
+        self.kind.light();
+        self.segment.door_word().has_sleepers()
+    }
+
     /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain load if it is awake.
     #[inline(always)]
     pub fn ring(&self) {

@@ -1,7 +1,7 @@
 //! The exchange line and its area: messages that answer one another (rules 13 to 16).
 
 use super::{
-    EXCHANGE_MAX, INLINE_MAX, POSITION_SHIFT, RingArea, RingReceiver, RingSender, form, header,
+    EXCHANGE_MAX, POSITION_SHIFT, RingArea, RingReceiver, RingSender, form, header,
     sender::{fill_words, word_at},
 };
 use crate::{
@@ -11,9 +11,8 @@ use crate::{
 };
 use std::ptr::NonNull;
 
-/// The word of the line that says in one message how far a ring is taken (rule 14), and the longest such message in bytes.
+/// The word of the line that says in one message how far a ring is taken (rule 14).
 const TAKEN: usize = 7;
-const LONGEST_BEFORE_TAKEN: usize = 8 * (TAKEN - 1);
 
 /// The word that says how long a message in the area is.
 const LEN: usize = 1;
@@ -37,14 +36,23 @@ impl Notice {
     pub(super) const CLOSED: Notice = Notice(0);
 }
 
+/// Whose turn it is to use the exchange line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// The other side's, or nobody's.
+    Theirs,
+    /// This side's, for the first time since it has heard that the line is open.
+    First,
+    /// This side's.
+    Ours,
+}
+
 /// The exchange line, as the receiving side of a ring knows it.
 #[derive(Debug)]
 pub(super) struct Exchange {
     line: *const Line,
     /// The number of the next message there.
     number: u64,
-    /// How many bytes this side's next one may have.
-    longest: usize,
     /// The first message since the line was opened is still to come.
     is_new: bool,
     /// How far the other side has taken this one's ring, if it has said so in such a message, and nobody has used that yet.
@@ -65,7 +73,6 @@ impl Exchange {
         Exchange {
             line: area.exchange.as_ptr(),
             number: 1,
-            longest: INLINE_MAX,
             is_new: false,
             taken: None,
             #[cfg(not(loom))]
@@ -82,7 +89,7 @@ impl Exchange {
         unsafe { &(*self.line).words }
     }
 
-    /// Where the next message begins, and its lap.
+    /// Where messages begin, and the lap of the next one.
     #[inline(always)]
     pub(super) fn next(&self) -> (*const AtomicU64, u64) {
         (self.words().as_ptr(), self.number)
@@ -187,45 +194,40 @@ impl RingReceiver {
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn awaits_answer_since(&self) -> Option<u64> {
-        self.exchange.as_ref().filter(|_| self.is_at_exchange()).map(|exchange| exchange.written)
+        self.exchange
+            .as_ref()
+            .filter(|_| self.is_at_exchange() && self.turn == Turn::Theirs)
+            .map(|exchange| exchange.written)
     }
 }
 
 impl RingSender {
-    /// Sends a message of at most 56 bytes by the exchange line, if that is open and it is this side's turn. `back` is the ring of
-    /// the other direction. It is for a message that found no place as slots are held back ([`RingSender::try_send_inline`]).
-    /// `false`: nothing happened.
+    /// Sends a message of at most 56 bytes by the exchange line, if that is open and it is this side's turn, in one straight line
+    /// without a call. `back` is the ring of the other direction. It is for a message that found no place as slots are held back
+    /// ([`RingSender::send_inline_now`]). `false`: nothing happened; a first turn is for [`RingSender::try_send_long_in_turn`].
     #[inline(always)]
-    pub fn try_send_in_turn(
-        &mut self,
+    pub fn send_in_turn_now(
+        &self,
         back: &mut RingReceiver,
         tag: i32,
         context: u16,
         bytes: Bytes<'_>,
     ) -> bool {
-        let is_usable = self.holds && back.has_turn;
-        let taken = back.position().unwrap_or(NOWHERE);
+        let is_usable = self.holds && back.turn == Turn::Ours;
         let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
-        if bytes.len() > exchange.longest {
-            return false;
-        }
         if bytes.len() == 8 {
             // SAFETY: there are eight.
             exchange.words()[1].store(unsafe { word_at(bytes, 0) }, Ordering::Relaxed);
         } else {
             fill_words(exchange.words(), bytes);
         }
-        if exchange.longest == LONGEST_BEFORE_TAKEN {
-            exchange.words()[TAKEN].store(taken, Ordering::Relaxed);
-            exchange.longest = INLINE_MAX;
-        }
         exchange.publish(header(tag, context, form::WHOLE, bytes.len(), 0));
-        back.look_at_exchange();
+        back.pass_turn();
         true
     }
 
-    /// As [`RingSender::try_send_in_turn`], for a message of `len` bytes, at most [`EXCHANGE_MAX`], of which only the header lies in
-    /// the line (rule 13). `fill` writes all of it.
+    /// As [`RingSender::send_in_turn_now`], for a message of `len` bytes, at most [`EXCHANGE_MAX`], of which only the header lies in
+    /// the line (rule 13), and for a first turn. `fill` writes all of it.
     #[inline]
     pub fn try_send_long_in_turn(
         &mut self,
@@ -235,17 +237,16 @@ impl RingSender {
         len: usize,
         fill: impl FnOnce(BytesMut<'_>),
     ) -> bool {
-        let is_usable = self.holds && back.has_turn && len <= EXCHANGE_MAX;
+        let is_usable = self.holds && back.turn != Turn::Theirs && len <= EXCHANGE_MAX;
         let taken = back.position().unwrap_or(NOWHERE);
         let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
         fill(exchange.bytes_mut(len));
         exchange.words()[LEN].store(len as u64, Ordering::Relaxed);
-        if exchange.longest == LONGEST_BEFORE_TAKEN {
+        if back.turn == Turn::First {
             exchange.words()[TAKEN].store(taken, Ordering::Relaxed);
-            exchange.longest = INLINE_MAX;
         }
         exchange.publish(header(tag, context, form::CHUNK, 0, 0));
-        back.look_at_exchange();
+        back.pass_turn();
         true
     }
 
@@ -273,9 +274,8 @@ impl RingSender {
         if self.watch.is_open || self.watch.is_open_there {
             return;
         }
-        let exchange = back.exchange.get_or_insert_with(|| Exchange::of(&self.area));
-        exchange.longest = LONGEST_BEFORE_TAKEN;
-        back.has_turn = true;
+        back.exchange.get_or_insert_with(|| Exchange::of(&self.area));
+        back.turn = Turn::First;
         (self.watch.is_open, self.watch.is_open_there) = (true, true);
         self.use_first_turn(notice.0);
     }
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
     use crate::{
         barrier::BarrierKind,
-        ring::{RingShape, Slot},
+        ring::{INLINE_MAX, RingShape, Slot},
     };
 
     /// One of two processes with rings for each other.
@@ -381,7 +381,9 @@ mod tests {
                 }
             } else if out.try_send_inline(*tag, 3, bytes, *follows) {
                 true
-            } else if out.try_send_in_turn(back, *tag, 3, bytes) {
+            } else if out.send_in_turn_now(back, *tag, 3, bytes)
+                || out.try_send_long_in_turn(back, *tag, 3, len, |area| bytes.copy_to(area))
+            {
                 *exchanged += 1;
                 true
             } else {

@@ -65,7 +65,7 @@
 //!     and the area with it.
 //! 14. *Opening.* Most of the time nobody looks there. One of the two, always the same, opens the line of the ring that leads
 //!     to it, by a notice in the other one that says how far it has taken the first; and looks there from now on. Who reads that
-//!     has the turn, and uses it if all its slots are taken by that word. Its first message in the line has 48 bytes at most; word 7
+//!     has the turn, and uses it if all its slots are taken by that word. Its first message lies in the area, however short; word 7
 //!     says how far it has taken the ring of the notice; so the other one knows whether it may use its turn, which it has now.
 //! 15. *Order.* Who uses the line fills no slots. So whatever lies there is older than all that lies in the ring, but a notice.
 //! 16. *Closing.* Who has used the line and is to send otherwise, as the message is longer or follows another one, or who must

@@ -2,7 +2,9 @@
 
 use super::{
     ANSWER, ENDS_BLOCK, EXCHANGE_MAX, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE, Notice,
-    POSITION_SHIFT, RingArea, SHARED_WORDS, exchange::Exchange, form, header as header_of, whole_lines,
+    POSITION_SHIFT, RingArea, SHARED_WORDS,
+    exchange::{Exchange, Turn},
+    form, header as header_of, whole_lines,
 };
 #[cfg(loom)]
 use crate::line::LINE_WORDS;
@@ -69,10 +71,9 @@ pub struct RingReceiver {
     lap: u64,
     /// Slots until the credits are returned.
     until_return: u32,
-    /// The other place where it may be, while the exchange line is looked at: the ring, or that line.
+    /// The other place where it may be, while the exchange line is open and has been used: the ring, or that line.
     other: Option<Place>,
-    /// Whether it is this process's turn to use the exchange line.
-    pub(super) has_turn: bool,
+    pub(super) turn: Turn,
     pub(super) exchange: Option<Exchange>,
     /// How many frames and parts of messages that are too long for the exchange area have been looked at.
     pub(super) others_seen: u32,
@@ -118,7 +119,7 @@ impl RingReceiver {
             lap: 1,
             until_return: quarter,
             other: None,
-            has_turn: false,
+            turn: Turn::Theirs,
             exchange: None,
             others_seen: 0,
             wakes_sender: false,
@@ -158,7 +159,7 @@ impl RingReceiver {
     #[inline]
     pub fn pool_to_answer(&mut self, len: usize, in_turn: bool) -> Option<&mut PoolView> {
         let is_long = in_turn || len >= SHORTEST_ANSWER;
-        if is_long && self.is_empty_here() { self.pool.as_mut() } else { None }
+        if is_long && self.is_empty() { self.pool.as_mut() } else { None }
     }
 
     /// Lets this side complain if its copies out of the pool take longer than so many ticks per KiB (rule 11).
@@ -208,7 +209,7 @@ impl RingReceiver {
     }
 
     /// As [`RingReceiver::peek_expected`], for a message in the exchange area.
-    #[inline]
+    #[inline(always)]
     pub fn peek_expected_in_area(
         &mut self,
         tag: i32,
@@ -282,8 +283,8 @@ impl RingReceiver {
 
     /// Whether there are two such places: the exchange line is open, and the turn not this side's.
     #[inline(always)]
-    pub const fn looks_at_two(&self) -> bool {
-        self.other.is_some()
+    pub fn looks_at_two(&self) -> bool {
+        self.other.is_some() && self.turn == Turn::Theirs
     }
 
     /// What lies in the other place of two, if something does. Then the next look is there first.
@@ -309,9 +310,18 @@ impl RingReceiver {
 
     /// The other side has the turn: what it sends next lies in the exchange line, or in the ring.
     #[inline(always)]
+    pub(super) fn pass_turn(&mut self) {
+        self.turn = Turn::Theirs;
+        // It has been looked at since the last message there ([`RingReceiver::take_turn`]), unless the ring was, too.
+        if !self.is_at_exchange() {
+            self.look_at_exchange();
+        }
+    }
+
+    /// Looks at the exchange line first.
+    #[inline(always)]
     pub(super) fn look_at_exchange(&mut self) {
         let Some((next, lap)) = self.exchange.as_ref().map(Exchange::next) else { return };
-        self.has_turn = false;
         self.other = Some(self.here());
         // One, so that the usual release does not ask where it is.
         self.look_at(Place { next, lap, until_return: 1 });
@@ -319,7 +329,7 @@ impl RingReceiver {
 
     /// The exchange line is closed (rule 16): only the ring is looked at.
     pub(super) fn look_at_ring(&mut self) {
-        self.has_turn = false;
+        self.turn = Turn::Theirs;
         if let Some(other) = self.other.take()
             && self.is_at_exchange()
         {
@@ -333,14 +343,15 @@ impl RingReceiver {
         self.exchange.as_ref().is_some_and(|exchange| exchange.is_at(self.next))
     }
 
-    /// Rule 13: what lay in the exchange line is taken, and with it the turn. Whether it is the first of this side.
+    /// Rule 13: what lay in the exchange line is taken, and with it the turn. Whether it is the first of this side. The line is looked
+    /// at on, for what answers this side's next message there, as most of the time that is what comes next.
     #[inline(always)]
     fn take_turn(&mut self) -> bool {
-        self.has_turn = true;
-        if let Some(ring) = self.other.take() {
-            self.look_at(ring);
-        }
-        self.exchange.as_mut().is_some_and(Exchange::take)
+        self.turn = Turn::Ours;
+        let Some(exchange) = &mut self.exchange else { return false };
+        let is_first = exchange.take();
+        (self.lap, self.until_return) = (exchange.next().1 + 1, 1);
+        is_first
     }
 
     /// How far slots are taken; `None` if one is in part, or they are not looked at.

@@ -100,52 +100,68 @@ impl RingSender {
 
     /// Sends a message of at most 56 bytes in a slot, which others share with it if it is short, as the one before, and
     /// `is_in_stream`: if others went before it and none came since. `false`: no room now, or slots are held back; then
-    /// [`RingSender::try_send_in_turn`] may send it, or [`RingSender::try_send_in_slot`].
+    /// [`RingSender::send_in_turn_now`] may send it, or [`RingSender::try_send_in_slot`].
+    ///
+    /// # Panics
+    /// If `bytes` is longer.
+    pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+        self.send_inline_now(tag, context, bytes, is_in_stream)
+            || (self.finds_credits() && self.send_inline_now(tag, context, bytes, is_in_stream))
+    }
+
+    /// As [`RingSender::try_send_inline`], in one straight line without a call: it does not look for credits if none are left
+    /// ([`RingSender::finds_credits`]).
     ///
     /// # Panics
     /// If `bytes` is longer.
     #[inline(always)]
-    pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+    pub fn send_inline_now(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
+        if self.free == 0 {
+            return false;
+        }
         // Three ways, so that the one of the commonest length stays short.
         if bytes.len() == SHARED_MAX_BYTES {
             // SAFETY: there are eight.
             let word = unsafe { word_at(bytes, 0) };
-            self.send_short(header(tag, context, form::WHOLE, SHARED_MAX_BYTES, 0), word, is_in_stream)
-        } else if bytes.len() > SHARED_MAX_BYTES {
-            assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
-            let header = header(tag, context, form::WHOLE, bytes.len(), 0);
-            if self.words_left < LINE_WORDS {
-                self.send_behind_rest(header, bytes)
-            } else {
-                self.send_alone(header, bytes, is_in_stream)
-            }
+            self.send_short(
+                header(tag, context, form::WHOLE, SHARED_MAX_BYTES, self.lap),
+                word,
+                is_in_stream,
+            );
+        } else if bytes.len() < SHARED_MAX_BYTES {
+            let header = header(tag, context, form::WHOLE, bytes.len(), self.lap);
+            self.send_short(header, short_word(bytes), is_in_stream);
         } else {
-            self.send_shorter(tag, context, bytes, is_in_stream)
+            assert!(bytes.len() <= INLINE_MAX, "a message of {} bytes does not fit a slot", bytes.len());
+            if self.empty_slots() == 0 {
+                return false;
+            }
+            let rest = self.enter_empty_slot();
+            // SAFETY: `slot` is inside the area, and free.
+            unsafe { fill_words(&(*self.slot).words, bytes) };
+            self.publish_among_others(header(tag, context, form::WHOLE, bytes.len(), self.lap), is_in_stream);
+            self.skip(rest);
         }
+        true
     }
 
-    #[inline(never)]
-    fn send_shorter(&mut self, tag: i32, context: u16, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
-        let header = header(tag, context, form::WHOLE, bytes.len(), 0);
-        self.send_short(header, last_word(bytes, 0), is_in_stream)
+    /// Whether there are credits that have not been seen yet, and slots are not held back.
+    #[cold]
+    pub fn finds_credits(&mut self) -> bool {
+        !self.holds && self.look_for_credits() > 0
     }
 
-    /// Sends at most eight bytes, by a header that lacks its lap; if it `is_in_stream`, it expects as many behind them (rule
-    /// 12).
+    /// Sends at most eight bytes, where there is room; if it `is_in_stream`, it expects as many behind them (rule 12).
     #[inline(always)]
-    fn send_short(&mut self, header: u64, word: u64, is_in_stream: bool) -> bool {
-        if !self.has_place_now() {
-            return false;
-        }
+    fn send_short(&mut self, header: u64, word: u64, is_in_stream: bool) {
         // SAFETY: a quarter of a slot is there, which is free, or which the receiver does not leave before it has seen the next
         // message.
         unsafe { &*self.next.add(1) }.store(word, Ordering::Relaxed);
-        let header = header | u64::from(self.lap as u8);
         let is_followed = is_in_stream && self.was_short && self.words_left > SHARED_WORDS;
         self.was_short = true;
         if !is_followed {
             self.publish_among_others(header, is_in_stream);
-            return true;
+            return;
         }
         // SAFETY: there are more words behind the message in its slot.
         let behind = unsafe { self.next.add(SHARED_WORDS) };
@@ -155,7 +171,6 @@ impl RingSender {
         unsafe { &*self.next }.store(header | FOLLOWED, Ordering::Release);
         self.next = behind;
         self.words_left -= SHARED_WORDS;
-        true
     }
 
     /// As [`RingSender::try_send_inline`], and if slots were held back the exchange line is closed before (rule 16).
@@ -271,35 +286,17 @@ impl RingSender {
     }
 
     /// Sends a frame whose body has `body_len` bytes, as a tag.
-    #[inline]
     pub(super) fn send_frame(&mut self, body_len: i32, frame: Bytes<'_>) -> bool {
         assert!(frame.len() <= INLINE_MAX, "a frame of {} bytes does not fit a slot", frame.len());
-        self.send_behind_rest(header(body_len, 0, form::FRAME, frame.len(), 0), frame)
-    }
-
-    /// Sends what has an empty slot of its own, by a header that lacks its lap.
-    #[inline(always)]
-    fn send_alone(&mut self, header: u64, bytes: Bytes<'_>, is_in_stream: bool) -> bool {
-        self.was_short = false;
-        if !self.has_place_now() {
-            return false;
-        }
-        // SAFETY: `next` begins a slot inside the area, which is free.
-        unsafe { fill_words(&(*self.slot).words, bytes) };
-        self.publish_among_others(header | u64::from(self.lap as u8), is_in_stream);
-        true
-    }
-
-    /// As [`RingSender::send_alone`], also where a slot has a rest.
-    #[inline(never)]
-    fn send_behind_rest(&mut self, header: u64, bytes: Bytes<'_>) -> bool {
         if !self.has_slots(1) {
             return false;
         }
         let rest = self.enter_empty_slot();
-        let gone = self.send_alone(header, bytes, false);
+        // SAFETY: `slot` is inside the area, and free.
+        unsafe { fill_words(&(*self.slot).words, frame) };
+        self.publish(header(body_len, 0, form::FRAME, frame.len(), self.lap));
         self.skip(rest);
-        gone
+        true
     }
 
     /// Rule 2: the release store; then on to the next slot. The next slot is *not* fetched in advance: that was
@@ -361,12 +358,6 @@ impl RingSender {
     #[inline(always)]
     fn has_place(&mut self) -> bool {
         self.free > 0 || self.look_for_credits() > 0
-    }
-
-    /// As [`RingSender::has_place`], and slots are not held back.
-    #[inline(always)]
-    fn has_place_now(&mut self) -> bool {
-        self.free > 0 || (!self.holds && self.look_for_credits() > 0)
     }
 
     /// Whether so many empty slots may be filled.
@@ -476,16 +467,47 @@ pub(super) struct Rest {
     lap: u64,
 }
 
-/// Writes `bytes` to words 1-7 of a slot, whole words, never reading past their end.
-#[inline(never)]
+/// Writes `bytes`, 56 at most, behind the header of a slot, never reading past their end. No loop and no call: it is in the middle
+/// of a send.
+#[cfg(not(loom))]
+#[inline(always)]
 pub(super) fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
-    let whole = bytes.len() / 8;
-    for (index, word) in words[1..].iter().enumerate().take(whole) {
-        // SAFETY: `index < whole`.
-        word.store(unsafe { word_at(bytes, 8 * index) }, Ordering::Relaxed);
+    let (from, to, len) = (bytes.as_ptr(), words[1..].as_ptr().cast::<u8>().cast_mut(), bytes.len());
+    debug_assert!(len <= INLINE_MAX);
+    // SAFETY: the caller's bytes and the slot's, of which there are as many, and `at` is so that none are behind them. Until the
+    // header is published nobody else reads or writes these.
+    let copy_16 = |at: usize| unsafe {
+        to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned())
+    };
+    // SAFETY: as above.
+    let copy_8 = |at: usize| unsafe {
+        to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned())
+    };
+    if len > 16 {
+        copy_16(0);
+        if len > 32 {
+            copy_16(16);
+        }
+        if len > 48 {
+            copy_16(32);
+        }
+        // These overlap what was copied before.
+        copy_16(len - 16);
+    } else if len >= 8 {
+        copy_8(0);
+        copy_8(len - 8);
+    } else {
+        words[1].store(short_word(bytes), Ordering::Relaxed);
     }
-    if !bytes.len().is_multiple_of(8) {
-        words[1 + whole].store(last_word(bytes, whole), Ordering::Relaxed);
+}
+
+/// The same for the model checker, whose words are not as long.
+#[cfg(loom)]
+pub(super) fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
+    for (word, bytes) in words[1..].iter().zip(bytes.to_vec().chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
     }
 }
 
@@ -500,23 +522,21 @@ pub(super) unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     unsafe { bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
 }
 
-/// What is behind so many `whole` words, less than a word, as the low bytes of one.
+/// Less than eight bytes, as the low ones of a word.
 #[inline(always)]
-fn last_word(bytes: Bytes<'_>, whole: usize) -> u64 {
-    let (from, len, rest) = (bytes.as_ptr(), bytes.len(), bytes.len() % 8);
-    if whole > 0 {
-        // SAFETY: there are eight or more. The shift drops those that are in the word before.
-        unsafe { word_at(bytes, len - 8) >> (8 * (8 - rest)) }
-    } else if rest >= 4 {
+fn short_word(bytes: Bytes<'_>) -> u64 {
+    let (from, len) = (bytes.as_ptr(), bytes.len());
+    debug_assert!(len < 8);
+    if len >= 4 {
         // SAFETY: as in `word_at`; two overlapping reads of four bytes.
         let (low, high) = unsafe {
-            (from.cast::<u32>().read_unaligned(), from.add(rest - 4).cast::<u32>().read_unaligned())
+            (from.cast::<u32>().read_unaligned(), from.add(len - 4).cast::<u32>().read_unaligned())
         };
-        u64::from(low) | u64::from(high) << (8 * (rest - 4))
-    } else if rest > 0 {
+        u64::from(low) | u64::from(high) << (8 * (len - 4))
+    } else if len > 0 {
         // SAFETY: as in `word_at`; the first, middle and last of one to three bytes.
-        let (low, mid, high) = unsafe { (*from, *from.add(rest / 2), *from.add(rest - 1)) };
-        u64::from(low) | u64::from(mid) << (8 * (rest / 2)) | u64::from(high) << (8 * (rest - 1))
+        let (low, mid, high) = unsafe { (*from, *from.add(len / 2), *from.add(len - 1)) };
+        u64::from(low) | u64::from(mid) << (8 * (len / 2)) | u64::from(high) << (8 * (len - 1))
     } else {
         0
     }
