@@ -253,8 +253,9 @@ fn isend_fully(
     })
 }
 
+/// A blocking receive; `LARGE`: by the form that counts in `MPI_Count`.
 #[inline(always)]
-fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+fn recv<const LARGE: bool>(r: Receiving, comm: Comm, status: *mut Status) -> c_int {
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
         && let Some(done) = library.process.home_recv_short_now(into.bytes_mut(), r.source, r.tag)
@@ -263,13 +264,13 @@ fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_in
         unsafe { put_received(status, done) };
         return abi::MPI_SUCCESS;
     }
-    recv_waiting(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
+    recv_waiting::<LARGE>(r.buf, r.count, r.datatype, r.source, r.tag, comm, status)
 }
 
-/// As [`send_fully`], for a message that has come before the receive, or comes soon.
+/// As [`send_fully`], for a message that has come before the receive. This and [`recv_soon`] have no more arguments than the call,
+/// so that they return to the program at once, and one way each, which keeps that short.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
-fn recv_waiting(
+fn recv_waiting<const LARGE: bool>(
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
@@ -277,17 +278,46 @@ fn recv_waiting(
     tag: c_int,
     comm: Comm,
     status: *mut Status,
-    function: FuncId,
+) -> c_int {
+    let mut is_short = false;
+    if let Some(library) = at_hand(comm)
+        && let Some(into) = plain(buf, count, datatype)
+    {
+        if let Some(done) = library.process.home_recv_unexpected_now(&into, source, tag) {
+            // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+            unsafe { put_received(status, done) };
+            return abi::MPI_SUCCESS;
+        }
+        is_short = into.len() <= INLINE_MAX;
+    }
+    let soon = if is_short { recv_soon::<LARGE, true> } else { recv_soon::<LARGE, false> };
+    soon(buf, count, datatype, source, tag, comm, status)
+}
+
+/// As [`recv_waiting`], for a message that comes soon; `SHORT`: a few bytes at most are received.
+#[inline(never)]
+fn recv_soon<const LARGE: bool, const SHORT: bool>(
+    buf: *mut c_void,
+    count: i64,
+    datatype: Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut Status,
 ) -> c_int {
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(buf, count, datatype)
-        && let Some(done) = (library.process.home_recv_unexpected_now(&into, source, tag))
-            .or_else(|| library.process.home_recv_soon(into.bytes_mut(), source, tag))
+        && let Some(done) = if SHORT {
+            library.process.home_recv_short_soon(into.bytes_mut(), source, tag)
+        } else {
+            library.process.home_recv_in_turn(into.bytes_mut(), source, tag)
+        }
     {
         // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
         unsafe { put_received(status, done) };
         return abi::MPI_SUCCESS;
     }
+    let function = if LARGE { FuncId::MPI_Recv_c } else { FuncId::MPI_Recv };
     recv_fully(buf, count, datatype, source, tag, comm, status, function)
 }
 
@@ -496,7 +526,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
+        recv::<false>(Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -576,7 +606,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv_c, Receiving { buf, count, datatype, source, tag }, comm, status)
+        recv::<true>(Receiving { buf, count, datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.

@@ -17,7 +17,6 @@ use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::door::Door;
-use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
 
@@ -249,23 +248,17 @@ impl<F: Fabric> Process<F> {
         self.home_recv_short::<false>(into, source, tag)
     }
 
-    /// As [`Process::home_recv_short_now`], and waits for a moment, if no more than a few bytes are received, or if an answer is
-    /// awaited for which there is a way of its own: what comes then takes the straight line, too.
+    /// As [`Process::home_recv_short_now`], and waits for a moment.
     #[inline(always)]
-    pub fn home_recv_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
-        if !self.door.as_ref().is_some_and(Door::spins) {
-            return None;
-        }
-        if into.len() > INLINE_MAX {
-            return self.home_recv_in_turn(into, source, tag);
-        }
-        self.home_recv_short::<true>(into, source, tag)
+    pub fn home_recv_short_soon(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+        if self.waits_awake() { self.home_recv_short::<true>(into, source, tag) } else { None }
     }
 
-    #[inline]
-    fn home_recv_in_turn(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
+    /// As [`Process::home_recv_short_soon`] for a message of any length, if an answer is awaited for which there is a way of its own.
+    #[inline(always)]
+    pub fn home_recv_in_turn(&self, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
-        if source as u32 >= self.home {
+        if source as u32 >= self.home || !self.waits_awake() {
             return None;
         }
         let mut domain = self.domain.home()?;
@@ -276,6 +269,12 @@ impl<F: Fabric> Process<F> {
             self.look_elsewhere(source as u32);
         }
         Some(received)
+    }
+
+    /// Whether a wait begins with looks.
+    #[inline(always)]
+    fn waits_awake(&self) -> bool {
+        self.door.as_ref().is_some_and(Door::spins)
     }
 
     #[inline(always)]

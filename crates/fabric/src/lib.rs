@@ -266,6 +266,12 @@ pub trait Fabric {
         Taken::Other
     }
 
+    /// As [`Fabric::receive_short_now`], and waits for a moment until the message comes.
+    #[inline]
+    fn receive_short_soon(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
+        Taken::Other
+    }
+
     /// As [`Fabric::receive_short_now`], if the peer's next message is an answer, and answers are expected on a way of
     /// their own. Waits for a moment until it comes.
     #[inline]

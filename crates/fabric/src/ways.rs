@@ -321,6 +321,11 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
+    fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        self.shm.receive_short_soon(from, context, tags, into)
+    }
+
+    #[inline(always)]
     fn receive_in_turn(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         self.shm.receive_in_turn(from, context, tags, into)
     }

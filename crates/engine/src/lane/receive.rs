@@ -20,7 +20,7 @@ impl<F: Fabric> Lane<F> {
     /// it lies, without any request. It may do so exactly if no receive is posted in the context, this one's elders, and
     /// nothing of that peer has come by another way: no unexpected message here, none before its turn.
     ///
-    /// `WAITS`: if it has not come, it may come soon ([`Fabric::comes_soon`]).
+    /// `WAITS`: if it has not come, it may come soon ([`Fabric::receive_short_soon`]).
     #[inline(always)]
     pub fn receive_short<const WAITS: bool>(
         &mut self,
@@ -34,12 +34,15 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
         let peer = &mut **peer;
-        if peer.lost || !peer.early.is_empty() || (WAITS && self.fabric.comes_soon(from) != Some(true)) {
+        if peer.lost || !peer.early.is_empty() {
             return None;
         }
-        let Taken::Message { tag, len } = self.fabric.receive_short_now(from, WORLD, tags, into) else {
-            return None;
+        let taken = if WAITS {
+            self.fabric.receive_short_soon(from, WORLD, tags, into)
+        } else {
+            self.fabric.receive_short_now(from, WORLD, tags, into)
         };
+        let Taken::Message { tag, len } = taken else { return None };
         peer.count_in(len as u64);
         Some(Received { source: from as i32, tag, bytes: len as u64 })
     }

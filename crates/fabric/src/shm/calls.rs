@@ -1,6 +1,5 @@
 //! What a lane asks of shared memory.
 
-use super::incoming::RingIn;
 use super::outgoing::{Out, Path, Pools};
 use super::{ANSWER_FACTOR, Link, PIECE, Settings, Shm, out_and_pool_of, out_of, sending_to, shares};
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentShort, Sink, Taken, Unreachable};
@@ -149,37 +148,32 @@ impl Fabric for Shm {
 
     #[inline(always)]
     fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        match self.links.get_mut(from as usize) {
+            Some(Some(link)) => link.take_short(context, tags, into),
+            _ => Taken::Other,
+        }
+    }
+
+    #[inline(always)]
+    fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let link = &mut **link;
-        let Some(RingIn { receiver, .. }) = &mut link.ring_in else { return Taken::Other };
-        if context > u32::from(u16::MAX) {
-            return Taken::Other;
+        match &link.ring_in {
+            Some(ring) if ring.comes_soon() => link.take_short(context, tags, into),
+            _ => Taken::Other,
         }
-        let Some((tag, bytes)) = receiver.peek_expected(tags.tag, tags.mask, context as u16) else {
-            return Taken::Other;
-        };
-        let len = bytes.len();
-        if !bytes.copy_if_it_fits(into) {
-            return Taken::Other;
-        }
-        link.matched_in = link.matched_in.wrapping_add(1);
-        if receiver.release_expected() {
-            link.see_release();
-        }
-        Taken::Message { tag, len }
     }
 
     #[inline]
     fn receive_in_turn(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
-        let (Some(ring), Ok(context)) = (&mut link.ring_in, u16::try_from(context)) else {
+        let (Some(ring), Ok(index)) = (&mut link.ring_in, u16::try_from(context)) else {
             return Taken::Other;
         };
         if !ring.receiver.looks_at_two() || !ring.comes_soon() {
             return Taken::Other;
         }
-        let Some((tag, bytes)) = ring.receiver.peek_expected_in_area(tags.tag, tags.mask, context) else {
-            return self.receive_short_now(from, u32::from(context), tags, into);
+        let Some((tag, bytes)) = ring.receiver.peek_expected_in_area(tags.tag, tags.mask, index) else {
+            return link.take_short(context, tags, into);
         };
         let len = bytes.len();
         if !bytes.copy_if_it_fits(into) {
@@ -226,7 +220,7 @@ impl Fabric for Shm {
     #[inline(always)]
     fn comes_soon(&self, from: u32) -> Option<bool> {
         let link = self.links.get(from as usize)?.as_ref()?;
-        link.ring_in.as_ref().map(RingIn::comes_soon)
+        link.ring_in.as_ref().map(super::incoming::RingIn::comes_soon)
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {

@@ -145,6 +145,27 @@ impl Link {
         }
     }
 
+    /// Takes the message that lies whole in its slot or in the exchange line into `into`, if it is of this context and tag and fits.
+    #[inline(always)]
+    pub(super) fn take_short(&mut self, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+        let Some(RingIn { receiver, .. }) = &mut self.ring_in else { return Taken::Other };
+        if context > u32::from(u16::MAX) {
+            return Taken::Other;
+        }
+        let Some((tag, bytes)) = receiver.peek_expected(tags.tag, tags.mask, context as u16) else {
+            return Taken::Other;
+        };
+        let len = bytes.len();
+        if !bytes.copy_if_it_fits(into) {
+            return Taken::Other;
+        }
+        self.matched_in = self.matched_in.wrapping_add(1);
+        if receiver.release_expected() {
+            self.see_release();
+        }
+        Taken::Message { tag, len }
+    }
+
     /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
     /// and tag and fits.
     pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {

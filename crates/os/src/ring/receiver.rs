@@ -469,18 +469,15 @@ impl RingReceiver {
     fn release_slot(&mut self) -> bool {
         self.until_return -= 1;
         if self.until_return == 0 {
-            return self.release_last();
+            return if self.is_at_exchange() { self.take_turn() } else { self.release_last() };
         }
         self.enter_next_slot();
         false
     }
 
-    /// As [`RingReceiver::release_slot`], for what lies in the exchange line, or in the last slot before credits are returned.
+    /// As [`RingReceiver::release_slot`], for the last slot before credits are returned.
     #[inline(never)]
     fn release_last(&mut self) -> bool {
-        if self.is_at_exchange() {
-            return self.take_turn();
-        }
         self.enter_next_slot();
         self.return_credits();
         true
