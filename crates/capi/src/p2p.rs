@@ -88,36 +88,63 @@ fn sent_now(mode: Mode, s: Sending, comm: Comm) -> bool {
     false
 }
 
+/// Which of the blocking calls it is, known when it is compiled: so the ways that follow the first one have no more arguments than
+/// the call, and return to the program at once.
+trait Call {
+    const FUNCTION: FuncId;
+    /// Of a send.
+    const MODE: Mode = Mode::Standard;
+}
+
+/// Defines a [`Call`] for each of these functions, those that send in a mode of their own with it.
+macro_rules! calls {
+    ($($name:ident: $function:ident $($mode:ident)?,)*) => {
+        $(
+            struct $name;
+
+            impl Call for $name {
+                const FUNCTION: FuncId = FuncId::$function;
+                $(const MODE: Mode = Mode::$mode;)?
+            }
+        )*
+    };
+}
+
+calls! {
+    Send: MPI_Send Standard, LargeSend: MPI_Send_c Standard,
+    Bsend: MPI_Bsend Buffered, LargeBsend: MPI_Bsend_c Buffered,
+    Ssend: MPI_Ssend Synchronous, LargeSsend: MPI_Ssend_c Synchronous,
+    Rsend: MPI_Rsend Ready, LargeRsend: MPI_Rsend_c Ready,
+    Recv: MPI_Recv, LargeRecv: MPI_Recv_c,
+}
+
 /// A blocking send.
 #[inline(always)]
-fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
-    if sent_now(mode, s, comm) {
+fn send<C: Call>(s: Sending, comm: Comm) -> c_int {
+    if sent_now(C::MODE, s, comm) {
         return abi::MPI_SUCCESS;
     }
-    send_longer(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
+    send_longer::<C>(s.buf, s.count, s.datatype, s.dest, s.tag, comm)
 }
 
 /// As [`send_fully`], for a message on the world perhaps, of which it is tried before whether it is eager and may leave at once.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // they are the call's
-fn send_longer(
+fn send_longer<C: Call>(
     buf: *const c_void,
     count: i64,
     datatype: Datatype,
     dest: c_int,
     tag: c_int,
     comm: Comm,
-    function: FuncId,
-    mode: Mode,
 ) -> c_int {
-    if is_short(mode)
+    if is_short(C::MODE)
         && let Some(library) = at_hand(comm)
         && let Some(bytes) = plain(buf, count, datatype)
         && library.process.home_send_longer_now(bytes.bytes(), dest, tag)
     {
         return abi::MPI_SUCCESS;
     }
-    send_fully(buf, count, datatype, dest, tag, comm, function, mode)
+    send_fully(buf, count, datatype, dest, tag, comm, C::FUNCTION, C::MODE)
 }
 
 /// The arguments come as they stand in the call, so that the fast way need not move them.
@@ -253,9 +280,9 @@ fn isend_fully(
     })
 }
 
-/// A blocking receive; `LARGE`: by the form that counts in `MPI_Count`.
+/// A blocking receive.
 #[inline(always)]
-fn recv<const LARGE: bool>(r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+fn recv<C: Call>(r: Receiving, comm: Comm, status: *mut Status) -> c_int {
     if let Some(library) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
         && let Some(done) = library.process.home_recv_short_now(into.bytes_mut(), r.source, r.tag)
@@ -264,13 +291,12 @@ fn recv<const LARGE: bool>(r: Receiving, comm: Comm, status: *mut Status) -> c_i
         unsafe { put_received(status, done) };
         return abi::MPI_SUCCESS;
     }
-    recv_waiting::<LARGE>(r.buf, r.count, r.datatype, r.source, r.tag, comm, status)
+    recv_waiting::<C>(r.buf, r.count, r.datatype, r.source, r.tag, comm, status)
 }
 
-/// As [`send_fully`], for a message that has come before the receive. This and [`recv_soon`] have no more arguments than the call,
-/// so that they return to the program at once, and one way each, which keeps that short.
+/// As [`send_fully`], for a message that has come before the receive.
 #[inline(never)]
-fn recv_waiting<const LARGE: bool>(
+fn recv_waiting<C: Call>(
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
@@ -290,13 +316,13 @@ fn recv_waiting<const LARGE: bool>(
         }
         is_short = into.len() <= INLINE_MAX;
     }
-    let soon = if is_short { recv_soon::<LARGE, true> } else { recv_soon::<LARGE, false> };
+    let soon = if is_short { recv_soon::<C, true> } else { recv_soon::<C, false> };
     soon(buf, count, datatype, source, tag, comm, status)
 }
 
 /// As [`recv_waiting`], for a message that comes soon; `SHORT`: a few bytes at most are received.
 #[inline(never)]
-fn recv_soon<const LARGE: bool, const SHORT: bool>(
+fn recv_soon<C: Call, const SHORT: bool>(
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
@@ -317,8 +343,7 @@ fn recv_soon<const LARGE: bool, const SHORT: bool>(
         unsafe { put_received(status, done) };
         return abi::MPI_SUCCESS;
     }
-    let function = if LARGE { FuncId::MPI_Recv_c } else { FuncId::MPI_Recv };
-    recv_fully(buf, count, datatype, source, tag, comm, status, function)
+    recv_fully(buf, count, datatype, source, tag, comm, status, C::FUNCTION)
 }
 
 /// As [`send_fully`].
@@ -486,7 +511,7 @@ fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status:
 mpi! {
     /// MPI-5.0 section 3.2.1.
     fn MPI_Send(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send::<Send>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -496,7 +521,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Bsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send::<Bsend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -506,7 +531,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Ssend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send::<Ssend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -516,7 +541,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Rsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send::<Rsend>(Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -526,7 +551,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv::<false>(Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
+        recv::<Recv>(Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -566,7 +591,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.1.
     fn MPI_Send_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm)
+        send::<LargeSend>(Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -576,7 +601,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Bsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm)
+        send::<LargeBsend>(Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -586,7 +611,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Ssend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm)
+        send::<LargeSsend>(Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -596,7 +621,7 @@ mpi! {
 
     /// MPI-5.0 section 3.4.
     fn MPI_Rsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm)
+        send::<LargeRsend>(Sending { buf, count, datatype, dest, tag }, comm)
     }
 
     /// MPI-5.0 section 3.7.2.
@@ -606,7 +631,7 @@ mpi! {
 
     /// MPI-5.0 section 3.2.4.
     fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv::<true>(Receiving { buf, count, datatype, source, tag }, comm, status)
+        recv::<LargeRecv>(Receiving { buf, count, datatype, source, tag }, comm, status)
     }
 
     /// MPI-5.0 section 3.7.2.

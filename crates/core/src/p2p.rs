@@ -12,7 +12,7 @@ use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
     ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch, WORLD,
 };
-use oxmpi_fabric::{Fabric, SentShort};
+use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -83,12 +83,12 @@ impl<F: Fabric> Process<F> {
         }
         let Some(mut domain) = self.domain.home() else { return false };
         let sent = domain.lane.send_short_now(dest as u32, tag, bytes);
-        if sent == SentShort::No {
+        if sent == SentNow::No {
             return false;
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
-        if look || sent == SentShort::Wake {
+        if look || sent == SentNow::Wake {
             self.see_to_sent(dest as u32);
         }
         true
@@ -109,19 +109,20 @@ impl<F: Fabric> Process<F> {
     }
 
     /// As [`Process::home_send_short_now`] for eager messages of any length.
-    #[inline]
+    #[inline(always)]
     pub fn home_send_longer_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if tag < 0 || dest as u32 >= self.home {
             return false;
         }
         let Some(mut domain) = self.domain.home() else { return false };
-        if !domain.lane.send_longer_now(dest as u32, tag, bytes) {
+        let sent = domain.lane.send_longer_now(dest as u32, tag, bytes);
+        if sent == SentNow::No {
             return false;
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
-        if look {
-            self.look_now_and_then();
+        if look || sent == SentNow::Wake {
+            self.see_to_sent(dest as u32);
         }
         true
     }

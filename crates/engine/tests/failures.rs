@@ -4,7 +4,7 @@ mod lanes;
 
 use lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Completion, Fault, Mode, Source, TagMatch};
-use oxmpi_fabric::SentShort;
+use oxmpi_fabric::SentNow;
 use oxmpi_wire::{Context, Envelope, Frame};
 
 const LOST_0: Option<Fault> = Some(Fault::Lost { peer: 0 });
@@ -110,7 +110,7 @@ fn nothing_is_under_way_in_a_revoked_context() {
     assert_eq!(l.start_send(1, 1, Mode::Standard, &data, 1).err(), revoked);
     let bytes = data.buf();
     let bytes = bytes.as_contiguous().expect("in one piece");
-    assert!(l.lanes[1].send_short_now(2, 1, bytes) == SentShort::No && !l.lanes[1].send_now(0, 2, 1, bytes));
+    assert!(l.lanes[1].send_short_now(2, 1, bytes) == SentNow::No && !l.lanes[1].send_now(0, 2, 1, bytes));
     assert!(l.lanes[1].has_unexpected(0) && !l.lanes[1].is_world_quiet());
     assert!(l.lanes[1].is_drained());
     // Notices pass.

@@ -117,9 +117,9 @@ pub enum Sent {
     Full,
 }
 
-/// What became of a short message ([`Fabric::send_short_now`]).
+/// What became of a message that leaves at once, or not ([`Fabric::send_short_now`], [`Fabric::send_in_turn`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SentShort {
+pub enum SentNow {
     /// Nothing happened: use [`Fabric::send_now`] or [`Fabric::send`].
     No,
     /// It is gone.
@@ -244,18 +244,24 @@ pub trait Fabric {
     /// of it, and `context` is the receiver's index. One straight line without a call, so that whoever makes a call on it has
     /// nothing to save.
     #[inline]
-    fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentShort {
-        SentShort::No
+    fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentNow {
+        SentNow::No
+    }
+
+    /// As [`Fabric::send_short_now`] for a message of any length, if it is an answer, and answers go a way of their own.
+    #[inline]
+    fn send_in_turn(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentNow {
+        SentNow::No
     }
 
     /// As [`Fabric::send_short_now`] for eager messages of any length, whose receiver is woken. `sequence` is the message's number
     /// modulo 256, for paths whose messages need it. `false`: nothing happened, use [`Fabric::send`].
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
         let sent = self.send_short_now(to, context, tag, bytes);
-        if sent == SentShort::Wake {
+        if sent == SentNow::Wake {
             self.wake(to);
         }
-        sent != SentShort::No
+        sent != SentNow::No
     }
 
     /// Takes the next message from a peer straight into the buffer of a receive, if that needs no thought: it lies

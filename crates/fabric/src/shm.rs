@@ -38,7 +38,7 @@ use self::parting::Parted;
 use self::sections::Sections;
 use self::shares::Shares;
 use crate::postboxes::Neighbour;
-use crate::{Body, Fabric, Message, Sent, Sink, Unreachable, dispatch};
+use crate::{Body, Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
 use oxmpi_os::barrier::BarrierKind;
 use oxmpi_os::bytes::Bytes;
 use oxmpi_os::clock;
@@ -235,6 +235,14 @@ impl Shm {
         match out_of(&mut self.links, to) {
             Some(Out { path: Path::Ring(ring), .. }) => ring.finds_credits(),
             _ => false,
+        }
+    }
+
+    /// Wakes the receiver of what was sent so, if it sleeps.
+    #[inline]
+    fn wake_after(&mut self, sent: SentNow, to: u32) {
+        if sent == SentNow::Wake {
+            self.wake(to);
         }
     }
 }

@@ -12,7 +12,7 @@ mod weather;
 
 pub use weather::{Random, Weather};
 
-use crate::{Fabric, Message, Sent, SentShort, Sink, Unreachable, dispatch};
+use crate::{Fabric, Message, Sent, SentNow, Sink, Unreachable, dispatch};
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
@@ -447,18 +447,18 @@ impl Fabric for Sim {
         self.left.contains(&peer)
     }
 
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentShort {
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let mut network = self.network.borrow_mut();
         let allowed = network.weather.now_of_256;
         if bytes.len() > network.weather.eager_limit
             || !network.random.of_256(allowed)
             || !network.has_room(self.me, to, true)
         {
-            return SentShort::No;
+            return SentNow::No;
         }
         let envelope = Envelope { context: Context::Local(context), tag };
         network.put(self.me, to, None, Frame::Eager { envelope }, bytes.len(), |to| bytes.copy_to(to));
-        SentShort::Done
+        SentNow::Done
     }
 
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {

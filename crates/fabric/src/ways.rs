@@ -22,7 +22,7 @@ pub use self::quiesce::{Coordinator, Step};
 pub use self::strangers::{AskWay, Way as StrangersWay};
 use crate::postboxes::Postboxes;
 use crate::shm::{self, Shm};
-use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, SentShort, Sink, Taken, Unreachable};
+use crate::{Connected, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::control_section::ControlSection;
@@ -300,8 +300,13 @@ impl Fabric for Ways {
     }
 
     #[inline(always)]
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentShort {
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         self.shm.send_short_now(to, context, tag, bytes)
+    }
+
+    #[inline(always)]
+    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        self.shm.send_in_turn(to, context, tag, bytes)
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice
 use crate::notes::Note;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Mode, Phase, RequestId, SendWork, Started, Work};
-use oxmpi_fabric::{Body, Fabric, Message, Sent, SentShort, Unreachable};
+use oxmpi_fabric::{Body, Fabric, Message, Sent, SentNow, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -19,37 +19,42 @@ impl<F: Fabric> Lane<F> {
     /// Sends a contiguous message of a few bytes in the world's context at once if that needs no thought: nothing older waits
     /// and the path is warm ([`Fabric::send_short_now`]).
     #[inline(always)]
-    pub fn send_short_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> SentShort {
-        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return SentShort::No };
+    pub fn send_short_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return SentNow::No };
         let peer = &mut **peer;
         if peer.listed | peer.shut {
-            return SentShort::No;
+            return SentNow::No;
         }
         let sent = self.fabric.send_short_now(to, WORLD, tag, bytes);
-        if sent != SentShort::No {
+        if sent != SentNow::No {
             peer.next_send = peer.next_send.wrapping_add(1);
             peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
         }
         sent
     }
 
-    /// As [`Lane::send_short_now`] for eager messages of any length, whose receiver is woken. `false`: nothing happened, use
-    /// [`Lane::start_send`].
-    #[inline]
-    pub fn send_longer_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return false };
+    /// As [`Lane::send_short_now`] for eager messages of any length.
+    #[inline(always)]
+    pub fn send_longer_now(&mut self, to: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        let Some(Some(peer)) = self.state.peers.get_mut(to as usize) else { return SentNow::No };
         let peer = &mut **peer;
         let sequence = peer.next_send as u8;
-        if peer.listed | peer.shut || !self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
-            return false;
+        if peer.listed | peer.shut {
+            return SentNow::No;
         }
-        peer.next_send = peer.next_send.wrapping_add(1);
-        peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
-        true
+        let mut sent = self.fabric.send_in_turn(to, WORLD, tag, bytes);
+        if sent == SentNow::No && self.fabric.send_now(to, WORLD, tag, sequence, bytes) {
+            sent = SentNow::Done;
+        }
+        if sent != SentNow::No {
+            peer.next_send = peer.next_send.wrapping_add(1);
+            peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
+        }
+        sent
     }
 
-    /// As [`Lane::send_short_now`] for eager messages of any length, in any context in which the receiver's index is
-    /// known.
+    /// As [`Lane::send_longer_now`] in any context in which the receiver's index is known; the receiver is woken. `false`: nothing
+    /// happened, use [`Lane::start_send`].
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         let State { peers, contexts, .. } = &mut self.state;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };

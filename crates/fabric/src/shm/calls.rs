@@ -2,7 +2,7 @@
 
 use super::outgoing::{Out, Path, Pools};
 use super::{ANSWER_FACTOR, Link, PIECE, Settings, Shm, out_and_pool_of, out_of, sending_to, shares};
-use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentShort, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
 use oxmpi_os::clock;
@@ -66,8 +66,9 @@ impl Fabric for Shm {
         if let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = message.frame
             && let Ok(context) = u16::try_from(index)
             && let Some(Some(link)) = self.links.get_mut(to as usize)
-            && link.send_in_turn(context, tag, &message.body)
+            && let sent @ (SentNow::Done | SentNow::Wake) = link.send_in_turn(context, tag, &message.body)
         {
+            self.wake_after(sent, to);
             return Ok(Sent::Done);
         }
         let from = self.settings.pool_from;
@@ -85,9 +86,9 @@ impl Fabric for Shm {
     }
 
     #[inline(always)]
-    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentShort {
+    fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let limit = self.inline_limit;
-        let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentShort::No };
+        let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentNow::No };
         let Link {
             out: Some(Out { path: Path::Ring(ring), bell, came_before, .. }),
             matched_in,
@@ -95,50 +96,54 @@ impl Fabric for Shm {
             ..
         } = &mut **link
         else {
-            return SentShort::No;
+            return SentNow::No;
         };
         if context > u32::from(u16::MAX) || bytes.len() > limit {
-            return SentShort::No;
+            return SentNow::No;
         }
         let follows = *came_before == *matched_in;
         let context = context as u16;
         // No closures here: the compiler makes calls of them.
         if !ring.send_inline_now(tag, context, bytes, follows) {
-            let Some(ring_in) = ring_in else { return SentShort::No };
+            let Some(ring_in) = ring_in else { return SentNow::No };
             if !ring.send_in_turn_now(&mut ring_in.receiver, tag, context, bytes) {
-                return SentShort::No;
+                return SentNow::No;
             }
         }
         *came_before = *matched_in;
-        if bell.finds_sleeper() { SentShort::Wake } else { SentShort::Done }
+        if bell.finds_sleeper() { SentNow::Wake } else { SentNow::Done }
+    }
+
+    #[inline(always)]
+    fn send_in_turn(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+        let (Some(Some(link)), Ok(index)) = (self.links.get_mut(to as usize), u16::try_from(context)) else {
+            return SentNow::No;
+        };
+        if bytes.len() > self.settings.eager_limit {
+            return SentNow::No;
+        }
+        link.send_in_turn(index, tag, &Body::Bytes(bytes))
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, _sequence: u8, bytes: Bytes<'_>) -> bool {
-        let Ok(index) = u16::try_from(context) else { return false };
-        if bytes.len() <= INLINE_MAX {
-            let mut sent = self.send_short_now(to, context, tag, bytes);
-            if sent == SentShort::No && self.finds_credits(to) {
+        let is_short = bytes.len() <= INLINE_MAX;
+        let mut sent = SentNow::No;
+        if is_short {
+            sent = self.send_short_now(to, context, tag, bytes);
+            if sent == SentNow::No && self.finds_credits(to) {
                 sent = self.send_short_now(to, context, tag, bytes);
             }
-            match sent {
-                SentShort::No => {}
-                SentShort::Done => return true,
-                SentShort::Wake => {
-                    self.wake(to);
-                    return true;
-                }
-            }
         }
-        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
-        if bytes.len() > limit {
-            return false;
+        if sent == SentNow::No {
+            sent = self.send_in_turn(to, context, tag, bytes);
         }
-        if let Some(Some(link)) = self.links.get_mut(to as usize)
-            && link.send_in_turn(index, tag, &Body::Bytes(bytes))
-        {
+        if sent != SentNow::No {
+            self.wake_after(sent, to);
             return true;
         }
-        if bytes.len() <= INLINE_MAX {
+        let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
+        let Ok(index) = u16::try_from(context) else { return false };
+        if is_short || bytes.len() > limit {
             return false;
         }
         let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };

@@ -2,7 +2,7 @@
 
 use super::Link;
 use super::incoming::RingIn;
-use crate::{Body, Message};
+use crate::{Body, Message, SentNow};
 use oxmpi_os::bytes::{Bytes, BytesMut, CopyKind};
 use oxmpi_os::door::Bell;
 use oxmpi_os::inbox::{CELL_PAYLOAD, InboxSender};
@@ -195,8 +195,8 @@ impl Out {
 
 impl Link {
     /// Sends an eager message by the exchange line, if that is open and it is this process's turn.
-    #[inline]
-    pub(super) fn send_in_turn(&mut self, context: u16, tag: i32, body: &Body<'_>) -> bool {
+    #[inline(always)]
+    pub(super) fn send_in_turn(&mut self, context: u16, tag: i32, body: &Body<'_>) -> SentNow {
         let Link {
             out: Some(Out { path: Path::Ring(ring), bell, row, .. }),
             ring_in: Some(RingIn { receiver, .. }),
@@ -204,16 +204,15 @@ impl Link {
             ..
         } = self
         else {
-            return false;
+            return SentNow::No;
         };
         let fill = |piece: BytesMut<'_>| body.fill(0, piece);
         if !ring.try_send_long_in_turn(receiver, tag, context, body.len(), fill) {
-            return false;
+            return SentNow::No;
         }
         row.see(*matched_in);
         row.count();
-        bell.ring();
-        true
+        if bell.finds_sleeper() { SentNow::Wake } else { SentNow::Done }
     }
 }
 

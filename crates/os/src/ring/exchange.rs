@@ -238,12 +238,12 @@ impl RingSender {
         fill: impl FnOnce(BytesMut<'_>),
     ) -> bool {
         let is_usable = self.holds && back.turn != Turn::Theirs && len <= EXCHANGE_MAX;
-        let taken = back.position().unwrap_or(NOWHERE);
+        let taken = if back.turn == Turn::First { Some(back.position()) } else { None };
         let (true, Some(exchange)) = (is_usable, &mut back.exchange) else { return false };
         fill(exchange.bytes_mut(len));
         exchange.words()[LEN].store(len as u64, Ordering::Relaxed);
-        if back.turn == Turn::First {
-            exchange.words()[TAKEN].store(taken, Ordering::Relaxed);
+        if let Some(taken) = taken {
+            exchange.words()[TAKEN].store(taken.unwrap_or(NOWHERE), Ordering::Relaxed);
         }
         exchange.publish(header(tag, context, form::CHUNK, 0, 0));
         back.pass_turn();
