@@ -30,7 +30,7 @@ impl RingIn {
         if !receiver.looks_at_two() {
             return look_again(|_| {
                 receiver.fetch_data(FETCHED_FOR_ONE);
-                !receiver.is_empty_here()
+                !receiver.is_empty()
             });
         }
         let is_answered = receiver.awaits_answer_since().is_some_and(|written| {
