@@ -94,7 +94,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// What is to be done now and then when a short message has gone: its receiver sleeps, or a look at everything is due.
+    /// What is to be done now and then when a message has gone at once: its receiver sleeps, or a look at everything is due.
     #[cold]
     #[inline(never)]
     fn see_to_sent(&self, to: u32) {
