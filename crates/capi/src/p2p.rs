@@ -13,7 +13,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
 use oxmpi_core::p2p::{Incoming, Outgoing, check_exchange};
-use oxmpi_engine::{Completion, Mode, RequestId};
+use oxmpi_engine::{Completion, Mode, Received, RequestId};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
@@ -287,11 +287,17 @@ fn recv<C: Call>(r: Receiving, comm: Comm, status: *mut Status) -> c_int {
         && let Some(into) = plain(r.buf, r.count, r.datatype)
         && let Some(done) = library.process.home_recv_short_now(into.bytes_mut(), r.source, r.tag)
     {
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_received(status, done) };
-        return abi::MPI_SUCCESS;
+        return received_now(status, done);
     }
     recv_waiting::<C>(r.buf, r.count, r.datatype, r.source, r.tag, comm, status)
+}
+
+/// Tells of a message that was received on one of the fast ways.
+#[inline(always)]
+fn received_now(status: *mut Status, done: Received) -> c_int {
+    // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
+    unsafe { put_received(status, done) };
+    abi::MPI_SUCCESS
 }
 
 /// As [`send_fully`], for a message that has come before the receive.
@@ -310,9 +316,7 @@ fn recv_waiting<C: Call>(
         && let Some(into) = plain(buf, count, datatype)
     {
         if let Some(done) = library.process.home_recv_unexpected_now(&into, source, tag) {
-            // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-            unsafe { put_received(status, done) };
-            return abi::MPI_SUCCESS;
+            return received_now(status, done);
         }
         is_short = into.len() <= INLINE_MAX;
     }
@@ -339,9 +343,7 @@ fn recv_soon<C: Call, const SHORT: bool>(
             library.process.home_recv_in_turn(into.bytes_mut(), source, tag)
         }
     {
-        // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
-        unsafe { put_received(status, done) };
-        return abi::MPI_SUCCESS;
+        return received_now(status, done);
     }
     recv_fully(buf, count, datatype, source, tag, comm, status, C::FUNCTION)
 }

@@ -78,11 +78,26 @@ impl<F: Fabric> Process<F> {
     /// `false`.
     #[inline(always)]
     pub fn home_send_short_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        self.home_send_now::<true>(bytes, dest, tag)
+    }
+
+    /// As [`Process::home_send_short_now`] for eager messages of any length.
+    #[inline(always)]
+    pub fn home_send_longer_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
+        self.home_send_now::<false>(bytes, dest, tag)
+    }
+
+    #[inline(always)]
+    fn home_send_now<const SHORT: bool>(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if tag < 0 || dest as u32 >= self.home {
             return false;
         }
         let Some(mut domain) = self.domain.home() else { return false };
-        let sent = domain.lane.send_short_now(dest as u32, tag, bytes);
+        let sent = if SHORT {
+            domain.lane.send_short_now(dest as u32, tag, bytes)
+        } else {
+            domain.lane.send_longer_now(dest as u32, tag, bytes)
+        };
         if sent == SentNow::No {
             return false;
         }
@@ -106,25 +121,6 @@ impl<F: Fabric> Process<F> {
         if look {
             self.look_now_and_then();
         }
-    }
-
-    /// As [`Process::home_send_short_now`] for eager messages of any length.
-    #[inline(always)]
-    pub fn home_send_longer_now(&self, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
-        if tag < 0 || dest as u32 >= self.home {
-            return false;
-        }
-        let Some(mut domain) = self.domain.home() else { return false };
-        let sent = domain.lane.send_longer_now(dest as u32, tag, bytes);
-        if sent == SentNow::No {
-            return false;
-        }
-        let look = domain.lane.is_look_due(1);
-        drop(domain);
-        if look || sent == SentNow::Wake {
-            self.see_to_sent(dest as u32);
-        }
-        true
     }
 
     /// A blocking eager send of contiguous bytes without any request. `false`: it could not leave this way, use

@@ -107,6 +107,13 @@ impl EarlyKind {
 }
 
 impl Peer {
+    /// A message of so many bytes has gone to it.
+    #[inline(always)]
+    pub(crate) fn count_out(&mut self, bytes: u64) {
+        self.next_send = self.next_send.wrapping_add(1);
+        self.bytes_sent = self.bytes_sent.wrapping_add(bytes);
+    }
+
     /// A message of so many bytes has come from it in its turn.
     #[inline(always)]
     pub(crate) fn count_in(&mut self, bytes: u64) {

@@ -27,8 +27,7 @@ impl<F: Fabric> Lane<F> {
         }
         let sent = self.fabric.send_short_now(to, WORLD, tag, bytes);
         if sent != SentNow::No {
-            peer.next_send = peer.next_send.wrapping_add(1);
-            peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
+            peer.count_out(bytes.len() as u64);
         }
         sent
     }
@@ -47,8 +46,7 @@ impl<F: Fabric> Lane<F> {
             sent = SentNow::Done;
         }
         if sent != SentNow::No {
-            peer.next_send = peer.next_send.wrapping_add(1);
-            peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
+            peer.count_out(bytes.len() as u64);
         }
         sent
     }
@@ -66,8 +64,7 @@ impl<F: Fabric> Lane<F> {
         if !self.fabric.send_now(to, index, tag, peer.next_send as u8, bytes) {
             return false;
         }
-        peer.next_send = peer.next_send.wrapping_add(1);
-        peer.bytes_sent = peer.bytes_sent.wrapping_add(bytes.len() as u64);
+        peer.count_out(bytes.len() as u64);
         true
     }
 
