@@ -67,6 +67,7 @@ mod part;
 mod tests;
 mod touched;
 mod trials;
+mod verdict;
 mod view;
 
 use answers::Answers;

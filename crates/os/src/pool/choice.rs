@@ -8,9 +8,10 @@
 //!
 //! Copies to lines that are written again soon may be slow because the lines have to come from the reader's cache. Then those to
 //! other lines are faster. Or they may be slow because all are. So that they are slow is a reason to try other lines, and what decides is
-//! how long a stream takes for a stretch of 1 MiB in either way.
+//! how long a stream takes for a stretch of 1 MiB in either way (`verdict.rs`).
 
 use super::Way;
+use super::verdict::Verdict;
 use crate::bytes::CopyKind;
 use std::ops::Range;
 
@@ -21,8 +22,10 @@ pub const SHORTEST_MEASURED: usize = 4 << 10;
 /// Each time that a new attempt with plain copies has failed, the next one is made after twice as many bytes, this often.
 const STREAMING_DOUBLINGS: u32 = 6;
 
-/// The same of attempts not to spread, which cost less.
-const SPREADING_DOUBLINGS: u32 = 3;
+/// The first attempt not to spread comes after so many times as many bytes as one with plain copies, for spreading was compared with
+/// the usual way when it began; and so often after twice as many each time.
+const SPREADING_TIMES: u64 = 8;
+const SPREADING_DOUBLINGS: u32 = 4;
 
 /// So many bytes of the usual copies after others say nothing: what was streamed lies in memory, and has to come back to the
 /// caches. As much as the first part of a pool has.
@@ -71,8 +74,6 @@ impl Spell {
 /// is tried again. It reads no clock.
 #[derive(Clone, Debug)]
 struct Detour {
-    /// The usual way is slow if it takes longer.
-    slow_ticks_per_kib: u64,
     /// Bytes of the detour before the usual way is tried again: the first time, at most, and the next time.
     first: u64,
     longest: u64,
@@ -87,10 +88,9 @@ struct Detour {
 }
 
 impl Detour {
-    fn new(slow_ticks_per_kib: u64, first: u64, doublings: u32) -> Detour {
+    fn new(first: u64, doublings: u32) -> Detour {
         assert!(first > 0, "0 bytes between attempts with plain copies");
         Detour {
-            slow_ticks_per_kib,
             first,
             longest: first << doublings,
             // The first attempt is made before there was any.
@@ -107,15 +107,15 @@ impl Detour {
         self.left > 0
     }
 
-    /// The usual way took so many ticks for a piece.
+    /// A piece of so many bytes went the usual way.
     #[inline]
-    fn usual_took(&mut self, bytes: usize, ticks: u64) {
+    fn usual_took(&mut self, bytes: usize, is_slow: bool) {
         if self.settling > 0 {
             self.settling = self.settling.saturating_sub(bytes as u64);
             return;
         }
         self.usual = self.usual.saturating_add(1);
-        if self.spell.note(is_slow(self.slow_ticks_per_kib, bytes, ticks)) {
+        if self.spell.note(is_slow) {
             self.take();
         }
     }
@@ -150,128 +150,24 @@ impl Detour {
     }
 }
 
-/// So many bytes are a stretch of a stream, by whose time ways are compared: with all that both sides do meanwhile, which the time of
-/// the copies of one side does not tell.
-const STRETCH_BYTES: u64 = 1 << 20;
-
-/// So many stretches of each way count, of which the shortest is the one to compare: others may have been disturbed.
-const STRETCHES: usize = 4;
-
-/// The first stretches of what is spread do not count: as many as the larger part of the usual pool has.
-const SETTLING_STRETCHES: usize = 2;
-
-/// Spreading is worth while if it takes a sixteenth less time.
-const WORTH: u64 = 16;
-
-/// After an attempt at spreading that was not, so many times as many bytes go the usual way before there is another one, and twice as
-/// many after each one more, this often.
-const REFUSED: u64 = 8;
-const REFUSED_DOUBLINGS: u32 = 6;
-
-/// How long a stream took for each of its last stretches.
-#[derive(Clone, Debug, Default)]
-struct Stretches {
-    /// When the one under way began, and the bytes of it.
-    began: Option<u64>,
-    bytes: u64,
-    /// How many have ended, and how many ticks the last of them took, each in its turn.
-    ended: usize,
-    ticks: [u64; STRETCHES],
-}
-
-impl Stretches {
-    /// A piece was copied at this time.
-    #[inline]
-    fn note(&mut self, bytes: usize, at: &Range<u64>) {
-        let began = *self.began.get_or_insert(at.start);
-        self.bytes += bytes as u64;
-        if self.bytes >= STRETCH_BYTES {
-            let ticks = u128::from(at.end.wrapping_sub(began)) * u128::from(STRETCH_BYTES);
-            self.ticks[self.ended % STRETCHES] = (ticks / u128::from(self.bytes)) as u64;
-            (self.began, self.bytes, self.ended) = (Some(at.end), 0, self.ended.saturating_add(1));
-        }
-    }
-
-    /// The shortest of the last ones, if so many more have ended as do not count.
-    fn shortest(&self, settling: usize) -> Option<u64> {
-        let shortest = self.ticks.iter().min().copied();
-        shortest.filter(|_| self.ended >= settling + STRETCHES)
-    }
-}
-
-/// Whether a stream is faster if it is spread. That copies to lines which are written again soon are slow says only that it may
-/// be: where a processor does not fetch what it overwrites they are slow elsewhere, too.
-#[derive(Clone, Debug)]
-struct Verdict {
-    usual: Stretches,
-    spread: Stretches,
-    is_given: bool,
-    /// So many bytes of the usual way are left before spreading may be tried: after the first attempt in vain, and the next time.
-    first: u64,
-    next: u64,
-    left: u64,
-}
-
-impl Verdict {
-    fn new(pause: u64) -> Verdict {
-        let first = pause.saturating_mul(REFUSED);
-        let (usual, spread) = (Stretches::default(), Stretches::default());
-        Verdict { usual, spread, is_given: false, first, next: first, left: 0 }
-    }
-
-    /// A piece went the usual way. Whether enough is known of that.
-    #[inline]
-    fn may_be_tried(&mut self, bytes: usize, at: &Range<u64>) -> bool {
-        self.left = self.left.saturating_sub(bytes as u64);
-        self.usual.note(bytes, at);
-        self.left == 0 && self.usual.shortest(0).is_some()
-    }
-
-    /// A piece was copied while messages are spread. Whether that has turned out not to be worth while.
-    #[inline]
-    fn refuses(&mut self, bytes: usize, at: &Range<u64>) -> bool {
-        if self.is_given {
-            return false;
-        }
-        self.spread.note(bytes, at);
-        let (Some(usual), Some(spread)) = (self.usual.shortest(0), self.spread.shortest(SETTLING_STRETCHES))
-        else {
-            return false;
-        };
-        self.is_given = true;
-        if spread.saturating_add(spread / WORTH) <= usual {
-            self.next = self.first;
-            return false;
-        }
-        self.left = self.next;
-        self.next = self.next.saturating_mul(2).min(self.first << REFUSED_DOUBLINGS);
-        true
-    }
-
-    /// The next messages go the usual way again. If there was no verdict yet, what was measured counts the next time.
-    fn pause(&mut self) {
-        if self.is_given {
-            return self.forget();
-        }
-        for stretches in [&mut self.usual, &mut self.spread] {
-            (stretches.began, stretches.bytes) = (None, 0);
-        }
-    }
-
-    /// What was measured is over.
-    fn forget(&mut self) {
-        (self.usual, self.spread, self.is_given) = (Stretches::default(), Stretches::default(), false);
-    }
-}
-
 /// From which time on copies into a pool are made otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowCopies {
     /// Ticks per KiB of a plain copy to lines that are written again soon, such as those of the first part of a pool: what follows
     /// is spread over the other part, to lines that have left the reader's cache (rule 8 of the pool).
     pub reused: u64,
-    /// Ticks per KiB of any plain copy: what follows is streamed.
+    /// Ticks per KiB of any plain copy: what follows is streamed. Copies to lines that are written again soon may take five thirds of
+    /// that.
     pub anywhere: u64,
+}
+
+impl SlowCopies {
+    /// From which time on copies are streamed. Where a processor fetches the lines that it overwrites, copies to lines that are written
+    /// again soon take 80 to 140 ns for a KiB, and up to 180, if the cores share a cache: then spreading, 20 to 60, is faster
+    /// than streaming. If they share none, they take 220 to 440.
+    const fn anywhere_if(self, is_reused: bool) -> u64 {
+        if is_reused { self.anywhere.saturating_add(self.anywhere / 3 * 2) } else { self.anywhere }
+    }
 }
 
 /// Says how the next piece is to be copied, and whether it is to be spread (rule 8 of the pool), from how long earlier ones took.
@@ -279,6 +175,7 @@ pub struct SlowCopies {
 pub struct CopyChoice {
     /// It never changes.
     fixed: Option<CopyKind>,
+    slow: SlowCopies,
     streaming: Detour,
     spreading: Detour,
     verdict: Verdict,
@@ -296,7 +193,8 @@ impl CopyChoice {
 
     /// The usual limit for plain copies, in nanoseconds for a KiB; what each piece costs beside is added. Streaming takes 55 to
     /// 110 ns for a KiB of a message of 64 KiB. Plain copies were measured to take 20 between cores that share a cache, 50 to 65
-    /// between others, and 200 to 470 where a processor fetches the lines that it overwrites.
+    /// between others, and 200 to 470 where a processor fetches the lines that it overwrites. Copies to lines that are written again
+    /// soon may take five thirds of that.
     pub const SLOW_NS_PER_KIB: u64 = 120;
 
     /// The same for lines that are written again soon, such as those of the first part of a pool. Between cores that share a cache
@@ -311,8 +209,9 @@ impl CopyChoice {
     pub fn new(slow: SlowCopies, pause: u64) -> CopyChoice {
         CopyChoice {
             fixed: None,
-            streaming: Detour::new(slow.anywhere, pause, STREAMING_DOUBLINGS),
-            spreading: Detour::new(slow.reused, pause, SPREADING_DOUBLINGS),
+            slow,
+            streaming: Detour::new(pause, STREAMING_DOUBLINGS),
+            spreading: Detour::new(pause.saturating_mul(SPREADING_TIMES), SPREADING_DOUBLINGS),
             verdict: Verdict::new(pause),
             pieces_streamed: 0,
             messages_spread: 0,
@@ -365,15 +264,20 @@ impl CopyChoice {
         let ticks = at.end.wrapping_sub(at.start);
         // What was streamed lies in memory, from where it comes slowly to any part.
         let settles = self.streaming.settling > 0;
-        self.streaming.usual_took(bytes, ticks);
+        self.streaming.usual_took(bytes, is_slow(self.slow.anywhere_if(is_reused), bytes, ticks));
         if self.streaming.is_taken() {
             self.end_spreading();
         } else if self.spreading.is_taken() {
             if self.verdict.refuses(bytes, &at) {
                 self.end_spreading();
             }
-        } else if !settles && self.verdict.may_be_tried(bytes, &at) && is_reused {
-            self.spreading.usual_took(bytes, ticks);
+        } else if !settles {
+            let may_be_tried = self.verdict.went_usual(bytes, &at);
+            if self.verdict.is_in_vain() {
+                self.spreading.take();
+            } else if may_be_tried && is_reused {
+                self.spreading.usual_took(bytes, is_slow(self.slow.reused, bytes, ticks));
+            }
         }
     }
 
@@ -445,6 +349,7 @@ impl CopyChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::verdict::{REFUSED, SETTLING_STRETCHES, STRETCH_BYTES, STRETCHES, STRETCHES_IN_VAIN};
 
     const PIECE: usize = 4096;
 
@@ -552,19 +457,25 @@ mod tests {
         fn until(&mut self, spreads: bool, ticks: u64) -> usize {
             let mut pieces = 0;
             while self.choice.spreads() != spreads {
-                let at = self.now..self.now + ticks;
-                self.now = at.end;
-                self.choice.plain_took(PIECE, at, true);
-                if !spreads {
-                    self.choice.spread(PIECE);
-                }
+                self.piece(ticks);
                 pieces += 1;
             }
             pieces
         }
+
+        fn piece(&mut self, ticks: u64) {
+            let at = self.now..self.now + ticks;
+            self.now = at.end;
+            let is_spread = self.choice.spreads();
+            self.choice.plain_took(PIECE, at, true);
+            if is_spread {
+                self.choice.spread(PIECE);
+            }
+        }
     }
 
     const PREVAILS: usize = Spell::PREVAILS as usize;
+    const SPREADING: usize = SPREADING_TIMES as usize;
 
     /// Copies that took longer are slow where lines are reused.
     const LIMIT: u64 = 200;
@@ -579,10 +490,10 @@ mod tests {
         assert!(choice.spreads() && choice.kind() == CopyKind::Plain && choice.wants_time(PIECE));
 
         // How long it takes the usual way is known first.
-        let mut stream = Stream::new(10);
+        let mut stream = Stream::new(1);
         let mut usual = pieces_of(STRETCHES) - 1 + PREVAILS;
-        for pieces in [10, 20, 40, 80, 80] {
-            assert_eq!((stream.until(true, 300), stream.until(false, 300)), (usual, pieces));
+        for times in [1, 2, 4, 8, 16, 16] {
+            assert_eq!((stream.until(true, 300), stream.until(false, 300)), (usual, times * SPREADING));
             usual = SETTLING_BYTES as usize / PIECE + PREVAILS;
         }
     }
@@ -594,7 +505,11 @@ mod tests {
             let mut stream = Stream::new(pause);
             stream.until(true, 300);
             let pieces = stream.until(false, ticks);
-            assert_eq!(pieces, if stays { pause } else { judged }, "{ticks} ticks instead of 300");
+            assert_eq!(
+                pieces,
+                if stays { pause * SPREADING } else { judged },
+                "{ticks} ticks instead of 300"
+            );
         }
         // Each time in vain it is left alone for longer, until it was good for something.
         let mut stream = Stream::new(pause);
@@ -612,8 +527,32 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_in_vain_is_soon_over() {
+        let pause = 10_000 * SPREADING;
+        let whole_verdict = pieces_of(STRETCHES) - 1 + SETTLING_BYTES as usize / PIECE + PREVAILS;
+        let mut stream = Stream::new(10_000);
+        stream.until(true, 300);
+        assert_eq!(stream.until(false, 200), pause);
+        for (times, usual, pieces) in [
+            (2, 300, pieces_of(STRETCHES_IN_VAIN)),
+            (4, 251, pieces_of(STRETCHES_IN_VAIN)),
+            (8, 250, whole_verdict),
+            (16, 300, pieces_of(STRETCHES_IN_VAIN)),
+        ] {
+            assert_eq!((stream.until(true, usual), stream.until(false, 200)), (pieces, times * pause));
+        }
+        // One stretch that was not that slow is enough for a whole verdict.
+        (0..pieces_of(1)).for_each(|_| stream.piece(250));
+        assert_eq!(stream.until(true, 300), whole_verdict - pieces_of(1));
+        stream.until(false, 200);
+        // What is spread is judged anew after each attempt.
+        assert_eq!(stream.until(true, 300), pieces_of(STRETCHES_IN_VAIN));
+        assert_eq!(stream.until(false, 300), pieces_of(SETTLING_STRETCHES + STRETCHES));
+    }
+
+    #[test]
     fn what_is_measured_in_short_attempts_adds_up_to_a_verdict() {
-        let mut stream = Stream::new(pieces_of(1));
+        let mut stream = Stream::new(pieces_of(1) / SPREADING);
         let (mut spread, mut refused) = (0, false);
         while !refused {
             stream.until(true, 300);
@@ -652,7 +591,7 @@ mod tests {
     fn what_is_streamed_is_not_spread() {
         let prevails = usize::from(Spell::PREVAILS);
         for complains in [false, true] {
-            let mut choice = choice();
+            let mut choice = Stream::new(pieces_of(1)).choice;
             let usual = pieces_of(STRETCHES) + prevails;
             (0..usual).for_each(|_| choice.plain_took(PIECE, 0..300, true));
             assert!(choice.spreads());
@@ -677,10 +616,16 @@ mod tests {
         assert!(!counted.spreads());
         counted.plain_took(PIECE, 0..300, true);
         assert!(counted.spreads());
-        // Slow from the beginning, wherever they lie.
-        let mut choice = choice();
-        (0..prevails).for_each(|_| choice.plain_took(PIECE, 0..669, true));
-        assert!(choice.kind() == CopyKind::Streaming && !choice.spreads());
+    }
+
+    #[test]
+    fn copies_to_reused_lines_may_take_longer_before_all_is_streamed() {
+        for (ticks, streams) in [(1110, false), (1111, true)] {
+            let mut choice = choice();
+            (0..PREVAILS).for_each(|_| choice.plain_took(PIECE, 0..ticks, true));
+            assert_eq!(choice.kind() == CopyKind::Streaming, streams, "{ticks} ticks");
+            assert!(!choice.spreads());
+        }
     }
 
     #[test]
