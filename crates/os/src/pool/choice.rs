@@ -271,13 +271,8 @@ impl CopyChoice {
             if self.verdict.refuses(bytes, &at) {
                 self.end_spreading();
             }
-        } else if !settles {
-            let may_be_tried = self.verdict.went_usual(bytes, &at);
-            if self.verdict.is_in_vain() {
-                self.spreading.take();
-            } else if may_be_tried && is_reused {
-                self.spreading.usual_took(bytes, is_slow(self.slow.reused, bytes, ticks));
-            }
+        } else if !settles && self.verdict.went_usual(bytes, &at) && is_reused {
+            self.spreading.usual_took(bytes, is_slow(self.slow.reused, bytes, ticks));
         }
     }
 
@@ -349,7 +344,7 @@ impl CopyChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::verdict::{REFUSED, SETTLING_STRETCHES, STRETCH_BYTES, STRETCHES, STRETCHES_IN_VAIN};
+    use crate::pool::verdict::{REFUSED, STRETCH_BYTES, STRETCHES_SPREAD, STRETCHES_USUAL};
 
     const PIECE: usize = 4096;
 
@@ -491,7 +486,7 @@ mod tests {
 
         // How long it takes the usual way is known first.
         let mut stream = Stream::new(1);
-        let mut usual = pieces_of(STRETCHES) - 1 + PREVAILS;
+        let mut usual = pieces_of(STRETCHES_USUAL) - 1 + PREVAILS;
         for times in [1, 2, 4, 8, 16, 16] {
             assert_eq!((stream.until(true, 300), stream.until(false, 300)), (usual, times * SPREADING));
             usual = SETTLING_BYTES as usize / PIECE + PREVAILS;
@@ -500,7 +495,7 @@ mod tests {
 
     #[test]
     fn what_is_not_faster_for_being_spread_is_spread_no_more() {
-        let (pause, judged) = (10_000, pieces_of(SETTLING_STRETCHES + STRETCHES));
+        let (pause, judged) = (10_000, pieces_of(STRETCHES_SPREAD));
         for (ticks, stays) in [(300, false), (290, false), (283, false), (282, true), (100, true)] {
             let mut stream = Stream::new(pause);
             stream.until(true, 300);
@@ -527,30 +522,6 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_in_vain_is_soon_over() {
-        let pause = 10_000 * SPREADING;
-        let whole_verdict = pieces_of(STRETCHES) - 1 + SETTLING_BYTES as usize / PIECE + PREVAILS;
-        let mut stream = Stream::new(10_000);
-        stream.until(true, 300);
-        assert_eq!(stream.until(false, 200), pause);
-        for (times, usual, pieces) in [
-            (2, 300, pieces_of(STRETCHES_IN_VAIN)),
-            (4, 251, pieces_of(STRETCHES_IN_VAIN)),
-            (8, 250, whole_verdict),
-            (16, 300, pieces_of(STRETCHES_IN_VAIN)),
-        ] {
-            assert_eq!((stream.until(true, usual), stream.until(false, 200)), (pieces, times * pause));
-        }
-        // One stretch that was not that slow is enough for a whole verdict.
-        (0..pieces_of(1)).for_each(|_| stream.piece(250));
-        assert_eq!(stream.until(true, 300), whole_verdict - pieces_of(1));
-        stream.until(false, 200);
-        // What is spread is judged anew after each attempt.
-        assert_eq!(stream.until(true, 300), pieces_of(STRETCHES_IN_VAIN));
-        assert_eq!(stream.until(false, 300), pieces_of(SETTLING_STRETCHES + STRETCHES));
-    }
-
-    #[test]
     fn what_is_measured_in_short_attempts_adds_up_to_a_verdict() {
         let mut stream = Stream::new(pieces_of(1) / SPREADING);
         let (mut spread, mut refused) = (0, false);
@@ -559,7 +530,7 @@ mod tests {
             spread += stream.until(false, 300);
             refused = stream.choice.verdict.left > 0;
         }
-        let judged = pieces_of(SETTLING_STRETCHES + STRETCHES);
+        let judged = pieces_of(STRETCHES_SPREAD);
         assert!((judged..2 * judged).contains(&spread), "{spread} pieces");
     }
 
@@ -570,15 +541,14 @@ mod tests {
             let mut stream = Stream::new(10_000);
             let mut at = 0;
             while !stream.choice.spreads() {
-                let ticks = if at / pieces_of(1) == 2 { 300 } else { usual };
+                let ticks = if at / pieces_of(1) == 1 { 300 } else { usual };
                 stream.now += ticks;
                 stream.choice.plain_took(PIECE, stream.now - 300..stream.now, true);
                 at += 1;
             }
             at = 0;
             while stream.choice.spreads() && at < 5000 {
-                let ticks =
-                    if at / pieces_of(1) == SETTLING_STRETCHES + 1 { spread.min(300) } else { spread };
+                let ticks = if at / pieces_of(1) == 3 { spread.min(300) } else { spread };
                 stream.now += ticks;
                 stream.choice.plain_took(PIECE, stream.now - ticks.min(300)..stream.now, true);
                 at += 1;
@@ -592,7 +562,7 @@ mod tests {
         let prevails = usize::from(Spell::PREVAILS);
         for complains in [false, true] {
             let mut choice = Stream::new(pieces_of(1)).choice;
-            let usual = pieces_of(STRETCHES) + prevails;
+            let usual = pieces_of(STRETCHES_USUAL) + prevails;
             (0..usual).for_each(|_| choice.plain_took(PIECE, 0..300, true));
             assert!(choice.spreads());
             match complains {
@@ -606,12 +576,12 @@ mod tests {
         }
         // What was counted before that says nothing later.
         let mut counted = choice();
-        (0..pieces_of(STRETCHES)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
+        (0..pieces_of(STRETCHES_USUAL)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
         (1..prevails).for_each(|_| counted.plain_took(PIECE, 0..300, true));
         counted.reader_was_slow();
         stream(&mut counted);
         settle(&mut counted);
-        (0..pieces_of(STRETCHES)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
+        (0..pieces_of(STRETCHES_USUAL)).for_each(|_| counted.plain_took(PIECE, 0..LIMIT, true));
         (1..prevails).for_each(|_| counted.plain_took(PIECE, 0..300, true));
         assert!(!counted.spreads());
         counted.plain_took(PIECE, 0..300, true);

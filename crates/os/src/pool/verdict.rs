@@ -8,19 +8,19 @@ use std::ops::Range;
 /// So many bytes are a stretch.
 pub(super) const STRETCH_BYTES: u64 = 1 << 20;
 
-/// So many stretches of each way count, of which the shortest is the one to compare: others may have been disturbed.
-pub(super) const STRETCHES: usize = 4;
+/// So many of the last stretches of each way count, of which the shortest is the one to compare: others may have been disturbed.
+const STRETCHES: usize = 4;
 
-/// The first stretches of what is spread do not count: as many as the larger part of the usual pool has.
-pub(super) const SETTLING_STRETCHES: usize = 2;
+/// So many stretches of the usual way are enough to try the other one. More would make the wrong way of a program's first long
+/// messages longer, and each attempt not to spread.
+pub(super) const STRETCHES_USUAL: usize = 2;
+
+/// So many stretches of what is spread are enough for a verdict. The first of them do not count: as many as the larger part of the usual
+/// pool has.
+pub(super) const STRETCHES_SPREAD: usize = STRETCHES + 2;
 
 /// Spreading is worth while if it takes a sixteenth less time.
 const WORTH: u64 = 16;
-
-/// So many stretches of an attempt not to spread show that it is in vain, if each takes a quarter longer than the shortest of those
-/// that were spread before: a whole verdict costs as much again, twice.
-pub(super) const STRETCHES_IN_VAIN: usize = 2;
-const IN_VAIN: u64 = 4;
 
 /// After an attempt at spreading that was not worth while, so many times as many bytes go the usual way before there is another one, and
 /// twice as many after each one more, this often.
@@ -51,10 +51,10 @@ impl Stretches {
         }
     }
 
-    /// The shortest of the last ones, if so many more have ended as do not count.
-    fn shortest(&self, settling: usize) -> Option<u64> {
-        let shortest = self.ticks.iter().min().copied();
-        shortest.filter(|_| self.ended >= settling + STRETCHES)
+    /// The shortest of the last ones, if so many have ended.
+    fn shortest_of(&self, enough: usize) -> Option<u64> {
+        let shortest = self.ticks.iter().take(self.ended).min().copied();
+        shortest.filter(|_| self.ended >= enough)
     }
 
     /// The stretch under way is over.
@@ -70,8 +70,6 @@ pub(super) struct Verdict {
     usual: Stretches,
     spread: Stretches,
     is_given: bool,
-    /// The shortest stretch of what was spread while that was worth while, until the attempt not to.
-    worthy: Option<u64>,
     /// So many bytes of the usual way are left before spreading may be tried: after the first attempt in vain, and the next time.
     first: u64,
     next: u64,
@@ -90,31 +88,18 @@ impl Verdict {
     pub(super) fn went_usual(&mut self, bytes: usize, at: &Range<u64>) -> bool {
         self.left = self.left.saturating_sub(bytes as u64);
         self.usual.note(bytes, at);
-        self.left == 0 && self.usual.shortest(0).is_some()
-    }
-
-    /// Whether an attempt not to spread is in vain already. What is spread next is judged by what was measured of it.
-    #[inline]
-    pub(super) fn is_in_vain(&mut self) -> bool {
-        let (Some(worthy), STRETCHES_IN_VAIN) = (self.worthy, self.usual.ended) else { return false };
-        let (ended, rest) = self.usual.ticks.split_at_mut(STRETCHES_IN_VAIN);
-        let limit = worthy.saturating_add(worthy / IN_VAIN);
-        let is_in_vain = ended.iter().all(|&ticks| ticks > limit);
-        if is_in_vain {
-            rest.fill(u64::MAX);
-            self.usual.ended = STRETCHES;
-        }
-        is_in_vain
+        self.left == 0 && self.usual.shortest_of(STRETCHES_USUAL).is_some()
     }
 
     /// A piece was copied while messages are spread. Whether that has turned out not to be worth while.
     #[inline]
     pub(super) fn refuses(&mut self, bytes: usize, at: &Range<u64>) -> bool {
-        self.spread.note(bytes, at);
         if self.is_given {
             return false;
         }
-        let (Some(usual), Some(spread)) = (self.usual.shortest(0), self.spread.shortest(SETTLING_STRETCHES))
+        self.spread.note(bytes, at);
+        let (Some(usual), Some(spread)) =
+            (self.usual.shortest_of(STRETCHES_USUAL), self.spread.shortest_of(STRETCHES_SPREAD))
         else {
             return false;
         };
@@ -131,10 +116,7 @@ impl Verdict {
     /// The next messages go the usual way again. If there was no verdict yet, what was measured counts the next time.
     pub(super) fn pause(&mut self) {
         if self.is_given {
-            let worthy = self.spread.shortest(SETTLING_STRETCHES);
-            self.forget();
-            self.worthy = worthy;
-            return;
+            return self.forget();
         }
         self.usual.interrupt();
         self.spread.interrupt();
