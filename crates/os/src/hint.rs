@@ -41,6 +41,20 @@ pub(crate) fn await_loads() {
     }
 }
 
+/// Passes about so many cycles of the processor, without a look at anything; on x86-64 alone.
+#[inline(always)]
+pub(crate) fn pass_cycles(count: u64) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    if count > 0 {
+        // SAFETY: counts a register down. By name, because the compiler leaves out a loop that does nothing.
+        unsafe {
+            std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) count => _, options(nostack, nomem));
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = count;
+}
+
 /// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
 #[inline(always)]
 pub(crate) fn store_fence() {

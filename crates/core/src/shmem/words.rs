@@ -143,7 +143,7 @@ impl<F: Fabric> Steps<'_, F> {
         let passed_at = words.passed_at.load(Ordering::Relaxed);
         let theirs = self.await_word(step, words.next(), |is_there| match self.control.is_crowded {
             true => is_there(),
-            false => words.first_look.finds(passed_at, is_there),
+            false => words.first_look.finds::<false>(passed_at, is_there),
         })?;
         self.finish(step);
         self.all_seen(step);

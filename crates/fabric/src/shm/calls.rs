@@ -163,7 +163,7 @@ impl Fabric for Shm {
     fn receive_short_soon(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         match &link.ring_in {
-            Some(ring) if ring.comes_soon() => link.take_short(context, tags, into),
+            Some(ring) if ring.comes_soon::<true>() => link.take_short(context, tags, into),
             _ => Taken::Other,
         }
     }
@@ -174,7 +174,7 @@ impl Fabric for Shm {
         let (Some(ring), Ok(index)) = (&mut link.ring_in, u16::try_from(context)) else {
             return Taken::Other;
         };
-        if !ring.receiver.looks_at_two() || !ring.comes_soon() {
+        if !ring.receiver.looks_at_two() || !ring.comes_soon::<false>() {
             return Taken::Other;
         }
         let Some((tag, bytes)) = ring.receiver.peek_expected_in_area(tags.tag, tags.mask, index) else {
@@ -225,7 +225,7 @@ impl Fabric for Shm {
     #[inline(always)]
     fn comes_soon(&self, from: u32) -> Option<bool> {
         let link = self.links.get(from as usize)?.as_ref()?;
-        link.ring_in.as_ref().map(super::incoming::RingIn::comes_soon)
+        link.ring_in.as_ref().map(super::incoming::RingIn::comes_soon::<false>)
     }
 
     fn fetching(&mut self, from: u32, address: u64, len: usize) -> Fetching {

@@ -25,7 +25,7 @@ impl RingIn {
 
     /// Looks whether something lies there, again and again for a moment.
     #[inline(never)]
-    pub(super) fn comes_soon(&self) -> bool {
+    pub(super) fn comes_soon<const SHORT: bool>(&self) -> bool {
         let receiver = &self.receiver;
         if !receiver.looks_at_two() {
             return look_again(|_| {
@@ -34,7 +34,7 @@ impl RingIn {
             });
         }
         let is_answered = receiver.awaits_answer_since().is_some_and(|written| {
-            self.first_look.finds(written, || {
+            self.first_look.finds::<SHORT>(written, || {
                 receiver.fetch_data(FETCHED_FOR_ONE);
                 !receiver.is_empty_here()
             })
