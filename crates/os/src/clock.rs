@@ -47,15 +47,16 @@ pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 
-/// Passes about so many ticks, few, without reading the counter, which takes 10 to 20 ns and so ends a wait that much later than it
-/// should, now more and now less. Cycles are counted instead, one and a half for a tick, as many as most processors make in one.
+/// As [`pass_ticks_from`], for few ticks of which so many have `passed`, without reading the counter: that takes 10 to 20 ns, and so
+/// ends a wait that much later than it should, now more and now less. Cycles are counted instead, one and a half for a tick, as
+/// many as most processors make in one; where there is a faster or slower clock the wait is shorter or longer in proportion.
 #[inline(always)]
-pub(crate) fn pass_few_ticks(count: u64) {
-    if cfg!(all(target_arch = "x86_64", not(loom))) {
-        crate::hint::pass_cycles(count + count / 2);
-    } else {
-        pass_ticks(count);
+pub(crate) fn pass_few_ticks_from(start: u64, passed: u64, count: u64) {
+    if !crate::hint::COUNTS_CYCLES {
+        return pass_ticks_from(start, count);
     }
+    let left = count.saturating_sub(passed);
+    crate::hint::pass_cycles(left + left / 2);
 }
 
 /// Passes the time to the next look at a word that another processor is about to write, and that somebody has nothing else to do
@@ -112,5 +113,14 @@ mod tests {
         assert!((1_000_000..1_000_000_000).contains(&measured), "{measured} ns");
         let there_and_back = ns_of_ticks(ticks_of_ns(1_000_000));
         assert!((999_000..=1_001_000).contains(&there_and_back), "{there_and_back} ns");
+    }
+
+    #[test]
+    fn few_ticks_pass() {
+        let start = ticks();
+        pass_few_ticks_from(start, 100_000, 1_100_000);
+        let passed = ticks().wrapping_sub(start);
+        // Cycles are not ticks, but not shorter than a fifth of them.
+        assert!(passed > 300_000, "{passed} ticks");
     }
 }

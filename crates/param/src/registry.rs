@@ -338,9 +338,9 @@ parameters! {
         unit: Unit::Count, default: 120, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: BeforeInit,
         help: "A copy into a pool, that of a rank's messages or that of a communicator's collectives, that takes more nanoseconds per \
-               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. To lines of a rank's pool that are written \
-               again soon, it may take five thirds of that. The next ones then go past the caches, but for those that lie where as much \
-               was read, and messages of up to 4 KiB of which trials say how they lie.",
+               KiB, and as much again as for 2.7 KiB, is slow: cores that share no cache. The next ones then go past the caches, but \
+               for those that lie where as much was read, and messages of up to 4 KiB of which trials say how they lie. Copies of a \
+               sender that may still be spread (shm_slow_copy_in_first_part_ns_per_kib) may take five thirds of that.",
     }
     shm_slow_copy_in_first_part_ns_per_kib: u64 {
         unit: Unit::Count, default: 45, limits: 0..=1000000, power_of_two: false,

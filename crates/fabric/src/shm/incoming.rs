@@ -23,25 +23,30 @@ impl RingIn {
         RingIn { receiver, framed: None, first_look: FirstLook::default() }
     }
 
-    /// Looks whether something lies there, again and again for a moment.
+    /// Looks whether something lies there, again and again for a moment. `IN_LINE`: what is waited for lies in its header's line alone.
     #[inline(never)]
-    pub(super) fn comes_soon<const SHORT: bool>(&self) -> bool {
+    pub(super) fn comes_soon<const IN_LINE: bool>(&self) -> bool {
         let receiver = &self.receiver;
+        let fetch = || {
+            if !IN_LINE {
+                receiver.fetch_data(FETCHED_FOR_ONE);
+            }
+        };
         if !receiver.looks_at_two() {
             return look_again(|_| {
-                receiver.fetch_data(FETCHED_FOR_ONE);
+                fetch();
                 !receiver.is_empty()
             });
         }
         let is_answered = receiver.awaits_answer_since().is_some_and(|written| {
-            self.first_look.finds::<SHORT>(written, || {
-                receiver.fetch_data(FETCHED_FOR_ONE);
+            self.first_look.finds::<IN_LINE>(written, || {
+                fetch();
                 !receiver.is_empty_here()
             })
         });
         is_answered
             || look_again(|looks| {
-                receiver.fetch_data(FETCHED_FOR_ONE);
+                fetch();
                 match looks % EVERYWHERE {
                     0 => !receiver.is_empty(),
                     _ => !receiver.is_empty_here(),

@@ -92,7 +92,7 @@ impl Detour {
         assert!(first > 0, "0 bytes between attempts with plain copies");
         Detour {
             first,
-            longest: first << doublings,
+            longest: first.saturating_mul(1 << doublings),
             // The first attempt is made before there was any.
             next: first.div_ceil(2),
             left: 0,
@@ -107,11 +107,18 @@ impl Detour {
         self.left > 0
     }
 
-    /// A piece of so many bytes went the usual way.
+    /// Whether a piece of so many bytes went the usual way too soon to say anything.
+    #[inline]
+    const fn settles(&mut self, bytes: usize) -> bool {
+        let settles = self.settling > 0;
+        self.settling = self.settling.saturating_sub(bytes as u64);
+        settles
+    }
+
+    /// A piece of so many bytes went the usual way, and was slow or not.
     #[inline]
     fn usual_took(&mut self, bytes: usize, is_slow: bool) {
-        if self.settling > 0 {
-            self.settling = self.settling.saturating_sub(bytes as u64);
+        if self.settles(bytes) {
             return;
         }
         self.usual = self.usual.saturating_add(1);
@@ -156,17 +163,16 @@ pub struct SlowCopies {
     /// Ticks per KiB of a plain copy to lines that are written again soon, such as those of the first part of a pool: what follows
     /// is spread over the other part, to lines that have left the reader's cache (rule 8 of the pool).
     pub reused: u64,
-    /// Ticks per KiB of any plain copy: what follows is streamed. Copies to lines that are written again soon may take five thirds of
-    /// that.
+    /// Ticks per KiB of any plain copy: what follows is streamed. Copies that may still be spread may take five thirds of that.
     pub anywhere: u64,
 }
 
 impl SlowCopies {
     /// From which time on copies are streamed. Where a processor fetches the lines that it overwrites, copies to lines that are written
-    /// again soon take 80 to 140 ns for a KiB, and up to 180, if the cores share a cache: then spreading, 20 to 60, is faster
+    /// again soon take 40 to 140 ns for a KiB, and up to 180, if the cores share a cache: then spreading, 20 to 60, is faster
     /// than streaming. If they share none, they take 220 to 440.
-    const fn anywhere_if(self, is_reused: bool) -> u64 {
-        if is_reused { self.anywhere.saturating_add(self.anywhere / 3 * 2) } else { self.anywhere }
+    const fn for_streaming(self, may_be_spread: bool) -> u64 {
+        if may_be_spread { self.anywhere.saturating_add(self.anywhere / 3 * 2) } else { self.anywhere }
     }
 }
 
@@ -193,8 +199,8 @@ impl CopyChoice {
 
     /// The usual limit for plain copies, in nanoseconds for a KiB; what each piece costs beside is added. Streaming takes 55 to
     /// 110 ns for a KiB of a message of 64 KiB. Plain copies were measured to take 20 between cores that share a cache, 50 to 65
-    /// between others, and 200 to 470 where a processor fetches the lines that it overwrites. Copies to lines that are written again
-    /// soon may take five thirds of that.
+    /// between others, and 200 to 470 where a processor fetches the lines that it overwrites. Copies that may still be
+    /// spread may take five thirds of that.
     pub const SLOW_NS_PER_KIB: u64 = 120;
 
     /// The same for lines that are written again soon, such as those of the first part of a pool. Between cores that share a cache
@@ -202,7 +208,8 @@ impl CopyChoice {
     /// overwrites.
     pub const SLOW_NS_PER_KIB_REUSED: u64 = 45;
 
-    /// Plain copies until several in a row are slow; then others for `pause` bytes, then plain ones again.
+    /// Plain copies until several in a row are slow; then others for `pause` bytes, or spread ones for eight times as many, then the usual
+    /// ones again.
     ///
     /// # Panics
     /// If `pause` is 0.
@@ -264,14 +271,19 @@ impl CopyChoice {
         let ticks = at.end.wrapping_sub(at.start);
         // What was streamed lies in memory, from where it comes slowly to any part.
         let settles = self.streaming.settling > 0;
-        self.streaming.usual_took(bytes, is_slow(self.slow.anywhere_if(is_reused), bytes, ticks));
+        let may_be_spread = is_reused && !self.spreading.is_taken() && self.verdict.is_open();
+        self.streaming.usual_took(bytes, is_slow(self.slow.for_streaming(may_be_spread), bytes, ticks));
         if self.streaming.is_taken() {
             self.end_spreading();
         } else if self.spreading.is_taken() {
             if self.verdict.refuses(bytes, &at) {
                 self.end_spreading();
             }
-        } else if !settles && self.verdict.went_usual(bytes, &at) && is_reused {
+        } else if !settles
+            && !self.spreading.settles(bytes)
+            && self.verdict.went_usual(bytes, &at)
+            && is_reused
+        {
             self.spreading.usual_took(bytes, is_slow(self.slow.reused, bytes, ticks));
         }
     }
@@ -522,13 +534,28 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_not_to_spread_is_judged_anew() {
+        let mut stream = Stream::new(10_000);
+        stream.until(true, 300);
+        let settling = SETTLING_BYTES as usize / PIECE;
+        let attempt = settling + pieces_of(STRETCHES_USUAL) - 1 + PREVAILS;
+        for times in [1, 2, 4] {
+            assert_eq!(stream.until(false, 200), times * 10_000 * SPREADING);
+            // What was slow for having been elsewhere does not count.
+            (0..settling).for_each(|_| stream.piece(600));
+            assert_eq!(stream.until(true, 300), attempt - settling);
+        }
+        assert_eq!(stream.until(false, 300), pieces_of(STRETCHES_SPREAD));
+    }
+
+    #[test]
     fn what_is_measured_in_short_attempts_adds_up_to_a_verdict() {
         let mut stream = Stream::new(pieces_of(1) / SPREADING);
         let (mut spread, mut refused) = (0, false);
         while !refused {
             stream.until(true, 300);
             spread += stream.until(false, 300);
-            refused = stream.choice.verdict.left > 0;
+            refused = !stream.choice.verdict.is_open();
         }
         let judged = pieces_of(STRETCHES_SPREAD);
         assert!((judged..2 * judged).contains(&spread), "{spread} pieces");
@@ -594,7 +621,15 @@ mod tests {
             let mut choice = choice();
             (0..PREVAILS).for_each(|_| choice.plain_took(PIECE, 0..ticks, true));
             assert_eq!(choice.kind() == CopyKind::Streaming, streams, "{ticks} ticks");
-            assert!(!choice.spreads());
+        }
+        // What is spread, and what was not worth spreading, may not.
+        for spread_ticks in [200, 300] {
+            let mut stream = Stream::new(10_000);
+            stream.until(true, 300);
+            (0..pieces_of(STRETCHES_SPREAD)).for_each(|_| stream.piece(spread_ticks));
+            assert_eq!(stream.choice.spreads(), spread_ticks == 200);
+            (0..PREVAILS).for_each(|_| stream.choice.plain_took(PIECE, 0..669, true));
+            assert_eq!(stream.choice.kind(), CopyKind::Streaming);
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) struct Verdict {
     /// So many bytes of the usual way are left before spreading may be tried: after the first attempt in vain, and the next time.
     first: u64,
     next: u64,
-    pub(super) left: u64,
+    left: u64,
 }
 
 impl Verdict {
@@ -89,6 +89,12 @@ impl Verdict {
         self.left = self.left.saturating_sub(bytes as u64);
         self.usual.note(bytes, at);
         self.left == 0 && self.usual.shortest_of(STRETCHES_USUAL).is_some()
+    }
+
+    /// Whether spreading was not found to be of no use just now.
+    #[inline]
+    pub(super) const fn is_open(&self) -> bool {
+        self.left == 0
     }
 
     /// A piece was copied while messages are spread. Whether that has turned out not to be worth while.
@@ -109,7 +115,7 @@ impl Verdict {
             return false;
         }
         self.left = self.next;
-        self.next = self.next.saturating_mul(2).min(self.first << REFUSED_DOUBLINGS);
+        self.next = self.next.saturating_mul(2).min(self.first.saturating_mul(1 << REFUSED_DOUBLINGS));
         true
     }
 

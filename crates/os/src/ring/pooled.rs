@@ -63,6 +63,8 @@ struct Placed<'a> {
     block_bytes: u32,
     copies: &'a mut CopyChoice,
     lines: Lines,
+    /// Whether it lies elsewhere than it would, as it is spread.
+    is_spread: bool,
     /// What is known of how it had better be laid without `copies`.
     way: Option<Way>,
 }
@@ -97,9 +99,11 @@ impl<'a> Pooling<'a> {
                 block_bytes,
                 copies,
                 lines,
+                is_spread: false,
                 way: None,
             });
         }
+        let mut is_spread = false;
         let (first, is_in_place, way) = match pool.take_back(total, to) {
             Some(Again { first, is_in_place }) => (first, is_in_place, None),
             None if pool.room_for(total) => {
@@ -109,9 +113,7 @@ impl<'a> Pooling<'a> {
                     (first, false, way)
                 } else {
                     let first = pool.take(total, to, spreads);
-                    if spreads && pool.lies_where_spread(first, total) {
-                        copies.spread(total);
-                    }
+                    is_spread = spreads && pool.lies_where_spread(first, total);
                     (first, false, None)
                 }
             }
@@ -122,7 +124,7 @@ impl<'a> Pooling<'a> {
             false if pool.is_reused(first, total) => Lines::Reused,
             false => Lines::Other,
         };
-        Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines, way })
+        Some(Placed { place: Place::Own(pool), first, block_bytes, copies, lines, is_spread, way })
     }
 }
 
@@ -259,7 +261,7 @@ impl RingSender {
         placed: Placed<'_>,
         fill: &mut impl FnMut(usize, BytesMut<'_>, CopyKind),
     ) {
-        let Placed { mut place, first, block_bytes, copies, lines, way } = placed;
+        let Placed { mut place, first, block_bytes, copies, lines, is_spread, way } = placed;
         let complaints = self.area.complaints_word().load(Ordering::Relaxed);
         // What lies in place is not copied otherwise, however slow its reader is.
         let was_in_place = std::mem::replace(&mut self.was_in_place, lines == Lines::InPlace);
@@ -287,9 +289,13 @@ impl RingSender {
             self.publish(header(tag, context, form::CHUNK, bits, self.lap));
             self.skip(rest);
             if offset == total {
-                return;
+                break;
             }
             position = if is_full { place.after_block(end) } else { end };
+        }
+        // Its pieces were the last spread ones, if it is the last message.
+        if is_spread {
+            copies.spread(total as usize);
         }
     }
 
