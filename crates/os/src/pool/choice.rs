@@ -115,12 +115,9 @@ impl Detour {
         settles
     }
 
-    /// A piece of so many bytes went the usual way, and was slow or not.
+    /// A piece that says something went the usual way, and was slow or not.
     #[inline]
-    fn usual_took(&mut self, bytes: usize, is_slow: bool) {
-        if self.settles(bytes) {
-            return;
-        }
+    fn went_usual(&mut self, is_slow: bool) {
         self.usual = self.usual.saturating_add(1);
         if self.spell.note(is_slow) {
             self.take();
@@ -270,9 +267,11 @@ impl CopyChoice {
         }
         let ticks = at.end.wrapping_sub(at.start);
         // What was streamed lies in memory, from where it comes slowly to any part.
-        let settles = self.streaming.settling > 0;
-        let may_be_spread = is_reused && !self.spreading.is_taken() && self.verdict.is_open();
-        self.streaming.usual_took(bytes, is_slow(self.slow.for_streaming(may_be_spread), bytes, ticks));
+        let settles = self.streaming.settles(bytes);
+        if !settles {
+            let may_be_spread = is_reused && !self.spreading.is_taken() && self.verdict.is_open();
+            self.streaming.went_usual(is_slow(self.slow.for_streaming(may_be_spread), bytes, ticks));
+        }
         if self.streaming.is_taken() {
             self.end_spreading();
         } else if self.spreading.is_taken() {
@@ -284,7 +283,7 @@ impl CopyChoice {
             && self.verdict.went_usual(bytes, &at)
             && is_reused
         {
-            self.spreading.usual_took(bytes, is_slow(self.slow.reused, bytes, ticks));
+            self.spreading.went_usual(is_slow(self.slow.reused, bytes, ticks));
         }
     }
 
