@@ -56,6 +56,21 @@ pub(crate) struct Failures<F> {
     revoked: HashMap<u32, HashSet<u32>>,
 }
 
+impl<F> Failures<F> {
+    /// Whether an agreement of the communicator with this collective context is not decided yet.
+    pub(crate) fn is_agreeing(&self, context: u32) -> bool {
+        self.waiting.iter().any(|waiting| waiting.context == context)
+    }
+
+    /// A team is closed: nothing comes for it any more. Until then what it has left must be known, as others have notices for it.
+    pub(crate) fn forget(&mut self, team: &Team) {
+        let context = team.collective;
+        self.agreements.remove(&context);
+        self.revoked.remove(&context);
+        self.early.retain(|notice| notice.context != context);
+    }
+}
+
 /// How long a wait for the others lasts until those that have finalized are looked for.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
@@ -182,16 +197,15 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// The last look at a communicator before it is closed.
-    pub(crate) fn forget_agreements(&mut self, team: &Team) {
-        let context = team.collective;
-        self.with_agreements(context, |_, agreements| agreements.leave());
-        self.failures.agreements.remove(&context);
-        self.failures.revoked.remove(&context);
-        self.failures.early.retain(|notice| notice.context != context);
+    /// The communicator with this collective context is freed: the others may still wait for a decision. As long as this process
+    /// waits for one itself it does not leave.
+    pub(crate) fn leave_agreements_of(&mut self, context: u32) {
+        if !self.failures.is_agreeing(context) {
+            self.with_agreements(context, |_, agreements| agreements.leave());
+        }
     }
 
-    /// As [`Domain::forget_agreements`] for all communicators: the process finalizes.
+    /// The process finalizes: as [`Domain::leave_agreements_of`] for all communicators.
     pub(crate) fn leave_agreements(&mut self) {
         for context in self.failures.agreements.keys().copied().collect::<Vec<_>>() {
             self.with_agreements(context, |_, agreements| agreements.leave());
@@ -229,7 +243,7 @@ impl<F: Fabric> Domain<F> {
 
     /// Completes what was waited for and is decided.
     fn conclude(&mut self, context: u32) {
-        let mut at = 0;
+        let (mut at, mut any) = (0, false);
         while let Some(waiting) = self.failures.waiting.get(at) {
             let decision = match self.failures.agreements.get(&context) {
                 Some((_, agreements)) if waiting.context == context => agreements.decision(waiting.number),
@@ -242,6 +256,10 @@ impl<F: Fabric> Domain<F> {
             let Waiting { request, conclude, .. } = self.failures.waiting.swap_remove(at);
             let fault = conclude(self, &decision);
             self.lane.complete_external(request, Completion { fault, context, ..Completion::EMPTY });
+            any = true;
+        }
+        if any && self.closing.iter().any(|team| team.collective == context) {
+            self.leave_agreements_of(context);
         }
     }
 

@@ -266,6 +266,36 @@ fn who_has_left_is_not_lost() {
     assert!(late.tcp.leave());
 }
 
+/// Rule 6: what was said after the last communicator was given up is not waited for, if the peer ends without a goodbye, or with
+/// one that the kernel has thrown away.
+#[test]
+fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
+    let plans = [Plan::new(), Plan::new()];
+    let mut ends = pair(&plans);
+    until(&mut ends, |ends| ends[0].send() != Sent::Full);
+    until(&mut ends, |ends| ends[1].recorder.next == 1);
+    until(&mut ends, |ends| ends[0].tcp.settle(1) & ends[1].tcp.settle(0));
+    ends[0].tcp.detach(1);
+    ends[1].tcp.detach(0);
+    let [mut stays, gone] = ends;
+    assert_ne!(stays.send(), Sent::Full);
+    drop(gone);
+    let start = Instant::now();
+    while stays.tcp.counts().connections > 0 {
+        stays.rest();
+        assert!(start.elapsed() < LIMIT, "{stays:?}");
+    }
+    assert!(Fabric::rest(&mut stays.tcp));
+    assert_eq!(stays.recorder.lost, [0u32; 0]);
+    // If the two have to do with each other again, it is looked for.
+    stays.tcp.attach(1);
+    while !Fabric::rest(&mut stays.tcp) {
+        stays.rest();
+        assert!(start.elapsed() < LIMIT, "{stays:?}");
+    }
+    assert_eq!(stays.recorder.lost, [1]);
+}
+
 #[test]
 fn an_older_incarnation_is_refused_and_a_newer_one_ends_the_older() {
     let plans = [Plan::new(), Plan { incarnation: 5, ..Plan::new() }];

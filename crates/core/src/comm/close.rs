@@ -30,7 +30,7 @@ impl<F: Fabric> Process<F> {
             self.leave(comm, control);
         }
         let mut domain = self.domain.lock();
-        domain.forget_agreements(comm.union());
+        domain.leave_agreements_of(comm.union().collective);
         domain.closing.extend(comm.teams().cloned());
         domain.reap();
     }
@@ -51,6 +51,8 @@ impl<F: Fabric> Process<F> {
         let released = self.domain.lock().foreign.released(comm);
         if let Some(others) = released {
             self.wait_for_released(comm);
+            // Who could not meet the others because one of them has failed may be waited for by one who lacks a decision.
+            self.domain.lock().leave_agreements_of(comm.union().collective);
             self.take_leave_of(&others);
         }
         self.forget(comm);

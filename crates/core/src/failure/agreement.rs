@@ -15,7 +15,8 @@
 //!    that has heard everyone knows each decision that a living rank has made or ever will make.
 //! 4. Who is asked for something that was decided answers with the decision. The last two are enough: who contributes to
 //!    one has decided all before it.
-//! 5. A rank that will no longer answer, because it frees the communicator or finalizes, tells its last decision to all.
+//! 5. A rank that will no longer answer, because it frees the communicator or finalizes, tells its last decision to all, and
+//!    says nothing more: others leave as well, and it may have parted with them since.
 
 use super::ranks::RankSet;
 use std::collections::{BTreeMap, VecDeque};
@@ -72,6 +73,8 @@ pub(crate) struct Agreements {
     heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
     /// The last decisions.
     decided: VecDeque<(u64, Decision)>,
+    /// This rank will not answer any more.
+    has_left: bool,
 }
 
 /// Decisions that are kept (rule 4): an agreement that is over, and one more.
@@ -88,6 +91,7 @@ impl Agreements {
             open: BTreeMap::new(),
             heard: BTreeMap::new(),
             decided: VecDeque::new(),
+            has_left: false,
         }
     }
 
@@ -112,8 +116,8 @@ impl Agreements {
     /// A message has come.
     pub(crate) fn hear(&mut self, from: u32, message: Message) -> Outbox {
         let mut out = Outbox::new();
-        if from >= self.size || self.lost.contains(from) {
-            return out; // rule 3
+        if from >= self.size || self.lost.contains(from) || self.has_left {
+            return out; // rules 3 and 5
         }
         match message {
             Message::Contribution(number, contribution) => match self.decision(number) {
@@ -143,7 +147,7 @@ impl Agreements {
     /// A rank is lost.
     pub(crate) fn lose(&mut self, rank: u32) -> Outbox {
         let mut out = Outbox::new();
-        if rank >= self.size || self.lost.contains(rank) {
+        if rank >= self.size || self.lost.contains(rank) || self.has_left {
             return out;
         }
         let before = self.coordinator();
@@ -163,8 +167,11 @@ impl Agreements {
         out
     }
 
-    /// This rank will not answer any more (rule 5).
-    pub(crate) fn leave(&self) -> Outbox {
+    /// This rank will not answer any more (rule 5). What to send is told once.
+    pub(crate) fn leave(&mut self) -> Outbox {
+        if std::mem::replace(&mut self.has_left, true) {
+            return Outbox::new();
+        }
         let Some((number, decision)) = self.decided.back() else { return Outbox::new() };
         let others = (0..self.size).filter(|rank| *rank != self.me && !self.lost.contains(*rank));
         others.map(|rank| (rank, Message::Decision(*number, decision.clone()))).collect()

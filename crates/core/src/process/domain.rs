@@ -359,8 +359,12 @@ impl<F: Fabric> Domain<F> {
     /// Closes freed communicators in which nothing is under way any more.
     pub(crate) fn reap(&mut self) {
         let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
+        let failures = &mut self.failures;
         self.closing.retain(|team| {
-            let busy = is_busy(lane, runs, team) || lane.is_used(team) || partitioned.is_busy(lane, team);
+            let busy = is_busy(lane, runs, team)
+                || lane.is_used(team)
+                || partitioned.is_busy(lane, team)
+                || failures.is_agreeing(team.collective);
             if !busy {
                 partitioned.close(lane, team);
                 if self.attached.forget(team.point_to_point) {
@@ -368,6 +372,7 @@ impl<F: Fabric> Domain<F> {
                 }
                 self.peaks.forget(team.id);
                 self.spares.forget(team);
+                failures.forget(team);
                 lane.close_team(team);
             }
             busy
@@ -384,7 +389,7 @@ impl<F: Fabric> Domain<F> {
 
     /// Whether something is under way in the contexts of a team.
     pub(crate) fn is_busy(&self, team: &Team) -> bool {
-        is_busy(&self.lane, &self.runs, team)
+        is_busy(&self.lane, &self.runs, team) || self.failures.is_agreeing(team.collective)
     }
 }
 

@@ -16,13 +16,16 @@ impl Tcp {
         let mut all = true;
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
-            // What it does not need it may never look at: it may rest as well.
-            if !peer.link.has_delivered() {
-                all = false;
-                peer.link.ask();
-            }
             peer.link.owe();
-            self.write(at);
+            // What it does not need it may never look at: it may rest as well. One with which this process has nothing to
+            // do any more needs nothing of what was written (rule 6), and may have ended.
+            let is_free = peer.bond == Bond::None && peer.link.is_written();
+            if !is_free && !peer.link.has_delivered() {
+                all = false;
+                self.ask(at);
+            } else {
+                self.write(at);
+            }
             if let Some(Peer { way: Way::Up(_), link, is_broken: false, .. }) = self.known(at) {
                 all &= link.is_settled();
             }
@@ -30,13 +33,22 @@ impl Tcp {
         all
     }
 
+    /// Asks a peer to say what it has, over a new connection if the last one was given up.
+    fn ask(&mut self, at: u32) {
+        let Some(peer) = self.known(at) else { return };
+        peer.link.ask();
+        match peer.way {
+            Way::Apart => self.connect(at),
+            _ => self.write(at),
+        }
+    }
+
     /// What [`Fabric::settle`](crate::Fabric::settle) says.
     pub(super) fn settle_with(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return true };
         peer.bond = Bond::Ending;
         if !peer.link.has_delivered() {
-            peer.link.ask();
-            self.write(at);
+            self.ask(at);
         }
         self.known(at)
             .is_none_or(|peer| peer.link.has_delivered() || matches!(peer.way, Way::Left | Way::Lost(_)))
@@ -63,8 +75,7 @@ impl Tcp {
                 }
                 if !peer.link.is_acknowledged() {
                     is_acknowledged = false;
-                    peer.link.ask();
-                    self.write(at);
+                    self.ask(at);
                 }
             }
             if is_acknowledged {

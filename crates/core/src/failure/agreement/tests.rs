@@ -97,9 +97,7 @@ fn run(seed: u64) {
         let waiting: Vec<(u32, u32)> = world
             .channels
             .iter()
-            .filter(|((_, to), events)| {
-                world.alive[*to as usize] && !world.left[*to as usize] && !events.is_empty()
-            })
+            .filter(|((_, to), events)| world.alive[*to as usize] && !events.is_empty())
             .map(|(channel, _)| *channel)
             .collect();
         let mut waiting = waiting;
@@ -119,6 +117,10 @@ fn run(seed: u64) {
                 Event::Message(message) => agreements.hear(from, message),
                 Event::Lost => agreements.lose(from),
             };
+            assert!(
+                !world.left[to as usize] || out.is_empty(),
+                "seed {seed}: rank {to} has left and says {out:?}"
+            );
             (to, out)
         };
         // It may die in the middle of what it sends.
