@@ -314,7 +314,8 @@ impl Requests {
         let slot = &mut self.slots[index];
         slot.state = State::Free;
         slot.detached = false;
-        slot.kept = 0;
+        // Only a send keeps any, and gives it back when it is complete. Its line is far from what is written here.
+        debug_assert_eq!(slot.kept, 0);
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
         self.free = index as u32;
