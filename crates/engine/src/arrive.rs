@@ -17,7 +17,7 @@ use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
-use oxmpi_os::bytes::{Bytes, BytesMut};
+use oxmpi_os::bytes::{Bytes, BytesMut, store_fence};
 use oxmpi_wire::{Context as Name, ContextId, Envelope, Frame};
 use std::collections::VecDeque;
 
@@ -309,7 +309,8 @@ impl State {
                 Some(mut into)
                     if work.shared && (work.overflows || self.under_way.reaches(work.past_caches_from)) =>
                 {
-                    data.copy_past_caches(into.slice(at, room));
+                    // In order with the rest when all is here: each fence waits for the memory.
+                    data.copy_to_streaming(into.slice(at, room));
                     self.tally.past_caches_bytes += room as u64;
                 }
                 _ => work.buffer.unpack(at, data),
@@ -330,6 +331,8 @@ impl State {
         let room = work.buffer.packed_len() as u64;
         let (tag, length) = (work.tag, work.length);
         if work.shared {
+            // Other threads, and processes that are told where the buffer is, may read it from now on.
+            store_fence();
             self.todo.push_back(Todo::Unshare(receive));
         }
         let source = match (self.contexts.get(work.context), work.from) {

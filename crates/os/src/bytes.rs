@@ -7,6 +7,7 @@
 mod long;
 mod vectors;
 
+pub use crate::hint::store_fence;
 use std::marker::PhantomData;
 
 /// How bytes are copied into memory from which another process will read them.
@@ -123,6 +124,21 @@ impl<'a> Bytes<'a> {
         unsafe { long::copy(self.ptr, to.ptr, self.len) }
     }
 
+    /// As [`copy_to`](Self::copy_to), much of it by the processor's vectors instead of its string instruction, which is slower to
+    /// read what a near processor has just written.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[inline]
+    pub fn copy_by_vectors(&self, to: BytesMut<'_>) {
+        if self.len < long::STRING_BYTES {
+            return self.copy_to(to);
+        }
+        assert_eq!(self.len, to.len, "copy between views of different lengths");
+        // SAFETY: both views are mapped for their lifetimes and equally long.
+        unsafe { vectors::copy(self.ptr, to.ptr, self.len, CopyKind::Plain) }
+    }
+
     #[inline(never)]
     fn copy_any(&self, to: BytesMut<'_>) {
         if self.len >= long::LONG_BYTES || long::is_slow(self.ptr, to.ptr, self.len) {
@@ -136,7 +152,7 @@ impl<'a> Bytes<'a> {
 
     /// Copies all bytes to `to` with stores that do not fetch the lines they write into the cache, on processors that
     /// have such. They are *not ordered* with later stores, not even with a release store: who publishes the bytes to
-    /// another thread must order them first. The ring does so for what is copied in its `fill` closures.
+    /// another thread must order them first, by [`store_fence`]. The ring does so for what is copied in its `fill` closures.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -152,9 +168,9 @@ impl<'a> Bytes<'a> {
     ///
     /// # Panics
     /// If the lengths differ.
-    pub fn copy_past_caches(&self, to: BytesMut<'_>) {
+    pub(crate) fn copy_past_caches(&self, to: BytesMut<'_>) {
         self.copy_to_streaming(to);
-        crate::hint::store_fence();
+        store_fence();
     }
 
     /// Copies all bytes to `to` in this way.
@@ -344,12 +360,13 @@ mod tests {
                 let place = (source_address + behind).wrapping_sub(start) % PAGE;
                 let hindered = len >= 2048 && (1..64).contains(&behind);
                 assert_eq!(long::is_slow(&from[source], &to[place], len), hindered);
-                Bytes::from(&from[..])
-                    .slice(source, len)
-                    .copy_to(BytesMut::from(&mut to[..]).slice(place, len));
-                assert_eq!(to[place..place + len], from[source..source + len]);
-                assert!(to[..place].iter().chain(&to[place + len..]).all(|&byte| byte == 0xaa));
-                to.fill(0xaa);
+                for copy in [Bytes::copy_to, Bytes::copy_by_vectors] {
+                    let bytes = Bytes::from(&from[..]).slice(source, len);
+                    copy(&bytes, BytesMut::from(&mut to[..]).slice(place, len));
+                    assert_eq!(to[place..place + len], from[source..source + len]);
+                    assert!(to[..place].iter().chain(&to[place + len..]).all(|&byte| byte == 0xaa));
+                    to.fill(0xaa);
+                }
             }
         }
     }

@@ -62,7 +62,7 @@ pub(crate) fn pass_cycles(count: u64) {
 
 /// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
 #[inline(always)]
-pub(crate) fn store_fence() {
+pub fn store_fence() {
     // SAFETY: every x86-64 processor has the instruction; it touches nothing.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {

@@ -124,7 +124,7 @@ fn a_ring_carries_all_lengths_in_order() {
                 Some(Slot::Inline { tag, context, bytes }) => {
                     (tag == -(number as i32) && context == number as u16 && len != 7, bytes, bytes.len())
                 }
-                Some(Slot::Chunk { tag, context, total, offset, bytes }) => {
+                Some(Slot::Chunk { tag, context, total, offset, bytes, .. }) => {
                     (tag == -(number as i32) && context == number as u16 && offset == have, bytes, total)
                 }
                 Some(Slot::Frame { bytes, .. }) => (len == 7, bytes, bytes.len()),
@@ -232,9 +232,9 @@ fn lengths_and_ways(receiver: u32, longest: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-/// Takes one message with its frame, if it has one.
-fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize) {
-    let (mut have, mut frame) = (0, None);
+/// Takes one message with its frame, if it has one: its number, its length, and whether it was to be copied by vectors.
+fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize, bool) {
+    let (mut have, mut frame, mut vectors) = (0, None, false);
     loop {
         let (tag, bytes, total) = match receiver.peek() {
             None => {
@@ -248,17 +248,24 @@ fn take_message(receiver: &mut RingReceiver, message: &mut [u8]) -> (i32, usize)
                 continue;
             }
             Some(Slot::Inline { tag, bytes, .. }) => (tag, bytes, bytes.len()),
-            Some(Slot::Chunk { tag, total, offset, bytes, context }) => {
+            Some(Slot::Chunk { tag, total, offset, bytes, context, by_vectors }) => {
                 assert!(offset == have && (frame.is_none() || (tag == 0 && context == 0)));
+                assert!(offset == 0 || by_vectors == vectors, "all of a message or nothing");
+                vectors = by_vectors;
                 (tag, bytes, total)
             }
             Some(Slot::Notice(notice)) => panic!("{notice:?}, and nobody has opened an exchange line"),
         };
-        bytes.copy_to(BytesMut::from(&mut message[have..have + bytes.len()]));
+        let into = BytesMut::from(&mut message[have..have + bytes.len()]);
+        if vectors {
+            bytes.copy_by_vectors(into)
+        } else {
+            bytes.copy_to(into)
+        }
         have += bytes.len();
         receiver.release();
         if have == total {
-            return (frame.unwrap_or(tag), total);
+            return (frame.unwrap_or(tag), total, vectors);
         }
     }
 }
@@ -294,12 +301,18 @@ fn serves_two_receivers(pool_bytes: u32, pool_block_bytes: u32) {
         receiver.set_pool(PoolView::new(segments[0].pool().expect("it has one"), me));
         thread::spawn(move || {
             let mut message = vec![0; longest];
+            let mut by_vectors = 0;
             for (number, (len, _)) in lengths_and_ways(me, longest).enumerate() {
-                assert_eq!(take_message(&mut receiver, &mut message), (number as i32, len));
+                let (its_number, its_len, vectors) = take_message(&mut receiver, &mut message);
+                assert_eq!((its_number, its_len), (number as i32, len));
+                // Rule 9: what is spread and not short.
+                assert!(!vectors || number % 3 == 0 && len >= 4 << 10, "message {number}, {len} bytes long");
+                by_vectors += u32::from(vectors);
                 let wrong = message[..len].iter().enumerate().find(|&(at, found)| *found != byte(number, at));
                 assert_eq!(wrong, None, "message {number}, {len} bytes long");
             }
             assert!(receiver.peek().is_none());
+            assert!(by_vectors > 100, "{by_vectors} messages were to be copied by vectors");
         })
     });
     let mut pool = Pool::new(segments[0].pool().expect("it has one"));

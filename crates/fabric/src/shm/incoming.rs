@@ -97,14 +97,25 @@ impl Link {
                     seen.has_news |= receiver.release_expected();
                     continue;
                 }
-                Slot::Chunk { offset: offset @ 1.., bytes, .. } => sink.more(from, offset, bytes),
-                Slot::Chunk { tag, context, total, bytes, .. } => match framed.take() {
-                    Some(got) => drop(dispatch(from, &numbered(matched_in, got), total, bytes, sink)),
-                    None => {
-                        let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
-                        sink.eager(from, count(matched_in), envelope, total, bytes);
+                Slot::Chunk { offset: offset @ 1.., bytes, by_vectors, .. } => {
+                    hand_up(from, offset, bytes, by_vectors, sink);
+                }
+                Slot::Chunk { tag, context, total, bytes, by_vectors, .. } => {
+                    // The beginning of an announced message comes with its frame.
+                    let is_apart = by_vectors
+                        && framed.as_ref().is_none_or(|got| !matches!(got.frame, Frame::Rendezvous { .. }));
+                    let first = if is_apart { Bytes::empty() } else { bytes };
+                    match framed.take() {
+                        Some(got) => drop(dispatch(from, &numbered(matched_in, got), total, first, sink)),
+                        None => {
+                            let envelope = Envelope { context: Context::Local(u32::from(context)), tag };
+                            sink.eager(from, count(matched_in), envelope, total, first);
+                        }
                     }
-                },
+                    if is_apart {
+                        hand_up(from, 0, bytes, true, sink);
+                    }
+                }
                 Slot::Notice(notice) => {
                     seen.has_news |= receiver.release();
                     if let Some(Out { path: Path::Ring(ring), .. }) = out {
@@ -196,11 +207,11 @@ impl Link {
                 }
                 (tag, bytes.len(), bytes.len())
             }
-            Some(Slot::Chunk { tag, total, bytes, .. }) => {
+            Some(Slot::Chunk { tag, total, bytes, by_vectors, .. }) => {
                 if total > into.len() {
                     return (Taken::Other, false);
                 }
-                bytes.copy_to(into.slice(0, bytes.len()));
+                copy(bytes, by_vectors, into.slice(0, bytes.len()));
                 (tag, total, bytes.len())
             }
         };
@@ -210,7 +221,7 @@ impl Link {
         // lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
-            let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
+            let Some(Slot::Chunk { offset, bytes, by_vectors, .. }) = receiver.peek() else {
                 if patience == 0 {
                     return (Taken::Begun { tag: its_tag, total, stored }, has_news);
                 }
@@ -218,13 +229,27 @@ impl Link {
                 std::hint::spin_loop();
                 continue;
             };
-            bytes.copy_to(into.slice(offset, bytes.len()));
+            copy(bytes, by_vectors, into.slice(offset, bytes.len()));
             stored += bytes.len();
             has_news |= receiver.release();
             patience = PATIENCE;
         }
         (Taken::Message { tag: its_tag, len: total }, has_news)
     }
+}
+
+/// Hands up a part of the message that has begun to come, or copies it where it goes, if that is known, by vectors.
+fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, by_vectors: bool, sink: &mut S) {
+    if by_vectors && let Some(into) = sink.place(from, offset, bytes.len()) {
+        bytes.copy_by_vectors(into);
+        return sink.placed(from, offset, bytes.len());
+    }
+    sink.more(from, offset, bytes);
+}
+
+/// Copies a part of a message, by vectors or otherwise.
+fn copy(bytes: Bytes<'_>, by_vectors: bool, into: BytesMut<'_>) {
+    if by_vectors { bytes.copy_by_vectors(into) } else { bytes.copy_to(into) }
 }
 
 /// The longest message in bytes that is fetched with a look for it, where just that one is expected. On distant cores 1 KiB takes

@@ -42,6 +42,10 @@ impl Sink for Counting {
 }
 
 fn two() -> [Shm; 2] {
+    two_with(&Settings::default())
+}
+
+fn two_with(settings: &Settings) -> [Shm; 2] {
     let created = [0, 1].map(|rank| {
         let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
         Segment::create(&Boot { config, ..Boot::on_one_node(3, rank, 2) }).unwrap()
@@ -52,7 +56,7 @@ fn two() -> [Shm; 2] {
             other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
-        Shm::new(own, BarrierKind::Symmetric, Settings::default(), open)
+        Shm::new(own, BarrierKind::Symmetric, settings.clone(), open)
     })
 }
 
@@ -178,5 +182,95 @@ fn short_messages_that_answer_one_another_leave_the_rings() {
             shms[at].poll(&mut Counting { value: 0, bytes: 0 });
             assert!(!looks_at_two(&shms[at], 1 - at as u32) && shms[at].is_calm());
         }
+    }
+}
+
+/// Knows where a message goes when that has begun, or not.
+struct Placing {
+    into: Vec<u8>,
+    /// How much of it is there.
+    have: usize,
+    gives_place: bool,
+    placed: usize,
+}
+
+impl Placing {
+    fn put(&mut self, offset: usize, part: Bytes<'_>) {
+        assert_eq!(offset, self.have, "parts come in order");
+        part.copy_to(BytesMut::from(&mut self.into[offset..offset + part.len()]));
+        self.have += part.len();
+    }
+}
+
+impl Sink for Placing {
+    fn eager(&mut self, _: u32, _: u8, _: Envelope, total: usize, first: Bytes<'_>) {
+        (self.into, self.have) = (vec![0; total], 0);
+        self.put(0, first);
+    }
+    fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
+    fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: u64, _: u64, first: Bytes<'_>) {
+        (self.into, self.have) = (vec![0; first.len()], 0);
+        self.put(0, first);
+    }
+    fn sync_ack(&mut self, _: u32, _: u64) {}
+    fn pull(&mut self, _: u32, _: u64, _: u64, _: u64, _: u64) {}
+    fn fin(&mut self, _: u32, _: u64) {}
+    fn withdraw(&mut self, _: u32, _: u64, _: u64) {}
+    fn withdrawn(&mut self, _: u32, _: u64) {}
+    fn data(&mut self, _: u32, _: u64, _: u64, total: usize, first: Bytes<'_>) {
+        (self.into, self.have) = (vec![0; total], 0);
+        self.put(0, first);
+    }
+    fn learn(&mut self, _: u32, _: ContextId, _: u32) {}
+    fn more(&mut self, _: u32, offset: usize, part: Bytes<'_>) {
+        self.put(offset, part);
+    }
+    fn place(&mut self, _: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
+        assert_eq!(offset, self.have, "parts come in order");
+        self.gives_place.then(|| BytesMut::from(&mut self.into[offset..offset + len]))
+    }
+    fn placed(&mut self, _: u32, _: usize, bytes: usize) {
+        self.have += bytes;
+        self.placed += bytes;
+    }
+    fn sent(&mut self, _: u64) {}
+    fn lost(&mut self, _: u32) {}
+}
+
+/// Rule 9 of the ring: where a spread message goes is asked before its bytes are copied, unless it is the beginning of an
+/// announced one, which comes with its frame.
+#[test]
+fn what_is_spread_is_copied_where_it_goes() {
+    // Each copy is too slow where lines are written again soon, and none is so slow that it had better be streamed.
+    let slow = Settings {
+        slow_copy_in_first_part_ns_per_kib: 0,
+        slow_copy_ns_per_kib: 1_000_000,
+        ..Settings::default()
+    };
+    let envelope = Envelope { context: Context::Local(0), tag: 0 };
+    let cases = [
+        (Frame::Eager { envelope }, 20_000, true),
+        (Frame::Data { receiver: 1, offset: 0 }, 20_000, true),
+        (Frame::Rendezvous { envelope, request: 1, length: 1 << 20, address: 0 }, 6_000, false),
+    ];
+    for (gives_place, (frame, len, asks)) in
+        [true, false].into_iter().flat_map(|gives_place| cases.map(|case| (gives_place, case)))
+    {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 / 3) as u8).collect();
+        let [mut a, mut b] = two_with(&slow);
+        make_hot(&mut a, &mut b);
+        let mut sink = Placing { into: Vec::new(), have: 0, gives_place, placed: 0 };
+        // Enough to see that copies are slow, and whether they are faster where they are spread.
+        for number in 0..(4 << 20) / len {
+            let body = Body::Bytes(Bytes::from(&bytes[..]));
+            let sent = a.send(1, &Message { sequence: 0, frame, body, token: 0 });
+            assert_eq!(sent, Ok(Sent::Done), "{frame:?}, {number}");
+            (sink.have, sink.into) = (0, Vec::new());
+            while sink.into.is_empty() || sink.have < len {
+                b.poll(&mut sink);
+            }
+            assert!(sink.into == bytes, "{frame:?}, {number}");
+        }
+        assert_eq!(sink.placed > 0, gives_place && asks, "{frame:?}: {} bytes", sink.placed);
     }
 }

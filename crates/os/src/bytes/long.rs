@@ -16,7 +16,7 @@ pub(super) const LONG_BYTES: usize = 512 << 10;
 /// As many go by it to memory that another processor has read last.
 pub(super) const SHARED_BYTES: usize = 8 << 10;
 /// From so many bytes on C libraries may take the string instruction.
-const STRING_BYTES: usize = 2 << 10;
+pub(super) const STRING_BYTES: usize = 2 << 10;
 
 /// Whether the string instruction is slow for a copy of `len` bytes, and the C library may take it.
 #[inline(always)]

@@ -420,7 +420,7 @@ mod tests {
                     return false;
                 }
                 Some(Slot::Inline { tag, context: 3, bytes }) => (tag, bytes.to_vec(), true),
-                Some(Slot::Chunk { tag, context: 3, total, offset, bytes }) => {
+                Some(Slot::Chunk { tag, context: 3, total, offset, bytes, .. }) => {
                     (tag, bytes.to_vec(), offset + bytes.len() == total)
                 }
                 Some(other) => panic!("{other:?}"),

@@ -47,7 +47,8 @@
 //!    well, but for the equal lengths. What was copied by streaming stores is fenced before its slot is published. The length
 //!    in the header has bit 2. It has bit 0 if the piece is the last one in its block or blocks, and then the receiver frees
 //!    them (rule 4 of [`pool`](crate::pool)) when it releases the slot. It has bit 1 if the position is one in the receiver's
-//!    own pool (rule 9 there), and then the receiver keeps them instead.
+//!    own pool (rule 9 there), and then the receiver keeps them instead. It has bit 5 if the receiver had better copy by vectors: if the
+//!    message is spread (rule 8 there), which says that the two processors are near, and not short.
 //! 10. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the frame's slot, with offsets
 //!     from 0, tag 0 and context 0; rule 6 holds for all of them together.
 //! 11. *Complaints.* The receiver counts in a word of its own (relaxed) how often it took it long to copy most of the last pool
@@ -102,6 +103,7 @@ const ANSWER: usize = 2;
 const IN_POOL: usize = 4;
 const HOLDS_NOTHING: usize = 8;
 const IS_NOTICE: usize = 16;
+const BY_VECTORS: usize = 32;
 
 /// The longest message that may share its slot, in bytes, and how many words it takes (rule 12).
 const SHARED_MAX_BYTES: usize = 8;

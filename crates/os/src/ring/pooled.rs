@@ -1,6 +1,6 @@
 //! Sending through the pool, and frames with a body (rules 9 and 10).
 
-use super::{ANSWER, ENDS_BLOCK, IN_POOL, RingSender, form, header};
+use super::{ANSWER, BY_VECTORS, ENDS_BLOCK, IN_POOL, RingSender, form, header};
 use crate::{
     bytes::{Bytes, BytesMut, CopyKind},
     hint::{prefetch_to_write, store_fence},
@@ -18,6 +18,9 @@ const PLAIN_PIECES: [(u32, u32); 2] = [(32 << 10, 8 << 10), (128 << 10, 16 << 10
 /// the next, so that there is little to be gained by having the receiver begin earlier.
 const PART_BLOCKS: u32 = 4;
 const PART_PIECE_BLOCKS: u32 = 2;
+
+/// From so many bytes on the receiver of a spread message copies by vectors (rule 9).
+const BY_VECTORS_FROM: u32 = 4 << 10;
 
 /// Streaming copies are slower, so that shorter pieces pay: of the first of these lengths in messages of up to the second one, of a
 /// quarter of a block up to the third one, and beyond of half of a block.
@@ -271,6 +274,8 @@ impl RingSender {
         let longest = if lines == Lines::InPlace { pieces.longest_in_place } else { pieces.longest };
         let total = total as u32;
         let is_answer = matches!(place, Place::Theirs(_));
+        let by_vectors = total >= BY_VECTORS_FROM && (is_spread || way == Some(Way::Spread));
+        let of_message = IN_POOL | (ANSWER * usize::from(is_answer)) | (BY_VECTORS * usize::from(by_vectors));
         let (mut position, mut offset) = (first, 0);
         loop {
             let len = longest.min(total - offset).min(place.side_by_side(position));
@@ -285,7 +290,7 @@ impl RingSender {
             let end = position.wrapping_add(len);
             let is_full = end & (block_bytes - 1) == 0;
             let ends_block = is_full || offset == total;
-            let bits = IN_POOL | (ENDS_BLOCK * usize::from(ends_block)) | (ANSWER * usize::from(is_answer));
+            let bits = of_message | (ENDS_BLOCK * usize::from(ends_block));
             self.publish(header(tag, context, form::CHUNK, bits, self.lap));
             self.skip(rest);
             if offset == total {

@@ -1,8 +1,8 @@
 //! The receiving side of a pair ring.
 
 use super::{
-    ANSWER, ENDS_BLOCK, EXCHANGE_MAX, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE, Notice,
-    POSITION_SHIFT, RingArea, SHARED_WORDS,
+    ANSWER, BY_VECTORS, ENDS_BLOCK, EXCHANGE_MAX, FOLLOWED, FORM_SHIFT, HOLDS_NOTHING, IN_POOL, IS_NOTICE,
+    Notice, POSITION_SHIFT, RingArea, SHARED_WORDS,
     exchange::{Exchange, Turn},
     form, header as header_of, whole_lines,
 };
@@ -48,6 +48,8 @@ pub enum Slot<'a> {
         offset: usize,
         /// The part.
         bytes: Bytes<'a>,
+        /// It had better be copied by [`Bytes::copy_by_vectors`].
+        by_vectors: bool,
     },
     /// A frame of another protocol.
     Frame {
@@ -564,7 +566,7 @@ impl RingReceiver {
     /// Rule 13: a message in the exchange area.
     fn exchanged(&mut self, tag: i32, context: u16) -> Slot<'_> {
         let bytes = self.exchanged_bytes();
-        Slot::Chunk { tag, context, total: bytes.len(), offset: 0, bytes }
+        Slot::Chunk { tag, context, total: bytes.len(), offset: 0, bytes, by_vectors: false }
     }
 
     /// The bytes of a message in the exchange area.
@@ -598,7 +600,7 @@ impl RingReceiver {
         self.area.watched.touch(at as usize, len as usize, Touch::Read);
         // SAFETY: `at + len <= size`: inside the data ring, which `self.area` keeps mapped.
         let bytes = unsafe { Bytes::from_raw(self.area.data.as_ptr().add(at as usize), len as usize) };
-        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes, by_vectors: false }
     }
 
     /// Rule 9: a chunk in a pool.
@@ -624,7 +626,8 @@ impl RingReceiver {
             #[cfg(not(loom))]
             since: if self.slow_ticks_per_kib.is_some() { crate::clock::ticks() } else { 0 },
         });
-        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
+        let by_vectors = bits & BY_VECTORS != 0;
+        Slot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes, by_vectors }
     }
 
     /// What the slot says of the exchange line.
