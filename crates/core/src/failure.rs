@@ -208,7 +208,7 @@ impl<F: Fabric> Domain<F> {
     /// The process finalizes: as [`Domain::leave_agreements_of`] for all communicators.
     pub(crate) fn leave_agreements(&mut self) {
         for context in self.failures.agreements.keys().copied().collect::<Vec<_>>() {
-            self.with_agreements(context, |_, agreements| agreements.leave());
+            self.leave_agreements_of(context);
         }
     }
 
@@ -243,23 +243,21 @@ impl<F: Fabric> Domain<F> {
 
     /// Completes what was waited for and is decided.
     fn conclude(&mut self, context: u32) {
-        let (mut at, mut any) = (0, false);
-        while let Some(waiting) = self.failures.waiting.get(at) {
-            let decision = match self.failures.agreements.get(&context) {
-                Some((_, agreements)) if waiting.context == context => agreements.decision(waiting.number),
-                _ => None,
-            };
-            let Some(decision) = decision.cloned() else {
-                at += 1;
-                continue;
-            };
+        let is_decided = |failures: &Failures<F>, waiting: &Waiting<F>| {
+            let agreements = failures.agreements.get(&context).filter(|_| waiting.context == context);
+            agreements.and_then(|(_, agreements)| agreements.decision(waiting.number)).cloned()
+        };
+        // From the beginning after each: what follows from a decision may conclude others.
+        while let Some((at, decision)) = (self.failures.waiting.iter().enumerate())
+            .find_map(|(at, waiting)| Some((at, is_decided(&self.failures, waiting)?)))
+        {
             let Waiting { request, conclude, .. } = self.failures.waiting.swap_remove(at);
+            // Before what follows, which may open a communicator and so have this one reaped.
+            if self.closing.iter().any(|team| team.collective == context) {
+                self.leave_agreements_of(context);
+            }
             let fault = conclude(self, &decision);
             self.lane.complete_external(request, Completion { fault, context, ..Completion::EMPTY });
-            any = true;
-        }
-        if any && self.closing.iter().any(|team| team.collective == context) {
-            self.leave_agreements_of(context);
         }
     }
 
@@ -270,7 +268,7 @@ impl<F: Fabric> Domain<F> {
         let failed = self.lost_ranks(union, usize::MAX);
         let acknowledged = self.lost_ranks(union, self.lane.acknowledged(context));
         let request = self.lane.open_external();
-        let contribution = Contribution { flag, name, failed, acknowledged };
+        let contribution = Contribution { flag, name, failed, acknowledged, lacks: 0 };
         if let Some((_, agreements)) = self.failures.agreements.get_mut(&context) {
             let (number, out) = agreements.begin(contribution);
             self.failures.waiting.push(Waiting { context, number, request, conclude });

@@ -78,15 +78,20 @@ static void after_the_death_of_1(MPI_Comm comm, MPI_Comm older)
     CHECK(MPI_Comm_dup(smaller, &same) == MPI_SUCCESS);
     CHECK(MPI_Barrier(same) == MPI_SUCCESS);
     /* An agreement goes on in a communicator that is freed, and is over in one that is disconnected. */
-    MPI_Comm freed;
+    MPI_Comm freed, shrunk;
     CHECK(MPI_Comm_dup(smaller, &freed) == MPI_SUCCESS);
-    int freeing = rank == 0 ? 9 : 11, parting = rank == 0 ? 3 : 6;
-    MPI_Request agreements[2];
+    int freeing = rank == 0 ? 9 : 11, parting = rank == 0 ? 3 : 6, last = 1;
+    MPI_Request agreements[4];
     CHECK(MPIX_Comm_iagree(freed, &freeing, &agreements[0]) == MPI_SUCCESS);
     CHECK(MPIX_Comm_iagree(same, &parting, &agreements[1]) == MPI_SUCCESS);
+    CHECK(MPIX_Comm_iagree(freed, &last, &agreements[2]) == MPI_SUCCESS);
+    CHECK(MPIX_Comm_ishrink(freed, &shrunk, &agreements[3]) == MPI_SUCCESS);
     CHECK(MPI_Comm_free(&freed) == MPI_SUCCESS);
     CHECK(MPI_Comm_disconnect(&same) == MPI_SUCCESS);
-    CHECK(MPI_Waitall(2, agreements, MPI_STATUSES_IGNORE) == MPI_SUCCESS && freeing == 9 && parting == 2);
+    CHECK(MPI_Waitall(4, agreements, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    CHECK(freeing == 9 && parting == 2 && last == 1);
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, shrunk) == MPI_SUCCESS && sum == left);
+    CHECK(MPI_Comm_free(&shrunk) == MPI_SUCCESS);
     /* Revoked here, so nobody waits in it; those who come later hear of it as well. */
     if (rank == 0) CHECK(MPIX_Comm_revoke(older) == MPI_SUCCESS);
     CHECK(class_of(MPI_Recv(&number, 1, MPI_INT, (rank + 1) % size == 1 ? 2 % size : (rank + 1) % size, 8, older,

@@ -13,10 +13,10 @@
 //! 3. When a rank hears that its coordinator is lost, it sends to the next one the decisions that it knows, then its
 //!    contribution, if it has no decision for it. From then on it listens no more to the lost one. So a coordinator
 //!    that has heard everyone knows each decision that a living rank has made or ever will make.
-//! 4. Who is asked for something that was decided answers with the decision. The last two are enough: who contributes to
-//!    one has decided all before it.
-//! 5. A rank that will no longer answer, because it frees the communicator or finalizes, tells its last decision to all, and
-//!    says nothing more: others leave as well, and it may have parted with them since.
+//! 4. Who is asked for something that was decided answers with the decision. A contribution says which agreement is the first
+//!    whose decision its rank lacks, and a decision the least of these: what was decided before that nobody can ask for.
+//! 5. A rank that will no longer answer, because it frees the communicator or finalizes, tells all decisions to all that somebody
+//!    may lack, and says nothing more: others leave as well, and it may have parted with them since.
 
 use super::ranks::RankSet;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,6 +32,8 @@ pub(crate) struct Contribution {
     pub(crate) failed: RankSet,
     /// Those of them that its program has acknowledged.
     pub(crate) acknowledged: RankSet,
+    /// The number of the first agreement whose decision it lacks.
+    pub(crate) lacks: u64,
 }
 
 /// What all living ranks get of an agreement.
@@ -45,6 +47,8 @@ pub(crate) struct Decision {
     pub(crate) failed: RankSet,
     /// Whether some rank has not acknowledged all of these.
     pub(crate) news: bool,
+    /// All living ranks have the decisions of the agreements before this one.
+    pub(crate) settled: u64,
 }
 
 /// What ranks send each other.
@@ -71,14 +75,11 @@ pub(crate) struct Agreements {
     open: BTreeMap<u64, Contribution>,
     /// What the others have contributed, by agreement and rank.
     heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
-    /// The last decisions.
+    /// The decisions that somebody may lack.
     decided: VecDeque<(u64, Decision)>,
     /// This rank will not answer any more.
     has_left: bool,
 }
-
-/// Decisions that are kept (rule 4): an agreement that is over, and one more.
-const KEPT: usize = 2;
 
 impl Agreements {
     /// No agreement yet, for rank `me` of `size`.
@@ -95,10 +96,13 @@ impl Agreements {
         }
     }
 
-    /// Begins the next agreement: its number, and what to send.
+    /// Begins the next agreement: its number, and what to send. What the contribution lacks is noted here.
     pub(crate) fn begin(&mut self, contribution: Contribution) -> (u64, Outbox) {
+        debug_assert!(!self.has_left, "rule 5");
         let number = self.next;
         self.next += 1;
+        let lacks = self.open.first_key_value().map_or(number, |(first, _)| *first);
+        let contribution = Contribution { lacks, ..contribution };
         self.open.insert(number, contribution.clone());
         let mut out = Outbox::new();
         match self.coordinator() {
@@ -108,7 +112,7 @@ impl Agreements {
         (number, out)
     }
 
-    /// The decision of an agreement, if it is made and not too old.
+    /// The decision of an agreement, if it is made and somebody may lack it.
     pub(crate) fn decision(&self, number: u64) -> Option<&Decision> {
         self.decided.iter().find(|(n, _)| *n == number).map(|(_, decision)| decision)
     }
@@ -172,9 +176,13 @@ impl Agreements {
         if std::mem::replace(&mut self.has_left, true) {
             return Outbox::new();
         }
-        let Some((number, decision)) = self.decided.back() else { return Outbox::new() };
         let others = (0..self.size).filter(|rank| *rank != self.me && !self.lost.contains(*rank));
-        others.map(|rank| (rank, Message::Decision(*number, decision.clone()))).collect()
+        let all = |rank| {
+            self.decided
+                .iter()
+                .map(move |(number, decision)| (rank, Message::Decision(*number, decision.clone())))
+        };
+        others.flat_map(all).collect()
     }
 
     fn coordinator(&self) -> u32 {
@@ -189,10 +197,9 @@ impl Agreements {
     fn keep(&mut self, number: u64, decision: Decision) {
         self.open.remove(&number);
         self.heard.remove(&number);
+        let settled = decision.settled;
         self.decided.push_back((number, decision));
-        if self.decided.len() > KEPT {
-            self.decided.pop_front();
-        }
+        self.decided.retain(|(number, _)| *number >= settled);
     }
 
     /// Decides, if this rank is the coordinator and has heard everyone.
@@ -213,12 +220,14 @@ impl Agreements {
             all.flag &= contribution.flag;
             all.failed.unite(&contribution.failed);
         }
-        // What a lost rank had acknowledged does not matter.
+        // What a lost rank had acknowledged, or lacked, does not matter.
         for (_, contribution) in heard.iter().filter(|(rank, _)| !self.lost.contains(**rank)) {
             all.acknowledged.intersect(&contribution.acknowledged);
+            all.lacks = all.lacks.min(contribution.lacks);
         }
         let news = !all.failed.is_within(&all.acknowledged);
-        let decision = Decision { flag: all.flag, name: all.name, failed: all.failed, news };
+        let Contribution { flag, name, failed, lacks: settled, .. } = all;
+        let decision = Decision { flag, name, failed, news, settled };
         out.extend(others().map(|rank| (rank, Message::Decision(number, decision.clone()))));
         self.keep(number, decision);
     }

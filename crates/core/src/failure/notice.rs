@@ -6,7 +6,8 @@
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
-//! | 4- | | failed ranks, acknowledged ranks | failed ranks |
+//! | 4 | | first agreement whose decision is lacked | first agreement whose decision somebody may lack |
+//! | 5- | | failed ranks, acknowledged ranks | failed ranks |
 //!
 //! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
 //! to the one from which it came. So each member knows who will do nothing in it any more.
@@ -38,12 +39,12 @@ impl Text {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
             Text::Agreement(Message::Contribution(number, c)) => {
-                let head = [CONTRIBUTION, *number, u64::from(c.flag), c.name];
+                let head = [CONTRIBUTION, *number, u64::from(c.flag), c.name, c.lacks];
                 [&head, c.failed.words(), c.acknowledged.words()].concat()
             }
             Text::Agreement(Message::Decision(number, d)) => {
                 let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
-                [&[DECISION, *number, flag, d.name], d.failed.words()].concat()
+                [&[DECISION, *number, flag, d.name, d.settled], d.failed.words()].concat()
             }
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -62,22 +63,24 @@ impl Text {
         match (kind, rest) {
             (REVOKE, []) => Some(Text::Revoke(ContextId(first))),
             (REVOKED, []) => Some(Text::Revoked(ContextId(first))),
-            (CONTRIBUTION, [flag, name, sets @ ..]) if sets.len() == 2 * n => {
+            (CONTRIBUTION, [flag, name, lacks, sets @ ..]) if sets.len() == 2 * n => {
                 let (failed, acknowledged) = sets.split_at(n);
                 let contribution = Contribution {
                     flag: u32::try_from(*flag).ok()?,
                     name: *name,
                     failed: RankSet::from_words(failed, size)?,
                     acknowledged: RankSet::from_words(acknowledged, size)?,
+                    lacks: *lacks,
                 };
                 Some(Text::Agreement(Message::Contribution(first, contribution)))
             }
-            (DECISION, [flag, name, failed @ ..]) if flag & !NEWS <= u64::from(u32::MAX) => {
+            (DECISION, [flag, name, settled, failed @ ..]) if flag & !NEWS <= u64::from(u32::MAX) => {
                 let decision = Decision {
                     flag: *flag as u32,
                     name: *name,
                     failed: RankSet::from_words(failed, size)?,
                     news: flag & NEWS != 0,
+                    settled: *settled,
                 };
                 Some(Text::Agreement(Message::Decision(first, decision)))
             }
@@ -97,16 +100,17 @@ mod tests {
             (0..size).filter(|rank| bits >> (rank % 64) & 1 == 1).for_each(|rank| set.insert(rank));
             set
         };
-        (0..4, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-            move |(kind, number, flag, name, one, two)| match kind {
+        (0..4, any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            move |(kind, number, flag, name, one, two, before)| match kind {
                 0 => Text::Revoke(ContextId(number)),
                 3 => Text::Revoked(ContextId(number)),
                 1 => Text::Agreement(Message::Contribution(
                     number,
-                    Contribution { flag, name, failed: set(one), acknowledged: set(two) },
+                    Contribution { flag, name, failed: set(one), acknowledged: set(two), lacks: before },
                 )),
                 _ => {
-                    let decision = Decision { flag, name, failed: set(one), news: two & 1 == 1 };
+                    let decision =
+                        Decision { flag, name, failed: set(one), news: two & 1 == 1, settled: before };
                     Text::Agreement(Message::Decision(number, decision))
                 }
             },

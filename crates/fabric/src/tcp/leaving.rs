@@ -18,7 +18,7 @@ impl Tcp {
             let Some(peer) = self.known(at) else { continue };
             peer.link.owe();
             // What it does not need it may never look at: it may rest as well. One with which this process has nothing to
-            // do any more needs nothing of what was written (rule 6), and may have ended.
+            // do any more needs no word of it that it has what was written (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
             if !is_free && !peer.link.has_delivered() {
                 all = false;

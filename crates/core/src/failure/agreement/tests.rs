@@ -27,9 +27,11 @@ struct World {
     seen: Vec<BTreeMap<u64, Decision>>,
     left: Vec<bool>,
     flags: Vec<u32>,
+    /// How many agreements a rank has begun at a time that are not decided.
+    at_once: u64,
 }
 
-const ROUNDS: u64 = 4;
+const ROUNDS: u64 = 6;
 
 impl World {
     fn new(size: u32, random: &mut Random) -> World {
@@ -40,6 +42,7 @@ impl World {
             seen: vec![BTreeMap::new(); size as usize],
             left: vec![false; size as usize],
             flags: (0..size).map(|_| random.below(16) as u32).collect(),
+            at_once: 1 + random.below(4),
         }
     }
 
@@ -70,18 +73,20 @@ impl World {
                 self.seen[me].insert(number, decision.clone());
             }
         }
-        if agreements.next > self.seen[me].len() as u64 || self.left[me] {
+        let undecided = agreements.next - self.seen[me].len() as u64;
+        if self.left[me] || undecided >= self.at_once {
             return Outbox::new();
         }
         if agreements.next == ROUNDS {
-            self.left[me] = true;
-            return agreements.leave();
+            self.left[me] = undecided == 0;
+            return if self.left[me] { agreements.leave() } else { Outbox::new() };
         }
         let contribution = Contribution {
             flag: self.flags[me] | (agreements.next as u32) << 8,
             name: u64::from(rank) << 32 | agreements.next,
             failed: agreements.lost.clone(),
             acknowledged: RankSet::empty(size),
+            lacks: 0,
         };
         agreements.begin(contribution).1
     }
@@ -92,7 +97,10 @@ fn run(seed: u64) {
     let size = 1 + random.below(6) as u32;
     let mut world = World::new(size, &mut random);
     let mut deaths = random.below(u64::from(size));
+    let mut steps = 0;
     loop {
+        steps += 1;
+        assert!(steps < 100_000, "seed {seed}: somebody waits for ever");
         let living: Vec<u32> = (0..size).filter(|rank| world.alive[*rank as usize]).collect();
         let waiting: Vec<(u32, u32)> = world
             .channels
@@ -162,7 +170,7 @@ fn a_failure_that_somebody_has_not_acknowledged_is_news() {
     assert!(first.lose(1).is_empty());
     failed.insert(1);
     for (acknowledged, news) in [(RankSet::empty(2), true), (failed.clone(), false)] {
-        let mine = Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged };
+        let mine = Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged, lacks: 0 };
         let (number, out) = first.begin(mine);
         assert!(out.is_empty());
         let decision = first.decision(number).unwrap();
