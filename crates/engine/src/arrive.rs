@@ -331,7 +331,8 @@ impl State {
         let room = work.buffer.packed_len() as u64;
         let (tag, length) = (work.tag, work.length);
         if work.shared {
-            // Other threads, and processes that are told where the buffer is, may read it from now on.
+            // Other threads, and processes that are told where the buffer is, may read it from now on. What another thread has
+            // stored past the caches it has ordered when it left the lane: by the locked instruction that gives up a mutex.
             store_fence();
             self.todo.push_back(Todo::Unshare(receive));
         }

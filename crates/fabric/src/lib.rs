@@ -496,7 +496,8 @@ pub trait Fabric {
 
 /// Where a fabric hands up what has come; one entry for each kind of frame, so that nobody asks twice.
 ///
-/// `total` is the length of the whole body, `first` the part that is here.
+/// `total` is the length of the whole body, `first` the part that is here: all, some or nothing of it. [`Sink::more`] follows with
+/// the rest.
 pub trait Sink {
     /// [`Frame::Eager`].
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);

@@ -226,6 +226,59 @@ static void slow_copies(int streams)
     free(in);
 }
 
+/* Messages of so many bytes, a multiple of 100, to receives of all forms: what is spread goes other ways in some of them. */
+static void in_all_forms(int bytes)
+{
+    enum { PLAIN, POSTED, UNEXPECTED, HALF, NOTHING, MATCHED, SYNCHRONOUS, PIECES, FORMS };
+    if (rank > 1) return;
+    MPI_Datatype pieces;
+    MPI_Type_vector(bytes / 100, 100, 120, MPI_BYTE, &pieces);
+    MPI_Type_commit(&pieces);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    char *data = allocate((size_t) bytes), *into = allocate((size_t) bytes / 100 * 120);
+    for (int i = 0; i < 60 * FORMS; i++) {
+        int form = i % FORMS, have = bytes, error = MPI_SUCCESS, token = 0;
+        for (int at = 0; at < bytes; at++) data[at] = (char) (at * 7 / 3 + i);
+        if (rank == 0) {
+            if (form == POSTED) MPI_Recv(&token, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            (form == SYNCHRONOUS ? MPI_Ssend : MPI_Send)(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+            if (form == UNEXPECTED) MPI_Send(&token, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+            continue;
+        }
+        MPI_Request request;
+        MPI_Message message;
+        MPI_Status status;
+        memset(into, 0x55, (size_t) bytes / 100 * 120);
+        if (form == POSTED) {
+            MPI_Irecv(into, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+            MPI_Send(&token, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+            error = MPI_Wait(&request, &status);
+        } else if (form == MATCHED) {
+            MPI_Mprobe(0, 0, MPI_COMM_WORLD, &message, &status);
+            error = MPI_Mrecv(into, bytes, MPI_BYTE, &message, &status);
+        } else if (form == PIECES) {
+            error = MPI_Recv(into, 1, pieces, 0, 0, MPI_COMM_WORLD, &status);
+            for (int piece = 1; piece < bytes / 100; piece++) memmove(into + 100 * piece, into + 120 * piece, 100);
+        } else {
+            if (form == UNEXPECTED) MPI_Recv(&token, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            have = form == HALF ? bytes / 2 : form == NOTHING ? 0 : bytes;
+            error = MPI_Recv(into, have, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &status);
+        }
+        int class, count;
+        MPI_Error_class(error, &class);
+        CHECK_EQ(class, have < bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+        if (have == bytes) {
+            MPI_Get_count(&status, MPI_BYTE, &count);
+            CHECK_EQ(count, bytes);
+        }
+        CHECK(memcmp(into, data, (size_t) have) == 0);
+        CHECK(have == bytes || into[have] == 0x55);
+    }
+    free(data);
+    free(into);
+    MPI_Type_free(&pieces);
+}
+
 /* SPREAD BYTES: whether messages of so many bytes are spread over the larger part of the pool because copies to lines written
  * again soon are slow (1), or are not (0). Long ones lie in the first quarter else, shorter ones in few lines of the others. */
 static void spread(int lie, int bytes)
@@ -233,6 +286,7 @@ static void spread(int lie, int bytes)
     MPI_T_pvar_handle messages = started(session, "shm_spread_messages", NULL);
     /* It is not tried before it is known how long some MiB take the usual way. */
     send_some(2000, bytes);
+    in_all_forms(bytes);
     CHECK_EQ(value(session, messages) > 0, lie && rank == 0);
 }
 

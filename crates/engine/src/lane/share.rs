@@ -8,6 +8,7 @@
 use super::Lane;
 use crate::request::{Completion, Fault, RequestId};
 use oxmpi_fabric::Fabric;
+use oxmpi_os::bytes::store_fence;
 use oxmpi_wire::Frame;
 
 /// Length of the pieces that are claimed, bytes. A call of the kernel for less costs more than it copies.
@@ -112,6 +113,8 @@ impl<F: Fabric> Lane<F> {
     /// The next one has its turn, and those that waited for a share get one.
     pub(super) fn unshare(&mut self, receive: RequestId) {
         let Some(at) = self.shares.iter().position(|share| share.receive == receive) else { return };
+        // A receive that has failed is not fenced yet.
+        store_fence();
         let Share { from, request, share, wanted, .. } = self.shares.remove(at);
         self.state.under_way.end(wanted);
         self.fabric.end_share(share);

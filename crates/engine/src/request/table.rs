@@ -314,7 +314,7 @@ impl Requests {
         let slot = &mut self.slots[index];
         slot.state = State::Free;
         slot.detached = false;
-        // Only a send keeps any, and gives it back when it is complete. Its line is far from what is written here.
+        // Only a send keeps any, and gives it back when it is complete: so it is not written here, in a line of its own.
         debug_assert_eq!(slot.kept, 0);
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
