@@ -62,6 +62,16 @@ impl<F> Failures<F> {
         self.waiting.iter().any(|waiting| waiting.context == context)
     }
 
+    /// Takes what was waited for in this collective context and is decided, with the decision.
+    fn take_decided(&mut self, context: u32) -> Option<(Waiting<F>, Decision)> {
+        let (_, agreements) = self.agreements.get(&context)?;
+        let (at, decision) = self.waiting.iter().enumerate().find_map(|(at, waiting)| {
+            let decision = agreements.decision(waiting.number).filter(|_| waiting.context == context)?;
+            Some((at, decision.clone()))
+        })?;
+        Some((self.waiting.swap_remove(at), decision))
+    }
+
     /// A team is closed: nothing comes for it any more. Until then what it has left must be known, as others have notices for it.
     pub(crate) fn forget(&mut self, team: &Team) {
         let context = team.collective;
@@ -243,15 +253,8 @@ impl<F: Fabric> Domain<F> {
 
     /// Completes what was waited for and is decided.
     fn conclude(&mut self, context: u32) {
-        let is_decided = |failures: &Failures<F>, waiting: &Waiting<F>| {
-            let agreements = failures.agreements.get(&context).filter(|_| waiting.context == context);
-            agreements.and_then(|(_, agreements)| agreements.decision(waiting.number)).cloned()
-        };
         // From the beginning after each: what follows from a decision may conclude others.
-        while let Some((at, decision)) = (self.failures.waiting.iter().enumerate())
-            .find_map(|(at, waiting)| Some((at, is_decided(&self.failures, waiting)?)))
-        {
-            let Waiting { request, conclude, .. } = self.failures.waiting.swap_remove(at);
+        while let Some((Waiting { request, conclude, .. }, decision)) = self.failures.take_decided(context) {
             // Before what follows, which may open a communicator and so have this one reaped.
             if self.closing.iter().any(|team| team.collective == context) {
                 self.leave_agreements_of(context);
