@@ -3,13 +3,15 @@
 //! The kernel maps the library's text in windows of 64 KiB around each page that is touched. MPI_Init alone runs through some
 //! hundreds of functions, and where those lie all over the text, nearly all of it counts as memory of every rank. So a program
 //! that does the usual things (`order/usual.c`) is run under callgrind, once for each of two ranks; the functions that were
-//! called become a script for the linker, which puts those that every program needs to come up first, and then those of messages,
-//! collectives and MPI_Finalize. `crates/capi/build.rs` names the script to the linker.
+//! called become a script for the linker, which puts those that every program needs to come up and to end first, then those of
+//! messages, and then those of collectives: a program that sends messages alone has no collectives in its memory.
+//! `crates/capi/build.rs` names the script to the linker.
 //!
 //! The script knows functions by their paths, with wildcards for what compilers make up (hashes, disambiguators), so it outlasts
 //! new compilers. A function that is renamed or new falls back among all others, which is no error: `bench` fails when the text
 //! that is resident after MPI_Init has grown too far ([`crate::footprint`]), and this verb makes the script new.
 
+use std::array;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,14 +27,14 @@ const RANKS: usize = 4;
 /// The ranks that are recorded: one that is the root of things, and one that is not.
 const RECORDED: [usize; 2] = [0, 1];
 
-/// What was called.
-#[derive(Default)]
-struct Record {
-    /// Until the program is up.
-    start: BTreeSet<String>,
-    /// Afterwards.
-    usual: BTreeSet<String>,
-}
+/// The parts of the program, which calls MPI_Pcontrol between two of them, and what the script says of the functions that they
+/// call.
+const PARTS: [&str; 4] = ["Up to the first barrier.", "Messages.", "Collectives.", "MPI_Finalize."];
+/// The parts in the order in which the script has those of their functions that no part before them has.
+const IN_SCRIPT: [usize; 4] = [0, 3, 1, 2];
+
+/// The functions that were called in each of [`PARTS`].
+type Record = [BTreeSet<String>; PARTS.len()];
 
 pub(crate) fn order() -> Result<(), Failure> {
     if !Run::new("valgrind").arg("--version").succeeds() {
@@ -53,7 +55,8 @@ pub(crate) fn order() -> Result<(), Failure> {
     let script = script(&record);
     let to = root().join(SCRIPT);
     fs::write(&to, script).map_err(Failure::io(format!("cannot write {}", to.display())))?;
-    println!("written: {SCRIPT}: {} and {} functions", record.start.len(), record.usual.len());
+    let counts = record.each_ref().map(BTreeSet::len);
+    println!("written: {SCRIPT}: {counts:?} functions were called in its parts");
     Ok(())
 }
 
@@ -65,11 +68,14 @@ fn record_rank(
     aliases: &Aliases,
     record: &mut Record,
 ) -> Result<(), Failure> {
-    // The part before MPI_Pcontrol is written to a file of this name with ".1" behind.
+    // Each part before an MPI_Pcontrol is written to a file of this name with its number from 1 behind, and the last to this one.
     let out = prefix.join(format!("calls-{rank}"));
-    let first = PathBuf::from(format!("{}.1", out.display()));
+    let files = array::from_fn::<_, { PARTS.len() }, _>(|part| match part + 1 {
+        number if number == PARTS.len() => out.clone(),
+        number => PathBuf::from(format!("{}.{number}", out.display())),
+    });
     let met = prefix.join("met");
-    for old in [&out, &first, &met] {
+    for old in files.iter().chain([&met]) {
         // There may be none to remove.
         let _ = fs::remove_file(old);
     }
@@ -92,7 +98,7 @@ fn record_rank(
     let read = |file: &Path| {
         fs::read_to_string(file).map_err(Failure::io(format!("cannot read {}", file.display())))
     };
-    for (file, patterns) in [(&first, &mut record.start), (&out, &mut record.usual)] {
+    for (file, patterns) in files.iter().zip(record) {
         for name in called(&read(file)?) {
             patterns.extend(aliases.names(&name).filter_map(pattern));
         }
@@ -207,14 +213,13 @@ fn script(record: &Record) -> String {
     let mut text = "/* The order of functions in the library. Written by 'cargo xtask order', which says why; do not edit. */\n\
          SECTIONS {\n  .plt : { *(.plt) }\n  .text : {\n    *crt*.o(.text)\n    *libc_nonshared.a:*(.text)\n"
         .to_string();
-    let usual = record.usual.difference(&record.start);
-    for (heading, patterns) in [
-        ("Up to the first barrier.", record.start.iter().collect::<Vec<_>>()),
-        ("What most programs do.", usual.collect()),
-    ] {
-        text += &format!("    /* {heading} */\n");
-        for pattern in patterns {
-            text += &format!("    *(.text.{pattern} .text.unlikely.{pattern})\n");
+    let mut placed = BTreeSet::new();
+    for part in IN_SCRIPT {
+        text += &format!("    /* {} */\n", PARTS[part]);
+        for pattern in &record[part] {
+            if placed.insert(pattern) {
+                text += &format!("    *(.text.{pattern} .text.unlikely.{pattern})\n");
+            }
         }
     }
     text + "    *(.text .text.*)\n  }\n}\nINSERT AFTER .fini;\n"
@@ -233,6 +238,15 @@ mod tests {
         assert_eq!(pattern("_ZN1a1b17h0123456789abcdefE.llvm.4890359939486475391"), "_ZN1a1b17h*");
         assert_eq!(pattern("_RNvNtCsjrHSEGnQ3l9_3std3env7vars_os"), "_RNvNtCs*_3std3env7vars_os*");
         assert_eq!(pattern("0x00000000000d2170"), "");
+    }
+
+    #[test]
+    fn a_function_lies_with_the_first_part_of_the_script_that_calls_it() {
+        let record = ["a", "a m f", "a m c f", "f"].map(|names| names.split(' ').map(String::from).collect());
+        let script = script(&record);
+        let lines = script.lines().filter_map(|line| line.trim().strip_prefix("*(.text."));
+        let order: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(order, ["a", "f", "m", "c"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod receive;
 mod send;
 mod share;
 
-use self::share::{SHARED_PIECE, Share, pieces_of};
+use self::share::{SHARED_PIECE, Share, bytes_of, pieces_of};
 use crate::arrive::{Fetch, Spare, State, Todo, UnderWay};
 use crate::counts::Tally;
 use crate::matching::Contexts;

@@ -38,6 +38,7 @@ use oxmpi_os::door::Bell;
 use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::Poller;
 use oxmpi_wire::{ContextId, Envelope, Frame, Received, Tags};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The user data that follow a frame.
@@ -331,8 +332,9 @@ pub trait Fabric {
         u64::MAX
     }
 
-    /// Claims the next of `pieces` pieces of a share of process `owner`. `None`: there are no more to claim.
-    fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32) -> Option<u32> {
+    /// Claims the next of `pieces` pieces of a share of process `owner`, at most `most` of them and at least one. `None`: there are
+    /// no more to claim.
+    fn claim(&mut self, _owner: u32, _share: u64, _pieces: u32, _most: u32) -> Option<Range<u32>> {
         None
     }
 

@@ -57,6 +57,9 @@ use std::sync::{Arc, OnceLock};
 
 /// The longest piece of an announced message, bytes: short enough that others get their turn.
 const PIECE: usize = 128 << 10;
+/// The same if it is spread, over a part of the pool that is three times as large, and there is room: from one to the next a sender
+/// takes as long as for 16 KiB.
+const SPREAD_PIECES: [usize; 2] = [512 << 10, 256 << 10];
 
 /// A message that answers one, while nothing else is under way, is eager if it is no longer than so many times the limit:
 /// there is no stream of them that would drive itself out of the caches.

@@ -31,6 +31,7 @@ use oxmpi_os::memory::Memory;
 use oxmpi_os::poller::Poller;
 use oxmpi_os::segment::Segment;
 use oxmpi_wire::Tags;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// All ways of one process.
@@ -398,8 +399,8 @@ impl Fabric for Ways {
         by_way!(self, from, way => way.fetching(from, address, len))
     }
 
-    fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
-        by_way!(self, owner, way => way.claim(owner, share, pieces))
+    fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
+        by_way!(self, owner, way => way.claim(owner, share, pieces, most))
     }
 
     fn is_stalled(&mut self, share: u64, came: bool) -> bool {

@@ -12,15 +12,15 @@
 //! Rules
 //! 1. *Open.* The segment's owner alone opens a share: it gives the word a new number and piece 0, by a compare-exchange. It
 //!    tells the sender number and line in the frame with which it asks for the data.
-//! 2. *Claim.* Both sides claim the next piece by a compare-exchange that adds 1, if the number is the one they know and
-//!    the piece exists. The word orders nothing but the claims.
+//! 2. *Claim.* Both sides claim the next piece, or some of the next ones, by a compare-exchange that adds as many, if the number
+//!    is the one they know and the pieces exist. The word orders nothing but the claims.
 //! 3. *Close.* The owner gives it the next number, which no frame has named: a claim that comes later fails.
 
 use crate::{
     line::{Keep, Line, heap_lines},
     sync::{AtomicU64, Ordering},
 };
-use std::{ptr::NonNull, sync::Arc};
+use std::{ops::Range, ptr::NonNull, sync::Arc};
 
 /// The line of a share, in a segment or on the heap. Cloning it gives another view of the same line.
 #[derive(Clone, Debug)]
@@ -75,16 +75,19 @@ impl ShareLine {
         }
     }
 
-    /// Claims the next of `pieces` pieces of share `number`. `None`: all are claimed, or the share is closed (rule 2).
-    pub fn claim(&self, number: u32, pieces: u32) -> Option<u32> {
+    /// Claims the next of `pieces` pieces of share `number`, at most `most` of them and at least one. `None`: all are claimed, or
+    /// the share is closed (rule 2).
+    pub fn claim(&self, number: u32, pieces: u32, most: u32) -> Option<Range<u32>> {
         let mut word = self.word().load(Ordering::Acquire);
         loop {
             let next = (word & NEXT_MASK) as u32;
             if (word >> 32) as u32 != number || next >= pieces {
                 return None;
             }
-            match self.word().compare_exchange(word, word + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(next),
+            let end = next.saturating_add(most.max(1)).min(pieces);
+            let claimed = word + u64::from(end - next);
+            match self.word().compare_exchange(word, claimed, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(next..end),
                 Err(now) => word = now,
             }
         }
@@ -103,21 +106,24 @@ mod tests {
     #[test]
     fn each_piece_is_claimed_once_and_none_of_another_share() {
         let line = ShareLine::on_heap();
-        assert_eq!(line.claim(1, 3), None, "nothing is open");
+        assert_eq!(line.claim(1, 3, 1), None, "nothing is open");
         let first = line.open();
         assert_eq!(
-            [line.claim(first, 2), line.claim(first, 2), line.claim(first, 2)],
-            [Some(0), Some(1), None]
+            [line.claim(first, 2, 1), line.claim(first, 2, 1), line.claim(first, 2, 1)],
+            [Some(0..1), Some(1..2), None]
         );
         line.close();
-        assert_eq!(line.claim(first, 9), None);
+        assert_eq!(line.claim(first, 9, 1), None);
         let second = line.open();
         assert_ne!(first, second);
-        assert_eq!(line.claim(first, 9), None);
-        assert_eq!(line.claim(second, 9), Some(0));
+        assert_eq!(line.claim(first, 9, 1), None);
+        assert_eq!(line.claim(second, 9, 1), Some(0..1));
+        assert_eq!(line.claim(second, 9, 5), Some(1..6));
+        assert_eq!(line.claim(second, 9, 5), Some(6..9), "no more than there are");
+        assert_eq!(line.claim(second, 9, 5), None);
         line.close();
         assert_eq!(
-            line.claim(second.wrapping_add(1), 9),
+            line.claim(second.wrapping_add(1), 9, 1),
             None,
             "a closed line has no piece left under its number"
         );

@@ -1048,8 +1048,10 @@ fn share_rule_2_claim() {
         let line = ShareLine::on_heap();
         let number = line.open();
         let other = line.clone();
-        let sender = thread::spawn(move || (0..2).filter_map(|_| other.claim(number, 3)).collect::<Vec<_>>());
-        let mut claimed: Vec<u32> = (0..2).filter_map(|_| line.claim(number, 3)).collect();
+        let sender = thread::spawn(move || {
+            (0..2).filter_map(|_| other.claim(number, 3, 1)).flatten().collect::<Vec<_>>()
+        });
+        let mut claimed: Vec<u32> = (0..2).filter_map(|_| line.claim(number, 3, 2)).flatten().collect();
         claimed.extend(sender.join().unwrap());
         claimed.sort_unstable();
         assert_eq!(claimed, [0, 1, 2]);
@@ -1118,13 +1120,13 @@ fn share_rule_3_close() {
         let line = ShareLine::on_heap();
         let first = line.open();
         let other = line.clone();
-        let sender = thread::spawn(move || other.claim(first, 1));
+        let sender = thread::spawn(move || other.claim(first, 1, 1));
         line.close();
         let second = line.open();
         let late = sender.join().unwrap();
         assert!(late.is_none_or(|piece| piece == 0));
         // Whatever the sender got was of the first share: the second one is whole.
-        assert_eq!(line.claim(second, 1), Some(0));
+        assert_eq!(line.claim(second, 1, 1), Some(0..1));
     });
 }
 

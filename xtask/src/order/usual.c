@@ -1,15 +1,15 @@
 /* What most programs do, for `cargo xtask order`, which records the functions that it takes: usual RANK FILE.
  *
  * RANK is recorded, and slow. Everything is done twice: once the others are there long before it, once it has to wait for
- * them. FILE tells them that it has come through MPI_Init. MPI_Pcontrol divides the record: what every program needs to come up
- * lies before. */
+ * them. FILE tells them that it has come through MPI_Init. MPI_Pcontrol divides the record into parts: what every program needs to
+ * come up, messages, collectives, and MPI_Finalize. */
 #include <mpi.h>
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LONGEST = 1 << 20, PATIENCE_S = 60, PAUSE_US = 20000 };
+enum { LONGEST = 1 << 20, MANY = 16, PATIENCE_S = 60, PAUSE_US = 20000 };
 
 static int rank, size, recorded;
 
@@ -73,6 +73,19 @@ static void messages(char *out, char *in, int bytes, int late) {
     while (!there);
 }
 
+/* Windows of messages, each way at once, to everyone. */
+static void streams(char *out, char *in, int bytes, int late) {
+    MPI_Request requests[2 * MANY];
+    for (int d = 1; d < size; d++) {
+        begin(late);
+        for (int n = 0; n < MANY; n++) {
+            MPI_Irecv(in + n * bytes, bytes, MPI_BYTE, (rank + size - d) % size, 6, MPI_COMM_WORLD, &requests[n]);
+            MPI_Isend(out + n * bytes, bytes, MPI_BYTE, (rank + d) % size, 6, MPI_COMM_WORLD, &requests[MANY + n]);
+        }
+        MPI_Waitall(2 * MANY, requests, MPI_STATUSES_IGNORE);
+    }
+}
+
 static void collectives(MPI_Comm comm, double *out, double *in, int count, int late) {
     begin(late);
     MPI_Bcast(out, count, MPI_DOUBLE, 0, comm);
@@ -109,6 +122,11 @@ int main(int argc, char **argv) {
     for (int late = 0; late < 2; late++) {
         for (int bytes = 8; bytes <= LONGEST; bytes *= 32)
             messages(out, in, bytes, late);
+        for (int bytes = 8; bytes <= LONGEST / MANY; bytes *= 32)
+            streams(out, in, bytes, late);
+    }
+    MPI_Pcontrol(1);
+    for (int late = 0; late < 2; late++) {
         MPI_Comm row, copy;
         MPI_Comm_dup(MPI_COMM_WORLD, &copy);
         MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &row);
@@ -119,6 +137,7 @@ int main(int argc, char **argv) {
         MPI_Comm_free(&row);
         MPI_Comm_free(&copy);
     }
+    MPI_Pcontrol(1);
     free(out);
     free(in);
     begun = MPI_Wtime() - begun;

@@ -362,10 +362,16 @@ impl<'a, F: Fabric> Steps<'a, F> {
                 }
             }
         }
+        self.wait_long_for_rank(rank, step, &is_there)
+    }
+
+    /// The rest of such a wait, which looks at everything. Once for all that is waited for: it is 15 KiB of instructions.
+    #[inline(never)]
+    fn wait_long_for_rank(&self, rank: u32, step: u64, is_there: &dyn Fn() -> bool) -> Result<()> {
         // A member that has failed will not come, one that has heard of a revocation neither.
-        let (process, team) = (self.process, &self.comm.team);
+        let team = &self.comm.team;
         let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
-        process
+        self.process
             .wait_for_announced(
                 &Awaited::Said(&reason),
                 |domain| match is_there() {

@@ -1,6 +1,6 @@
 //! How messages leave a lane.
 
-use super::{Lane, SHARED_PIECE, pieces_of};
+use super::{Lane, SHARED_PIECE, bytes_of, pieces_of};
 use crate::arrive::State;
 use crate::matching::{Message as Waits, NOTICE_TAG, Unexpected, WORLD, is_notice};
 use crate::notes::Note;
@@ -370,14 +370,15 @@ impl<F: Fabric> Lane<F> {
         (share, claimed): (u64, (usize, usize)),
     ) -> bool {
         let room = self.fabric.piece_limit(to);
+        // As many as leave at once.
+        let most = (room / SHARED_PIECE).max(1);
         let (from, end) = if claimed.0 < claimed.1 {
             claimed
-        } else if !self.fabric.has_room(to, SHARED_PIECE.min(wanted)) {
+        } else if !self.fabric.has_room(to, wanted.min(most * SHARED_PIECE)) {
             // The receiver waits for what is claimed, so nothing is claimed that cannot leave now.
             return false;
-        } else if let Some(piece) = self.fabric.claim(to, share, pieces_of(wanted)) {
-            let from = piece as usize * SHARED_PIECE;
-            (from, wanted.min(from + SHARED_PIECE))
+        } else if let Some(pieces) = self.fabric.claim(to, share, pieces_of(wanted), most as u32) {
+            bytes_of(pieces, wanted)
         } else {
             self.state.peer(to).streams.pop_front();
             if let Some(work) = self.state.requests.send_mut(request) {

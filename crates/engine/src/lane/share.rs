@@ -10,6 +10,7 @@ use crate::request::{Completion, Fault, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_os::bytes::store_fence;
 use oxmpi_wire::Frame;
+use std::ops::Range;
 
 /// Length of the pieces that are claimed, bytes. A call of the kernel for less costs more than it copies.
 pub(super) const SHARED_PIECE: usize = 128 << 10;
@@ -17,6 +18,12 @@ pub(super) const SHARED_PIECE: usize = 128 << 10;
 /// How many pieces a message of `len` bytes has.
 pub(super) const fn pieces_of(len: usize) -> u32 {
     len.div_ceil(SHARED_PIECE) as u32
+}
+
+/// Where these pieces of a message of `len` bytes begin and end.
+pub(super) fn bytes_of(pieces: Range<u32>, len: usize) -> (usize, usize) {
+    let at = |piece: u32| len.min(piece as usize * SHARED_PIECE);
+    (at(pieces.start), at(pieces.end))
 }
 
 /// A message that this process receives and copies together with its sender.
@@ -83,12 +90,12 @@ impl<F: Fabric> Lane<F> {
                 return false;
             }
         }
-        let Some(piece) = self.fabric.claim(me, share, pieces_of(wanted)) else {
+        let Some(claimed) = self.fabric.claim(me, share, pieces_of(wanted), 1) else {
             self.shares[at].is_exhausted = true;
             return false;
         };
-        let start = piece as usize * SHARED_PIECE;
-        let len = SHARED_PIECE.min(wanted - start);
+        let (start, end) = bytes_of(claimed, wanted);
+        let len = end - start;
         let Some(work) = self.state.requests.receive_mut(receive) else { return false };
         match self.fabric.read(from, address + start as u64, into.slice(start, len)) {
             Ok(()) => {

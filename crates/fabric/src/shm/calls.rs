@@ -1,7 +1,9 @@
 //! What a lane asks of shared memory.
 
 use super::outgoing::{Out, Path, Pools};
-use super::{ANSWER_FACTOR, Link, PIECE, Settings, Shm, out_and_pool_of, out_of, sending_to, shares};
+use super::{
+    ANSWER_FACTOR, Link, PIECE, SPREAD_PIECES, Settings, Shm, out_and_pool_of, out_of, sending_to, shares,
+};
 use crate::{Body, Counts, Fabric, Fetching, Message, Sent, SentNow, Sink, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_os::bytes::{Bytes, BytesMut};
@@ -14,6 +16,7 @@ use oxmpi_os::ring::INLINE_MAX;
 use oxmpi_os::segment::RankState;
 use oxmpi_os::single_copy::RemoteProcess;
 use oxmpi_wire::{Context, Envelope, Frame, Tags};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Fabric for Shm {
@@ -44,6 +47,14 @@ impl Fabric for Shm {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
+        if let Some(Out { path: Path::Ring(ring), copies, .. }) = out_of(&mut self.links, to)
+            && let Some(pool) = &mut self.pool
+            && copies.spreads()
+            && let Some(len) =
+                SPREAD_PIECES.into_iter().find(|len| ring.has_room_pooled(*len, pool, to, true))
+        {
+            return len;
+        }
         self.longest_body(to, PIECE)
     }
 
@@ -252,9 +263,9 @@ impl Fabric for Shm {
         self.settings.past_caches_from
     }
 
-    fn claim(&mut self, owner: u32, share: u64, pieces: u32) -> Option<u32> {
+    fn claim(&mut self, owner: u32, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
         let segment = if owner == self.me { &self.own } else { &self.out(owner)?.segment };
-        shares::claim(segment, share, pieces)
+        shares::claim(segment, share, pieces, most)
     }
 
     fn is_stalled(&mut self, share: u64, came: bool) -> bool {

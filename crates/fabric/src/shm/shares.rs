@@ -1,6 +1,7 @@
 //! The copies that this process shares with senders: which lines of its segment are taken.
 
 use oxmpi_os::segment::{SHARES, Segment};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Our own shares.
@@ -25,10 +26,10 @@ fn parts(share: u64) -> Option<(u32, u32)> {
     Some(((share >> 32) as u32, line))
 }
 
-/// Claims the next of `pieces` pieces of a share in `segment`.
-pub(super) fn claim(segment: &Arc<Segment>, share: u64, pieces: u32) -> Option<u32> {
+/// Claims the next of `pieces` pieces of a share in `segment`, at most `most`.
+pub(super) fn claim(segment: &Arc<Segment>, share: u64, pieces: u32, most: u32) -> Option<Range<u32>> {
     let (number, line) = parts(share)?;
-    segment.share(line).claim(number, pieces)
+    segment.share(line).claim(number, pieces, most)
 }
 
 impl Shares {
