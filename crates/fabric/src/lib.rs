@@ -185,6 +185,12 @@ pub trait Fabric {
     /// Longest body of an eager frame to a peer, bytes.
     fn eager_limit(&mut self, to: u32) -> usize;
 
+    /// Whether a message of `len` bytes to a peer had better leave without being asked for: it is no longer than
+    /// [`Fabric::eager_limit`] says, and the peer not far behind.
+    fn is_eager(&mut self, to: u32, len: usize) -> bool {
+        len <= self.eager_limit(to)
+    }
+
     /// Whether `buffer`, if it is longer than [`Fabric::eager_limit`] can say, is an answer which had better leave without being
     /// asked for. No other send is under way.
     fn is_eager_answer(&mut self, _to: u32, _buffer: &UserBuf) -> bool {

@@ -414,6 +414,21 @@ impl Shm {
         }
     }
 
+    /// Whether a peer is behind, so that a message of `len` bytes had better wait until it asks: where there are more ranks than
+    /// processors, and the peer has not yet read what lies in the pool for it. When it has a processor again it finds all of them at
+    /// once, and what its program does not want yet it has to copy to fresh memory, which takes ten times as long as to
+    /// copy. Shorter messages are hardly worth it, and streams of longer ones to posted receives take half as long again if they
+    /// are asked for.
+    #[inline]
+    fn is_behind(&mut self, peer: u32, len: usize) -> bool {
+        let Some(pool) = &self.pool else { return false };
+        let block = pool.shape().block_bytes as usize;
+        (block + 1..=2 * block).contains(&len)
+            && self.own.boot().oversubscribed
+            && pool.holds_for(peer)
+            && self.can_read(peer)
+    }
+
     /// Whether a peer can send pieces of a message of `len` bytes that is shared: by its ring, and through its pool.
     fn may_give(&mut self, peer: u32, len: usize) -> bool {
         let slots = self.own.boot().config.ring_slots;

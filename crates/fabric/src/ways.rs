@@ -247,6 +247,11 @@ impl Fabric for Ways {
         by_way!(self, to, way => way.eager_limit(to))
     }
 
+    #[inline]
+    fn is_eager(&mut self, to: u32, len: usize) -> bool {
+        by_way!(self, to, way => way.is_eager(to, len))
+    }
+
     fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
         by_way!(self, to, way => way.is_eager_answer(to, buffer))
     }

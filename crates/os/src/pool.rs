@@ -147,6 +147,15 @@ impl Pool {
         len <= self.area.shape.max_message() && (self.has_room_in_first(len) || self.has_room_in_rest(len))
     }
 
+    /// Whether something lies here for process `to` that it has not freed.
+    #[cold]
+    pub fn holds_for(&self, to: u32) -> bool {
+        self.parts().flat_map(|part| part.taken(&self.area)).any(|position| {
+            let (block, end) = (self.area.block(position), self.area.block_end(position));
+            self.destinations[block] == to && self.area.state(block).load(Ordering::Relaxed) & !OWNER != end
+        })
+    }
+
     /// Whether a piece of `len` bytes of a longer message to process `to` could be taken now without running far ahead of that
     /// process: a long piece must find room in its part, unless what is in its way there is for somebody else. `spreads`: that is
     /// the larger one.

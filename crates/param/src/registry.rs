@@ -319,7 +319,8 @@ parameters! {
         help: "The longest message that is sent through shared memory before its receive is known to be \
                posted. Longer ones wait for the receiver (rendezvous), except answers: a message of up to four times as much \
                to a rank from which one came that was not answered yet, while no other send is under way. What is longer than the data ring takes \
-               (half of shm_ring_data_bytes) is sent so only while there is room in the pool.",
+               (half of shm_ring_data_bytes) is sent so only while there is room in the pool, and, with more ranks than cores, \
+               what has more than 32 and at most 64 KiB only to a rank that has read what was sent to it so before.",
     }
     shm_pool_bytes: usize {
         unit: Unit::Bytes, default: 2097152, limits: 0..=1073741824, power_of_two: true,

@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
     for (int late = 0; late < 2; late++) {
         for (int bytes = 8; bytes <= LONGEST; bytes *= 32)
             messages(out, in, bytes, late);
+        messages(out, in, LONGEST, late);
         for (int bytes = 8; bytes <= LONGEST / MANY; bytes *= 32)
             streams(out, in, bytes, late);
     }

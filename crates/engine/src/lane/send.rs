@@ -136,7 +136,7 @@ impl<F: Fabric> Lane<F> {
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf, own: usize) -> bool {
         // Answers first: whoever asks for other room gives up that of theirs.
         self.state.requests.active_sends() == own && self.fabric.is_eager_answer(to, buffer)
-            || buffer.packed_len() <= self.fabric.eager_limit(to)
+            || self.fabric.is_eager(to, buffer.packed_len())
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 

@@ -26,6 +26,10 @@ impl Fabric for Shm {
         limit.min(self.longest_body(to, limit))
     }
 
+    fn is_eager(&mut self, to: u32, len: usize) -> bool {
+        len <= self.eager_limit(to) && !self.is_behind(to, len)
+    }
+
     /// It lies where what it answers lay, or takes back the blocks of the answer before: rule 9 of the pool. If there are too
     /// few of them and no room elsewhere it is no answer any more, and is announced.
     fn is_eager_answer(&mut self, to: u32, buffer: &UserBuf) -> bool {
@@ -154,7 +158,7 @@ impl Fabric for Shm {
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
         let Ok(index) = u16::try_from(context) else { return false };
-        if is_short || bytes.len() > limit {
+        if is_short || bytes.len() > limit || self.is_behind(to, bytes.len()) {
             return false;
         }
         let Some((out, theirs)) = sending_to(&mut self.links, to, bytes.len()) else { return false };

@@ -154,6 +154,20 @@ fn rule_9_an_answer_lies_where_the_message_lay() {
 }
 
 #[test]
+fn it_holds_for_a_process_what_that_one_has_not_freed() {
+    let (mut pool, mut view) = pool();
+    assert!(!pool.holds_for(7));
+    let starts = [7, 8, 7].map(|to| pool.take(1500, to, false));
+    assert_eq!([7, 8, 9].map(|to| pool.holds_for(to)), [true, true, false]);
+    view.free(starts[2], 1500);
+    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [true, true], "it has freed the second one alone");
+    view.free(starts[0], 1500);
+    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [false, true]);
+    assert!(claim(&mut view, 1500).is_some(), "it answers there");
+    assert_eq!([7, 8].map(|to| pool.holds_for(to)), [false, true]);
+}
+
+#[test]
 fn rule_9_in_place_is_where_as_much_was_read() {
     // Messages, which are read one after the other, the length of an answer, and whether it is in place.
     for (messages, len, in_place) in [
